@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+# tacho: plain GNU make. `make help` lists targets and knobs; `make demo` and `make test` do all their own set-up.
+
+# ---- knobs (## lines are what `make help` prints) ----------------------------------------------------------------------------
+O ?= build             ## O=DIR       build folder
+V ?= 0                 ## V=1         print every command
+SAN ?=                 ## SAN=LIST    sanitizers, e.g. SAN=address,undefined or SAN=thread
+DEBUG ?= 0             ## DEBUG=1     no optimisation
+WERROR ?= 1            ## WERROR=0    warnings do not stop the build
+MARCH ?= native        ## MARCH=CPU   CPU the reference engine is compiled for
+PREFIX ?= /usr/local   ## PREFIX=DIR  where `make install` puts things (DESTDIR= is honoured)
+FILTER ?=              ## FILTER=RE   only the tests whose name matches
+# strip the blanks that the comments above leave behind
+O := $(strip $(O))
+V := $(strip $(V))
+SAN := $(strip $(SAN))
+DEBUG := $(strip $(DEBUG))
+WERROR := $(strip $(WERROR))
+MARCH := $(strip $(MARCH))
+PREFIX := $(strip $(PREFIX))
+FILTER := $(strip $(FILTER))
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+Q := $(if $(filter 1,$(V)),,@)
+VERSION := 0.1.0
+
+# as many jobs as cores unless the command line says otherwise
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
+MAKEFLAGS += -j$(shell nproc 2> /dev/null || echo 2)
+endif
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+# ---- what this machine has: probed once into $(O)/config.mk; removing the file probes again ------------------------------------
+NO_BUILD_GOALS := help clean deps lint tidy format compile_commands.json uninstall asan ubsan tsan
+ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
+include $(O)/config.mk
+endif
+
+$(O)/config.mk: .ci/probe .ci/deps $(O)/compiler
+	$(Q)CC="$(CC)" .ci/deps --if-missing "$(O)"
+	$(Q)CC="$(CC)" .ci/probe "$(O)" > $@.tmp && mv $@.tmp $@
+
+# Stamps: rewritten only when their text changes, so that what depends on them is rebuilt exactly when a flag changed.
+$(O)/compiler: STAMP = $(CC)
+$(O)/flags: STAMP = $(CC) $(OPT) $(WARN) $(SAN) $(MARCH) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(VERSION)
+$(O)/compiler $(O)/flags: force
+	@mkdir -p $(@D)
+	@echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' > $@
+
+# ---- flags -----------------------------------------------------------------------------------------------------------------
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla $(if $(filter 1,$(WERROR)),-Werror)
+OPT := $(if $(filter 1,$(DEBUG)),-O0,-O2)
+CPPFLAGS_ALL = -D_GNU_SOURCE -DTACHO_VERSION='"$(VERSION)"' -Iinclude -I. -I$(O)/gen $(NVTX_CFLAGS) $(HAVE_CFLAGS) $(CPPFLAGS)
+CFLAGS_ALL = -std=c11 $(OPT) -g -fno-omit-frame-pointer -fvisibility=hidden $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CFLAGS)
+LDFLAGS_ALL = $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
+
+# ---- rooms: every .c of a folder belongs to it; flags a room needs beyond the common ones stand here -----------------------------
+TACHO_ROOMS := cli reports analyzers tui profiler/collector store
+TRAIN_ROOMS := workloads libtrain
+TACHO_SRC := $(foreach d,$(TACHO_ROOMS),$(wildcard $(d)/*.c))
+TRAIN_SRC := $(foreach d,$(TRAIN_ROOMS),$(wildcard $(d)/*.c))
+AGENT_SRC := $(wildcard profiler/agent/*.c)
+obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
+
+TACHO_LIBS = $(SQLITE_LIBS) $(JANSSON_LIBS) $(PFM_LIBS) -lm -lpthread -ldl
+TRAIN_LIBS = $(BLAS_LIBS) $(OPENMP_LIBS) -lm -lpthread -ldl
+$(O)/obj/store/%.o: CPPFLAGS_ALL += $(SQLITE_CFLAGS)
+$(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(PFM_CFLAGS)
+$(O)/obj/reports/%.o $(O)/obj/cli/%.o: CPPFLAGS_ALL += $(JANSSON_CFLAGS)
+$(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: OPT := $(if $(filter 1,$(DEBUG)),-O0,-O3)
+$(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CPPFLAGS_ALL += $(BLAS_CFLAGS)
+$(O)/obj/tests/unit/test_lt_%.o: CFLAGS_ALL += $(OPENMP_CFLAGS)
+# `omp simd` is a wish: clang warns where it does not grant it (gcc ignores the switch)
+$(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CFLAGS_ALL += -march=$(MARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(OPENMP_CFLAGS) -Wno-pass-failed
+$(O)/obj/profiler/agent/%.o: CFLAGS_ALL += -fPIC -ftls-model=initial-exec -fomit-frame-pointer
+
+all: $(O)/tacho $(O)/libtacho.so $(O)/train ## tacho, libtacho.so and train (default)
+
+$(O)/tacho: $(call obj,$(TACHO_SRC))
+	$(link)
+$(O)/tacho: LIBS = $(TACHO_LIBS)
+$(O)/train: $(call obj,$(TRAIN_SRC))
+	$(link)
+$(O)/train: LIBS = $(TRAIN_LIBS)
+$(O)/libtacho.so: $(call obj,$(AGENT_SRC))
+	$(link)
+$(O)/libtacho.so: LIBS = -shared -Wl,-z,nodelete -Wl,-z,now -lpthread
+
+define link
+	@echo "  LD      $@"
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(filter %.o,$^) $(LIBS)
+endef
+
+$(O)/obj/%.o: %.c $(O)/config.mk $(O)/flags
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+# schema.sql is the one place where the tables are written down; the program carries it as a string
+$(O)/gen/schema.inc: store/schema.sql
+	@mkdir -p $(@D)
+	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $< > $@
+$(call obj,$(wildcard store/*.c)): $(O)/gen/schema.inc
+
+# ---- tests, benchmarks: tests/unit/*.c are cmocka programs, tests/targets/*.c are programs to be profiled ------------------------
+UNIT_SRC := $(wildcard tests/unit/*.c)
+TARGET_SRC := $(wildcard tests/targets/*.c)
+BENCH_SRC := $(wildcard tests/bench/*.c)
+UNIT := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(UNIT_SRC))
+TARGETS := $(patsubst tests/targets/%.c,$(O)/tests/targets/%,$(TARGET_SRC))
+BENCH := $(patsubst tests/bench/%.c,$(O)/tests/bench/%,$(BENCH_SRC))
+$(O)/libtacho.a: $(call obj,$(filter-out cli/main.c,$(TACHO_SRC)))
+	$(archive)
+$(O)/libtrain.a: $(call obj,$(filter-out workloads/main.c,$(TRAIN_SRC)))
+	$(archive)
+define archive
+	@echo "  AR      $@"
+	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
+endef
+# a test that needs the engine is named test_lt_*.c and links libtrain; all others link the rooms of tacho
+$(O)/tests/unit/test_lt_%: $(O)/obj/tests/unit/test_lt_%.o $(O)/libtrain.a
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(O)/libtrain.a $(CMOCKA_LIBS) $(TRAIN_LIBS)
+$(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(O)/libtacho.a
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(O)/libtacho.a $(CMOCKA_LIBS) $(TACHO_LIBS)
+$(O)/tests/targets/%: $(O)/obj/tests/targets/%.o
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -lpthread -ldl
+$(O)/tests/bench/lt_%: $(O)/obj/tests/bench/lt_%.o $(O)/libtrain.a
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(O)/libtrain.a $(TRAIN_LIBS)
+$(O)/tests/bench/%: $(O)/obj/tests/bench/%.o $(O)/libtacho.a
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(O)/libtacho.a $(TACHO_LIBS)
+.SECONDARY:
+
+test: check ## the same as check; does all its own set-up
+check: all unit-programs $(BENCH) ## unit, golden and end-to-end tests (under 15 minutes)
+	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run "$(O)" '$(FILTER)'
+check-long: all unit-programs $(BENCH) ## these and the long tests: kill storms
+	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --long "$(O)" '$(FILTER)'
+unit-programs: $(UNIT) $(TARGETS)
+asan: ## everything under AddressSanitizer and UBSan, in build-asan
+	$(Q)$(MAKE) O=$(O)-asan SAN=address,undefined check
+ubsan: ## everything under UBSan alone, in build-ubsan
+	$(Q)$(MAKE) O=$(O)-ubsan SAN=undefined check
+tsan: ## agent, collector and loader tests under ThreadSanitizer, in build-tsan
+	$(Q)$(MAKE) O=$(O)-tsan SAN=thread FILTER='agent|col_|collector|loader' check
+bench: all $(BENCH) $(TARGETS) ## the budgets of the design, measured on this machine (about 10 minutes)
+	$(Q)tests/bench/run.sh "$(O)"
+
+# ---- demo: a GPT-2 learns the licence texts that every Debian has ----------------------------------------------------------------
+demo: all ## trains a small GPT-2 on text of this machine under tacho, prints the report
+	$(Q).ci/demo "$(O)"
+
+# ---- sources: lint, format -------------------------------------------------------------------------------------------------------
+SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) profiler profiler/agent tests/unit tests/targets tests/bench,$(wildcard $(d)/*.[ch])))
+SCRIPTS := $(wildcard .ci/deps .ci/probe .ci/run .ci/demo tests/run tests/lint/*.sh tests/e2e/*.sh tests/bench/*.sh)
+lint: ## formatting, direction of includes, shell scripts, left-over marks
+	$(Q)tests/lint/includes.sh
+	$(Q)tests/lint/marks.sh
+	$(Q)if command -v clang-format > /dev/null; then clang-format --dry-run -Werror $(SOURCES); else echo "lint: no clang-format: formatting not checked"; fi
+	$(Q)if command -v shellcheck > /dev/null; then shellcheck -S warning $(SCRIPTS); else echo "lint: no shellcheck: scripts not checked"; fi
+tidy: ## clang-tidy with the rules of .clang-tidy (slow)
+	$(Q)clang-tidy --quiet $(filter %.c,$(SOURCES)) -- -std=c11 -D_GNU_SOURCE -DTACHO_VERSION='""' -Iinclude -I. -I$(O)/gen -I/usr/local/cuda/include -I$(O)/nvtx/include
+format: ## formats the sources in place
+	clang-format -i $(SOURCES)
+compile_commands.json: ## for editors (needs bear)
+	bear -- $(MAKE) -B all unit-programs
+
+# ---- install ---------------------------------------------------------------------------------------------------------------------
+D = $(DESTDIR)$(PREFIX)
+install: all ## tacho, libtacho.so, train, tacho_nvtx.h and the documents under PREFIX
+	install -d "$(D)/bin" "$(D)/lib" "$(D)/libexec/tacho" "$(D)/include" "$(D)/share/doc/tacho/docs"
+	install -m 755 $(O)/tacho "$(D)/bin/tacho"
+	install -m 755 $(O)/libtacho.so "$(D)/lib/libtacho.so"
+	install -m 755 $(O)/train "$(D)/libexec/tacho/train"
+	install -m 644 include/tacho_nvtx.h "$(D)/include/tacho_nvtx.h"
+	install -m 644 README.md CHANGELOG.md LICENSE "$(D)/share/doc/tacho/"
+	install -m 644 $(wildcard docs/*.md) "$(D)/share/doc/tacho/docs/"
+uninstall: ## removes what install put under PREFIX
+	rm -f "$(D)/bin/tacho" "$(D)/lib/libtacho.so" "$(D)/include/tacho_nvtx.h"
+	rm -rf "$(D)/libexec/tacho" "$(D)/share/doc/tacho"
+
+ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
+-include $(patsubst %.c,$(O)/obj/%.d,$(TACHO_SRC) $(TRAIN_SRC) $(AGENT_SRC) $(UNIT_SRC) $(TARGET_SRC) $(BENCH_SRC))
+endif
+
+deps: ## installs what the build needs (Debian packages, NVTX headers); done by itself when something is missing
+	$(Q).ci/deps "$(O)"
+clean: ## remove the build folder
+	rm -rf $(O)
+help: ## this list
+	@echo "targets:"; sed -n 's/^\([a-z][a-z_.-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 24
+	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
+force:
+.PHONY: all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force

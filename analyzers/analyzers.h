@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Public header of the room analyzers/: from a file to a result. Renderers and the dashboard read the result (result.h), they
+ * never see the file.
+ *
+ *     struct an_options o = {.file = "run.tacho"};
+ *     struct an_result *r;
+ *     rc = an_analyze(reader, &o, &r, &err);
+ *     ...
+ *     an_result_free(r);
+ *
+ * What a run does not hold makes the result that needs it absent with the reason; it is not an error. Errors are: out of
+ * memory, and a file that cannot be read (0 or a negative TACHO_E* code). A live file may be analysed: the result describes
+ * what was committed when each table was read.
+ */
+#ifndef ANALYZERS_ANALYZERS_H
+#define ANALYZERS_ANALYZERS_H
+
+#include "analyzers/result.h"
+#include "store/store.h"
+#include "tacho_error.h"
+
+struct an_options {
+    const char *file;      /* name of the run as the user gave it, for the header of the report; NULL = "" */
+    bool live;             /* the run's collector is alive */
+    double peak_flops;     /* --peak: FLOP/s of one device; 0 = the file's ceilings */
+    double flops_per_step; /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the payloads' */
+};
+
+/* Loads the run and runs every analyzer. `o` may be NULL. *out is NULL on error. */
+int an_analyze(store_reader *r, const struct an_options *o, struct an_result **out, struct tacho_error *err);
+/* NULL is fine. */
+void an_result_free(struct an_result *r);
+
+/* The analyzers, in the order they run: for `tacho help analyzers` and docs. Static storage, ends with name NULL. */
+struct an_listing {
+    const char *name, *help;
+};
+const struct an_listing *an_list(void);
+
+#endif

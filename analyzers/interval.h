@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: the algebra of time. A span is [start, end) in ns; a set is an array of spans that is sorted, disjoint
+ * and not touching (an_spans_normalize makes one). Everything is exact in integers. Empty and reversed spans hold nothing.
+ *
+ * Measures of whole int64 range do not fit int64: they saturate at INT64_MAX.
+ */
+#ifndef ANALYZERS_INTERVAL_H
+#define ANALYZERS_INTERVAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct an_span {
+    int64_t start, end;
+};
+
+/* Sorts, merges overlapping and touching spans, drops empty ones; in place. Returns how many are left. */
+size_t an_spans_normalize(struct an_span *a, size_t n);
+
+/* ns in a set. */
+int64_t an_spans_measure(const struct an_span *a, size_t n);
+
+/* Set operations on normalised sets. `out` has room for na + nb spans and is none of the inputs; returns how many it got. */
+size_t an_spans_union(const struct an_span *a, size_t na, const struct an_span *b, size_t nb, struct an_span *out);
+size_t an_spans_intersect(const struct an_span *a, size_t na, const struct an_span *b, size_t nb, struct an_span *out);
+size_t an_spans_subtract(const struct an_span *a, size_t na, const struct an_span *b, size_t nb, struct an_span *out);
+
+/* ns of a set that lie in [start, end); a binary search finds the first span that matters. */
+int64_t an_spans_within(const struct an_span *a, size_t n, int64_t start, int64_t end);
+
+/* a + b, saturating: spans of a damaged file may lie anywhere. */
+int64_t an_time_add(int64_t a, int64_t b);
+int64_t an_time_sub(int64_t a, int64_t b);
+
+#endif

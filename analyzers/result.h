@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Public header of the room analyzers/: the one typed result that every analyzer writes into and every renderer reads from.
+ *
+ * A number is never bare: it carries whether it is known, and if not, why. Renderers print the reason and never a 0.
+ * Units stand in the names (_ns, _ms, _pct, _bytes, ...). Shares named _pct are 0..100; mfu, hfu ... are ratios 0..1.
+ * Ownership: everything in a result, arrays and texts alike, belongs to the result and lives until an_result_free().
+ * Texts come from the program that was profiled: they may hold any byte. A renderer must neutralise them.
+ * The formulas stand in an_metrics (docs/metrics.md, the report's appendix), the classes in DESIGN 5.
+ */
+#ifndef ANALYZERS_RESULT_H
+#define ANALYZERS_RESULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A measured or derived number. valid: value counts. Else reason says why it is absent (never NULL then). */
+struct an_value {
+    double value;
+    const char *reason;
+    bool valid;
+};
+
+/* The same for what is an integer by nature (FLOPs, bytes, counts, ns): exact. */
+struct an_count {
+    int64_t value;
+    const char *reason;
+    bool valid;
+};
+
+/* A part of the report that is absent as a whole: reason NULL means it is there. */
+struct an_part {
+    const char *reason;
+};
+
+static inline struct an_value an_num(double v)
+{
+    return (struct an_value){.value = v, .valid = true};
+}
+static inline struct an_value an_num_none(const char *reason)
+{
+    return (struct an_value){.reason = reason};
+}
+static inline struct an_count an_int(int64_t v)
+{
+    return (struct an_count){.value = v, .valid = true};
+}
+static inline struct an_count an_int_none(const char *reason)
+{
+    return (struct an_count){.reason = reason};
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------------------------ */
+
+struct an_key {
+    const char *key, *value; /* a row of the file's table `run` */
+};
+
+struct an_run {
+    const char *file;                  /* as the caller named it */
+    const char *program;               /* first process that marked steps, else the first one; "" when unknown */
+    const char *host;                  /* "" when unknown */
+    const char *ended;                 /* how the main process ended, "" when unknown */
+    bool live;                         /* the file is still being written */
+    int64_t processes, ranks, threads; /* ranks: processes that marked steps */
+    struct an_count exit_status;
+    struct an_count cores;      /* cores the target may use */
+    struct an_value duration_s; /* first to last thing recorded */
+    const struct an_key *keys;  /* all rows of `run`, by key */
+    size_t key_count;
+};
+
+/* ---- steps -------------------------------------------------------------------------------------------------------------- */
+
+struct an_step_exclusion {
+    int64_t rank, index; /* rank: process rank, or its ordinal among processes with steps */
+    double ms;           /* NAN when the step has no end */
+    const char *reason;  /* "first", "last", "compile", "no end", "overlap" */
+};
+
+struct an_step_outlier { /* counted in the statistics, listed for the reader */
+    int64_t rank, index;
+    double ms, score; /* modified z-score: 0.6745 * (x - median) / MAD */
+};
+
+/* Steps of one size (tokens, else FLOPs), when sizes vary. */
+struct an_step_group {
+    struct an_count tokens;
+    int64_t count;
+    double median_ms;
+};
+
+struct an_steps {
+    const char *source; /* "tacho.step", "ProfilerStep", "Optimizer.step", "nvtx:NAME", NULL = no steps were found */
+    const char *reason; /* why there are none, and what to do; NULL when there are */
+    int64_t count;      /* complete steps found */
+    int64_t counted;    /* of these, in the statistics */
+    int64_t paused;     /* of the counted, run with recording paused */
+    int64_t detailed;   /* of the counted, with all their parts in the file: the base of budget and utilization */
+    int64_t first_index, last_index; /* of the counted */
+    struct an_value median_ms, mean_ms, p95_ms, min_ms, max_ms, sd_ms;
+    struct an_value host_median_ms;              /* the host step; equals the step on a CPU */
+    struct an_value tokens_per_s, samples_per_s; /* sum of tokens / sum of step time, added over ranks */
+    struct an_value tokens_per_step, samples_per_step;
+    struct an_value between_ms; /* mean time between a step and the next one that no phase covers */
+    const struct an_step_exclusion *excluded;
+    size_t excluded_count;
+    const struct an_step_outlier *outliers;
+    size_t outlier_count;
+    const struct an_step_group *groups; /* empty unless sizes vary */
+    size_t group_count;
+};
+
+/* ---- phases ------------------------------------------------------------------------------------------------------------- */
+
+struct an_phase {
+    const char *name; /* "evaluation", "checkpoint", "compile" */
+    int64_t count;
+    double wall_ms;    /* union over the run, any thread */
+    double exposed_ms; /* the part on the threads that run steps: what the run waited for */
+};
+
+/* ---- budget ------------------------------------------------------------------------------------------------------------- */
+
+/* Classes of a step's time in the order of DESIGN 5: enum, key, what the reader sees */
+#define AN_CLASS_MAP(X) \
+    X(COMPUTE, compute, "compute") \
+    X(COMM, exposed_comm, "communication: exposed") \
+    X(BUBBLE, bubble, "pipeline bubble") \
+    X(COPY, exposed_copy, "copies: exposed") \
+    X(INPUT, input, "input: waits for the loader") \
+    X(IO, io, "io: left by asynchronous phases") \
+    X(HOST, host, "host: framework and other ranges") \
+    X(UNATTRIBUTED, unattributed, "unattributed")
+
+enum an_class {
+#define AN_CLASS_ENUM(name, key, text) AN_CLASS_##name,
+    AN_CLASS_MAP(AN_CLASS_ENUM)
+#undef AN_CLASS_ENUM
+        AN_CLASS_COUNT
+};
+
+/* Shares of the step. Absent classes hold no time: the valid ones sum to 100. ns: exact, the valid ones sum to step_ns. */
+struct an_budget {
+    const char *reason; /* why there is no budget; NULL when there is */
+    struct an_value pct[AN_CLASS_COUNT];
+    struct an_count ns[AN_CLASS_COUNT]; /* summed over the steps the budget stands on */
+    int64_t step_ns;                    /* sum of their durations, phases cut out */
+    int64_t phase_ns;                   /* what was cut out of them */
+    int64_t steps;
+    bool roles_known; /* false: no range says what it is, "host" is time in ranges of any kind */
+};
+
+struct an_device_budget {
+    int64_t rank, process;
+    const char *device, *host; /* "cpu", "" when unknown */
+    struct an_budget budget;
+    bool worst; /* smallest share of compute */
+};
+
+/* ---- utilization -------------------------------------------------------------------------------------------------------- */
+
+struct an_utilization {
+    /* Per step, summed over ranks: exact; the rounded mean where steps differ (flops_vary). */
+    struct an_count model_flops_per_step, hardware_flops_per_step, palm_flops_per_step;
+    struct an_count model_flops, hardware_flops, palm_flops; /* of all steps the budget stands on */
+    bool flops_vary;
+    struct an_value mfu, mfu_palm, hfu, mfu_measured;
+    struct an_value achieved_flops; /* hardware FLOP/s in steps */
+    const char *dtype;              /* "fp32", "bf16+fp32", NULL = unknown */
+    const char *dtype_reason;
+    struct an_value peak_flops; /* all devices; of mixed types: the mean weighted by FLOPs */
+    const char *peak_source;    /* "measured: ...", "datasheet", "--peak"; NULL = unknown */
+    struct an_value roof_measured_flops;
+    struct an_value flop_coverage_pct;
+};
+
+/* ---- ops ---------------------------------------------------------------------------------------------------------------- */
+
+/* One name, category and kind over all threads of the recorded steps (of the whole run where there are no steps). */
+struct an_op {
+    const char *name, *category, *kind, *pass; /* kind: "matrix", "input_wait" ... or "" */
+    int64_t count, total_ns, self_ns;
+    struct an_count min_ns, max_ns;
+    struct an_value mean_us, sd_us, share_pct; /* share: self time of all threads' self time */
+    struct an_value flops_per_s, bytes_per_s;  /* total of the payloads / total time */
+    struct an_count flops, bytes;              /* of all calls */
+};
+
+/* ---- loader ------------------------------------------------------------------------------------------------------------- */
+
+struct an_stage {
+    const char *name; /* "read", "decode", "collate", "queue_wait" */
+    struct an_value ms_per_batch;
+    int64_t count;
+};
+
+struct an_loader {
+    const char *reason; /* why there is nothing about a loader */
+    struct an_value wait_ms_per_step;
+    const struct an_stage *stages;
+    size_t stage_count;
+    struct an_count workers; /* threads or processes other than the step's that run loader stages */
+    struct an_value queue_depth_mean;
+    struct an_count workers_needed;
+    int64_t batches;
+};
+
+/* ---- system ------------------------------------------------------------------------------------------------------------- */
+
+struct an_system {
+    const char *reason;               /* no system layer in the file */
+    struct an_value cpu_cores;        /* mean number of cores busy with the target */
+    struct an_value machine_busy_pct; /* of all CPUs, whoever uses them */
+    struct an_value rss_peak_bytes;
+    struct an_value read_bytes, write_bytes; /* to and from storage */
+    struct an_value minor_faults, major_faults;
+    struct an_value voluntary_switches, involuntary_switches;
+    struct an_value instructions_per_cycle;
+};
+
+/* A quantity the target counted: loss, learning rate ... */
+struct an_series {
+    const char *name, *unit;
+    int64_t count;
+    double first, last, min, max, mean;
+};
+
+/* ---- findings ----------------------------------------------------------------------------------------------------------- */
+
+enum an_confidence { AN_LOW, AN_MEDIUM, AN_HIGH };
+
+struct an_gain {
+    struct an_value low, expected, high; /* per cent more samples/s for the whole run */
+    bool ceiling;                        /* high is an upper bound; no expected value is claimed */
+};
+
+struct an_finding {
+    const char *id; /* stable: "UNATTRIBUTED" */
+    const char *claim;
+    const char *evidence[5]; /* with units and window; NULL-terminated unless full */
+    const char *action;
+    struct an_gain gain;
+    const char *method; /* how the gain was computed */
+    const char *effort;
+    enum an_confidence confidence;
+    const char *verify, *wrong_when;
+};
+
+/* ---- trust -------------------------------------------------------------------------------------------------------------- */
+
+struct an_loss {
+    const char *source, *reason;
+    struct an_count count;
+    bool lost;         /* an event is missing; false: paused on purpose, cut by a limit the user set, or only a name was cut */
+    double t0_s, t1_s; /* since the run's start, NAN = unknown */
+};
+
+/* A hardware counter that is missing or limited: "denied", "not supported", "multiplexed 60 %". */
+struct an_gap {
+    const char *name, *status;
+};
+
+struct an_trust {
+    int64_t events; /* slices, counter values and steps in the file */
+    struct an_count lost_events;
+    struct an_value overhead_pct;                        /* median step recorded / median step paused - 1 */
+    struct an_value overhead_low_pct, overhead_high_pct; /* 95 % bootstrap interval */
+    struct an_value replay_error_pct;
+    int64_t open_ranges; /* ranges without an end */
+    const char *clock;   /* "tsc", "monotonic" ...; "" when unknown */
+    const char *version; /* tacho that recorded; "" when unknown */
+    const char *ended;   /* how the recording ended: "complete", "still running", "recovered: ..." */
+    const struct an_loss *losses;
+    size_t loss_count;
+    const struct an_gap *gaps;
+    size_t gap_count;
+    const char *const *problems; /* sentences: what in the file contradicts itself (counting errors, odd times) */
+    size_t problem_count;
+};
+
+/* ---- all of it ---------------------------------------------------------------------------------------------------------- */
+
+struct an_result {
+    const char *verdict;       /* one sentence with number and confidence */
+    const char *verdict_class; /* "COMPUTE-BOUND", "INPUT-BOUND", "NO STEPS" ... */
+    bool healthy;
+    const char *const *checked; /* what was looked for and not found */
+    size_t checked_count;
+    struct an_run run;
+    struct an_steps steps;
+    struct an_budget budget; /* mean over devices */
+    const struct an_device_budget *devices;
+    size_t device_count;
+    const struct an_phase *phases;
+    size_t phase_count;
+    struct an_utilization utilization;
+    struct an_part gpu_devices, critical_path, roofline_points, ranks, memory, energy;
+    struct an_loader loader;
+    struct an_system system;
+    const struct an_series *series;
+    size_t series_count;
+    const struct an_op *ops; /* by self time, largest first */
+    size_t op_count;
+    const char *ops_window;            /* what the ops table covers: "20 recorded steps", "the whole run" */
+    const struct an_finding *findings; /* at most five, by global gain */
+    size_t finding_count;
+    const struct an_ceiling *ceilings;
+    size_t ceiling_count;
+    struct an_trust trust;
+    struct an_arena *arena; /* private: owns everything above */
+};
+
+struct an_ceiling {
+    const char *device, *resource, *dtype, *source; /* resource: "flops", "bandwidth" ... */
+    double value;                                   /* FLOP/s or bytes/s */
+};
+
+/* Text of a class of the budget: key in JSON without "_pct" and label for people. Static storage. */
+const char *an_class_key(enum an_class c);
+const char *an_class_label(enum an_class c);
+const char *an_confidence_text(enum an_confidence c);
+
+/* What every number of a report means: one table; the text report's appendix and docs/metrics.md come from it. */
+struct an_metric {
+    const char *key;     /* in tacho-report/1, without the leading slash; "kernels[]" stands for its elements */
+    const char *unit;    /* "" for none */
+    const char *formula; /* how it is computed */
+    const char *inputs;  /* what the run must hold */
+    const char *reading; /* what it tells, and when it is null */
+};
+
+/* Ends with key NULL. Static storage. */
+extern const struct an_metric an_metrics[];
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: order statistics and resampling. Arrays of doubles without NaN; results are NAN where n is too small.
+ */
+#ifndef ANALYZERS_STATS_H
+#define ANALYZERS_STATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void an_sort(double *x, size_t n);
+/* Quantile q in 0..1 of a sorted array, linear between neighbours (type 7 of Hyndman & Fan 1996, the default of R and numpy).
+ */
+double an_quantile(const double *sorted, size_t n, double q);
+double an_mean(const double *x, size_t n);
+/* Sample standard deviation, n - 1; NAN for n < 2. */
+double an_sd(const double *x, size_t n);
+/* Median of |x - centre|; `work` has room for n. */
+double an_mad(const double *x, size_t n, double centre, double *work);
+
+struct an_interval {
+    double estimate, low, high;
+};
+
+/* Relative difference of two samples, in per cent: 100 * (median(a) / median(b) - 1), with a 95 % bootstrap interval (both
+ * samples resampled with replacement, percentile method, 2,000 rounds; the same seed gives the same interval). `a` and `b` get
+ * sorted. Returns 0 or TACHO_ENOMEM. na, nb >= 1, median(b) > 0. */
+int an_bootstrap_ratio(double *a, size_t na, double *b, size_t nb, uint64_t seed, struct an_interval *out);
+
+/* splitmix64: the next number of a stream that starts at *state. */
+uint64_t an_random(uint64_t *state);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: a run in memory. Large tables are columns (one array a field), small ones are rows.
+ *
+ * Ids of the file become indexes (string, detail, track, process); what a row refers to and the file does not hold is AN_NONE.
+ * Slices stand track by track (track.slice_first, track.slice_count) in order of start, of equal starts the longer first, so
+ * that a range stands before the ranges nested in it. `parent` is the innermost range of the same track that was open at the
+ * start. Kinds of tracks where ranges may overlap freely ("range", loaders of imported files) have parents all the same: they
+ * are only used on threads. Cost: 32 bytes a slice when loaded (start 8, dur 8, name 4, category 4, detail 4, parent 4), 48 at
+ * the peak of loading. Times: ns as in the file. Damaged times are kept inside int64; what was odd is counted in `odd`.
+ */
+#ifndef ANALYZERS_TRACE_H
+#define ANALYZERS_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/store.h"
+#include "tacho_error.h"
+
+#define AN_NONE      UINT32_MAX
+#define AN_OPEN      ((int64_t)-1) /* dur of a slice whose end is not in the file */
+#define AN_DEPTH_MAX 256           /* walks over parents stop here: deeper nesting is damage, and must not cost n * n */
+
+/* What a range is, by the schema and kind of its payload. */
+enum an_role {
+    AN_ROLE_NONE, /* no payload, or one that says nothing */
+    AN_ROLE_WORK,
+    AN_ROLE_COMM,
+    AN_ROLE_STEP,
+    AN_ROLE_MICRO_STEP,
+    AN_ROLE_INPUT_WAIT,
+    AN_ROLE_READ,
+    AN_ROLE_DECODE,
+    AN_ROLE_COLLATE,
+    AN_ROLE_QUEUE_WAIT,
+    AN_ROLE_CHECKPOINT,
+    AN_ROLE_EVALUATION,
+    AN_ROLE_COMPILE,
+    AN_ROLE_HOST,
+    AN_ROLE_COUNT
+};
+
+struct an_detail {
+    int64_t flops, bytes_read, bytes_written, model_flops, palm_flops, bytes, samples; /* STORE_ABSENT = not known */
+    const char *dtype, *pass, *kind, *schema;                                          /* never NULL, "" = none */
+    enum an_role role;
+    bool hardware; /* matrix, attention or convolution work, or of a kind that was not said: counts as hardware FLOPs */
+    bool paused;   /* a step whose parts were not recorded */
+};
+
+struct an_process {
+    int64_t id, rank, pid, start, end, exit_status;
+    const char *host, *device, *program, *ended; /* never NULL */
+};
+
+struct an_track {
+    int64_t id;
+    uint32_t process;
+    const char *kind, *name, *unit; /* never NULL */
+    size_t slice_first, slice_count, counter_first, counter_count;
+};
+
+struct an_slices {
+    size_t count;
+    int64_t *start, *dur;
+    uint32_t *name, *category, *detail, *parent;
+};
+
+struct an_counters {
+    size_t count;
+    int64_t *time;
+    double *value;
+};
+
+struct an_aggregates {
+    size_t count;
+    uint32_t *process, *track, *name, *category, *detail;
+    int64_t *step, *calls, *total, *self; /* step: the step's index */
+};
+
+struct an_step_row {
+    uint32_t process;
+    bool paused;
+    int64_t index, start, end, tokens, samples; /* end absent: STORE_ABSENT */
+};
+
+struct an_loss_row {
+    const char *source, *reason;
+    int64_t count, t0, t1;
+};
+
+struct an_ceiling_row {
+    const char *device, *resource, *dtype, *source;
+    double value;
+};
+
+struct an_run_key {
+    const char *key, *value;
+};
+
+/* What the kernel said of the target when it ended (metric "target.NAME" of the file); NAN = it did not. Of the command itself
+ * and of those of its descendants that were waited for. */
+struct an_ended {
+    double max_rss, minor_faults, major_faults, voluntary_switches, involuntary_switches;
+};
+
+struct an_trace {
+    const char **string; /* string[AN_NONE] is not one: use an_trace_name */
+    size_t string_count;
+    struct an_detail *detail;
+    size_t detail_count;
+    struct an_process *process;
+    size_t process_count;
+    struct an_track *track;
+    size_t track_count;
+    struct an_slices slice;
+    struct an_counters counter;
+    struct an_aggregates aggregate;
+    struct an_step_row *step;
+    size_t step_count;
+    struct an_loss_row *loss;
+    size_t loss_count;
+    struct an_ceiling_row *ceiling;
+    size_t ceiling_count;
+    struct an_run_key *key; /* sorted by key */
+    size_t key_count;
+    struct an_ended ended;
+    int64_t t0, t1;         /* first and last time of slices, steps, counters, processes; t1 < t0 = none */
+    size_t open;            /* slices without an end */
+    size_t odd;             /* rows with times that cannot be: negative durations, ends before starts */
+    size_t orphans;         /* rows that name a track the file does not hold; they are left out */
+    struct an_arena *arena; /* texts */
+};
+
+/* Loads a run. The tables that others refer to are read last, so that a file that grows meanwhile resolves. */
+int an_trace_load(store_reader *r, struct an_trace **out, struct tacho_error *err);
+void an_trace_free(struct an_trace *t); /* NULL is fine */
+
+/* Text of a string index, "" for AN_NONE. */
+const char *an_trace_name(const struct an_trace *t, uint32_t name);
+/* Detail of a slice or NULL. */
+const struct an_detail *an_trace_detail(const struct an_trace *t, uint32_t detail);
+enum an_role an_trace_role(const struct an_trace *t, uint32_t detail);
+/* Value of a run key or NULL. */
+const char *an_trace_key(const struct an_trace *t, const char *key);
+/* End of slice i; an open one ends where the run ends. */
+int64_t an_slice_end(const struct an_trace *t, size_t i);
+/* First slice of a track that starts at or after `time`: an index into the slice columns. */
+size_t an_slice_seek(const struct an_trace *t, const struct an_track *k, int64_t time);
+
+/* Private to the loader (trace.c, trace_index.c): orders the slices by track and start and finds their parents. `track` is the
+ * column of track indexes, AN_NONE rows are dropped. */
+int an_trace_order(struct an_trace *t, uint32_t *track);
+int an_trace_order_counters(struct an_trace *t, uint32_t *track);
+int an_trace_key_order(const void *a, const void *b); /* of struct an_run_key, for qsort and bsearch */
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One sentence: what the step's time goes to, what holds the run back, how sure that is. Without steps it says what there is
+ * instead and what to do.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "analyzers/analyzer.h"
+
+#define BOUND_PCT 15.0 /* a class other than compute that gives the run its name; so does the largest one */
+#define WORTH_PCT 2.0  /* one that is worth a clause */
+
+static const char *const bound[AN_CLASS_COUNT] = {
+    [AN_CLASS_COMPUTE] = "COMPUTE-BOUND", [AN_CLASS_COMM] = "COMMUNICATION-BOUND", [AN_CLASS_BUBBLE] = "PIPELINE-BOUND",
+    [AN_CLASS_COPY] = "COPY-BOUND",       [AN_CLASS_INPUT] = "INPUT-BOUND",        [AN_CLASS_IO] = "IO-BOUND",
+    [AN_CLASS_HOST] = "HOST-BOUND",       [AN_CLASS_UNATTRIBUTED] = "UNEXPLAINED",
+};
+
+static const char *const does[AN_CLASS_COUNT] = {
+    [AN_CLASS_COMPUTE] = "computes",
+    [AN_CLASS_COMM] = "is exposed communication",
+    [AN_CLASS_BUBBLE] = "is pipeline bubble",
+    [AN_CLASS_COPY] = "is exposed copies",
+    [AN_CLASS_INPUT] = "waits for the loader",
+    [AN_CLASS_IO] = "is what asynchronous phases leave on the step's thread",
+    [AN_CLASS_HOST] = "is host time (framework, ranges that are no ops)",
+    [AN_CLASS_UNATTRIBUTED] = "is covered by no range",
+};
+
+static double pct(const struct an_budget *b, int k)
+{
+    return b->pct[k].valid ? b->pct[k].value : 0;
+}
+
+/* "(steps 2-119, high confidence)" */
+static const char *basis(struct an_context *c)
+{
+    const struct an_steps *s = &c->r->steps;
+    const char *level = an_confidence_text(an_confidence_of(c));
+    if (s->first_index == s->last_index)
+        return an_arena_format(c->a, "(step %" PRId64 ", %s confidence)", s->first_index, level);
+    return an_arena_format(c->a, "(steps %" PRId64 "-%" PRId64 ", %s confidence)", s->first_index, s->last_index, level);
+}
+
+static const char *peak_words(struct an_context *c)
+{
+    const struct an_utilization *u = &c->r->utilization;
+    if (!u->mfu.valid)
+        return "";
+    return an_arena_format(c->a, ", at %.1f %% of the %s peak", 100 * u->mfu.value, u->dtype ? u->dtype : "given");
+}
+
+static bool is_work(const struct an_op *o)
+{
+    static const char *const kinds[] = {"matrix", "attention", "convolution", "other"};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (!strcmp(o->kind, kinds[k]))
+            return true;
+    return false;
+}
+
+/* Largest op by self time among those that are work. */
+static const char *op_words(struct an_context *c)
+{
+    const struct an_op *largest = NULL;
+    double all = 0;
+    for (size_t i = 0; i < c->r->op_count; i++) {
+        const struct an_op *o = &c->r->ops[i];
+        if (!is_work(o))
+            continue;
+        largest = largest ? largest : o;
+        all += (double)o->self_ns;
+    }
+    if (!largest || all <= 0)
+        return "";
+    return an_arena_format(c->a, "; largest op: %.60s, %.0f %% of the ops' time", largest->name,
+                           100 * (double)largest->self_ns / all);
+}
+
+static void by_budget(struct an_context *c)
+{
+    struct an_result *r = c->r;
+    const struct an_budget *b = &r->budget;
+    int largest = AN_CLASS_COMPUTE, holds = AN_CLASS_COMM;
+    for (int k = 0; k < AN_CLASS_COUNT; k++) {
+        largest = pct(b, k) > pct(b, largest) ? k : largest;
+        holds = k != AN_CLASS_COMPUTE && pct(b, k) > pct(b, holds) ? k : holds;
+    }
+    if (largest == holds || pct(b, holds) >= BOUND_PCT) {
+        r->verdict_class = bound[holds];
+        if (largest == holds)
+            r->verdict = an_arena_format(c->a, "%s: %.1f %% of every step %s; %.1f %% computes%s %s.", bound[holds],
+                                         pct(b, holds), does[holds], pct(b, AN_CLASS_COMPUTE), peak_words(c), basis(c));
+        else
+            r->verdict = an_arena_format(c->a, "%s: %.1f %% of every step %s, while %.1f %% %s%s %s.", bound[holds],
+                                         pct(b, holds), does[holds], pct(b, largest), does[largest], peak_words(c), basis(c));
+        return;
+    }
+    const char *rest =
+        pct(b, holds) < WORTH_PCT ? op_words(c) : an_arena_format(c->a, "; %.1f %% %s", pct(b, holds), does[holds]);
+    r->verdict_class = bound[AN_CLASS_COMPUTE];
+    r->verdict = an_arena_format(c->a, "%s%s: %.1f %% of every step computes%s%s %s.", r->healthy ? "HEALTHY, " : "",
+                                 r->verdict_class, pct(b, AN_CLASS_COMPUTE), peak_words(c), rest, basis(c));
+}
+
+/* Steps whose ranges do not say what they are: the largest range is all that can be named. */
+static void by_ranges(struct an_context *c)
+{
+    struct an_result *r = c->r;
+    const char *part = "";
+    double host = pct(&r->budget, AN_CLASS_HOST);
+    r->verdict_class = "STEPS ONLY";
+    if (!r->budget.reason)
+        part = an_arena_format(c->a, "; %.1f %% of it is inside ranges that do not say what they are, %.1f %% inside none",
+                               host, pct(&r->budget, AN_CLASS_UNATTRIBUTED));
+    if (!r->steps.median_ms.valid)
+        r->verdict =
+            an_arena_format(c->a, "STEPS ONLY: steps were marked (%s) but none is complete; let the run go on for some steps.",
+                            r->steps.source);
+    else
+        r->verdict = an_arena_format(c->a,
+                                     "STEPS ONLY: a step lasts %.4g ms (median of %" PRId64
+                                     ", from %.80s)%s; payloads of include/tacho_nvtx.h make the rest visible.",
+                                     r->steps.median_ms.value, r->steps.counted, r->steps.source, part);
+}
+
+/* What the system layer says of a program without steps. */
+static const char *load_words(struct an_context *c, const char **class)
+{
+    const struct an_system *s = &c->r->system;
+    *class = "NO STEPS";
+    if (!s->cpu_cores.valid)
+        return an_arena_format(c->a, "how busy the machine was is not known: %s", s->cpu_cores.reason);
+    double used = s->cpu_cores.value, cores = c->r->run.cores.valid ? (double)c->r->run.cores.value : 0;
+    const char *of = cores > 0 ? an_arena_format(c->a, " of %.0f", cores) : "";
+    if (cores > 0 && used >= 0.9 * cores) {
+        *class = "CPU-BOUND";
+        return an_arena_format(c->a, "the program kept %.2f%s cores busy: it is CPU-bound", used, of);
+    }
+    if (used >= 0.9 && used <= 1.1) {
+        *class = "ONE CORE";
+        return an_arena_format(c->a, "the program kept %.2f%s cores busy: one thread does the work", used, of);
+    }
+    if (used < 0.3) {
+        *class = "IDLE";
+        return an_arena_format(c->a, "the program kept %.2f%s cores busy: it mostly waits", used, of);
+    }
+    return an_arena_format(c->a, "the program kept %.2f%s cores busy", used, of);
+}
+
+static void without_steps(struct an_context *c)
+{
+    struct an_result *r = c->r;
+    const char *class = NULL, *load = load_words(c, &class);
+    size_t ranges = c->t->slice.count;
+    const char *time = r->run.duration_s.valid ? an_arena_format(c->a, " in %.3g s", r->run.duration_s.value) : "";
+    r->verdict_class = ranges ? "NO STEPS" : class;
+    if (ranges)
+        r->verdict = an_arena_format(
+            c->a,
+            "NO STEPS: no steps were marked, %zu ranges were recorded%s; %s. Mark each optimizer update with an "
+            "NVTX range named step, or with tacho.step of include/tacho_nvtx.h.",
+            ranges, time, load);
+    else
+        r->verdict = an_arena_format(c->a,
+                                     "%s:%s %s. It spoke no NVTX, so only the system layer is known: mark each optimizer "
+                                     "update with an NVTX range named "
+                                     "step to see where its time goes.",
+                                     class, time, load);
+}
+
+static int verdict_run(struct an_context *c)
+{
+    if (!c->step_count)
+        without_steps(c);
+    else if (c->r->budget.reason || !c->r->budget.roles_known)
+        by_ranges(c);
+    else
+        by_budget(c);
+    return 0;
+}
+
+static void verdict_absent(struct an_context *c, const char *reason)
+{
+    c->r->verdict = reason;
+    c->r->verdict_class = "";
+}
+
+const struct an_analyzer an_verdict = {"verdict", "the run in one sentence", 0, verdict_run, verdict_absent};

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <jansson.h>
+#include <langinfo.h>
+#include <limits.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/run_file.h"
+#include "profiler/collector/collector.h"
+
+struct values {
+    const char *color, *folder;
+    bool json;
+};
+
+#define AT(field) offsetof(struct values, field)
+static const struct cli_option options[] = {
+    {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs, and for bug reports", 0, 0},
+    {"folder", 0, CLI_TEXT, AT(folder), "DIR", "look at what a run started in DIR would find (the current folder)", 0, 0},
+    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
+    {0},
+};
+
+const struct cli_spec cli_doctor_spec = {
+    .usage = "[OPTION]...",
+    .about = "One line for each thing that tacho can use: ok, or what is missing and how to get it. Ends with 0 if recording "
+             "works here,\n"
+             "else with 4.",
+    .options = options,
+    .examples = "  tacho doctor\n  tacho doctor --json > doctor.json",
+};
+
+struct checkup {
+    const struct values *v;
+    json_t *rows;
+    const char *group; /* printed last */
+    bool color;
+    int broken; /* lines without which nothing can be recorded */
+    int gaps;   /* lines that cost something */
+};
+
+static const char *color_of(enum col_status s)
+{
+    switch (s) {
+    case COL_STATUS_OK:
+        return "32";
+    case COL_STATUS_DENIED:
+        return "31";
+    default:
+        return "33";
+    }
+}
+
+static int put(void *ctx, const struct col_probe *p)
+{
+    struct checkup *c = ctx;
+    bool vital = !strcmp(p->group, "agent") || !strcmp(p->group, "storage");
+    bool fine = p->status == COL_STATUS_OK || p->status == COL_STATUS_MULTIPLEXED;
+    c->gaps += !fine;
+    c->broken += vital && !fine && p->status != COL_STATUS_WARNING;
+    if (c->rows) {
+        json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "group", p->group, "name", p->name, "status",
+                                col_status_text(p->status), "text", p->text ? p->text : "", "fix", p->fix ? p->fix : "",
+                                "errno", p->error);
+        return row ? json_array_append_new(c->rows, row) : TACHO_ENOMEM;
+    }
+    if (!c->group || strcmp(c->group, p->group))
+        printf("%s%s\n", c->group ? "\n" : "", p->group);
+    c->group = p->group;
+    char *text = cli_printable(p->text ? p->text : "");
+    printf("  %s%-13s%s %-18s %s\n",
+           c->color ? (char[]){'\033', '[', color_of(p->status)[0], color_of(p->status)[1], 'm', 0} : "",
+           col_status_text(p->status), c->color ? "\033[0m" : "", p->name, text ? text : "");
+    free(text);
+    if (!fine && p->fix && *p->fix)
+        printf("  %-13s %-18s hint: %s\n", "", "", p->fix);
+    return 0;
+}
+
+/* What the program itself is made of and talks to; the collector knows the rest. */
+static int put_own(struct checkup *c)
+{
+    char text[160], path[PATH_MAX];
+    snprintf(text, sizeof text, "tacho %s, SQLite %s", TACHO_VERSION, sqlite3_libversion());
+    int code = put(c, &(struct col_probe){"program", "version", COL_STATUS_OK, 0, text, ""});
+    if (code)
+        return code;
+    snprintf(text, sizeof text, "%s, %s", nl_langinfo(CODESET), isatty(STDOUT_FILENO) ? "a terminal" : "not a terminal");
+    bool utf8 = cli_utf8();
+    code = put(c, &(struct col_probe){"program", "characters", utf8 ? COL_STATUS_OK : COL_STATUS_WARNING, 0, text,
+                                      "reports are drawn in ASCII; export LC_ALL=C.UTF-8 for more"});
+    if (code)
+        return code;
+    code = cli_train_find(path)
+               ? put(c, &(struct col_probe){"program", "train", COL_STATUS_WARNING, 0, "the reference engine was not found",
+                                            "'make' builds it; everything but 'tacho train' works without it"})
+               : put(c, &(struct col_probe){"program", "train", COL_STATUS_OK, 0, path, ""});
+    if (code)
+        return code;
+#ifdef HAVE_PFM
+    code = put(c, &(struct col_probe){"program", "libpfm4", COL_STATUS_OK, 0, "built with it", ""});
+#else
+    code = put(c, &(struct col_probe){"program", "libpfm4", COL_STATUS_NOT_SUPPORTED, 0,
+                                      "built without it: no hardware counters", "install libpfm4-dev, then 'make' again"});
+#endif
+    if (code)
+        return code;
+    return put(c, &(struct col_probe){"program", "GPU", COL_STATUS_NOT_SUPPORTED, 0, "this version records the CPU only", ""});
+}
+
+int cli_doctor(int argc, char **argv)
+{
+    struct values v = {.folder = "."};
+    int first, code = cli_parse(&cli_doctor_spec, argc, argv, &v, &first);
+    if (code >= 0)
+        return code;
+    struct checkup c = {.v = &v, .color = cli_color(v.color, STDOUT_FILENO)};
+    if (v.json)
+        c.rows = json_array();
+    code = put_own(&c);
+    if (!code)
+        code = col_probe_each(v.folder, put, &c);
+    if (code) {
+        struct tacho_error err;
+        tacho_fail(&err, code, NULL, "doctor: %s: %s", v.folder, tacho_error_text(code));
+        json_decref(c.rows);
+        return cli_fail(&err);
+    }
+    if (c.rows) {
+        json_t *all = json_pack("{s:s, s:s, s:b, s:o}", "schema", "tacho-doctor/1", "version", TACHO_VERSION, "recording_works",
+                                !c.broken, "checks", c.rows);
+        if (all)
+            json_dumpf(all, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+        putchar('\n');
+        json_decref(all);
+    } else if (c.broken)
+        printf("\nrecording does not work here: %d of the above stand in its way\n", c.broken);
+    else
+        printf("\nrecording works here%s\n", c.gaps ? "; what is missing above is named in the report" : "");
+    return c.broken ? 4 : 0;
+}

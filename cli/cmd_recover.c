@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/run_file.h"
+
+const struct cli_spec cli_recover_spec = {
+    .usage = "RUN",
+    .about = "Finishes the .tacho.live folder that a killed recorder left. What the program had recorded until it ended is in "
+             "the file.\n"
+             "Every command that reads a run does this by itself; recover says what it found.",
+    .examples = "  tacho recover train-20260101-120000.tacho.live",
+    .least = 1,
+    .most = 1,
+    .words_missing = "the run to recover",
+};
+
+static void say(void *ctx, const char *text)
+{
+    (void)ctx;
+    cli_say("%s", text);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    while (n > 1 && text[n - 1] == '/') /* a folder may be typed with a slash */
+        n--;
+    return n >= m && !strncmp(text + n - m, end, m);
+}
+
+int cli_recover(int argc, char **argv)
+{
+    struct tacho_error err = {0};
+    struct col_found found;
+    struct col_options o;
+    struct col_result r = {0};
+    int first, code = cli_parse(&cli_recover_spec, argc, argv, NULL, &first);
+    if (code >= 0)
+        return code;
+    if (col_find_run(argv[first], false, &found, &err))
+        return cli_fail(&err);
+    if (!ends_with(found.run, COL_LIVE_SUFFIX)) { /* a finished file, or one that is no run at all */
+        store_reader *reader = NULL;
+        if (store_open(found.path, &reader, &err))
+            return cli_fail(&err);
+        store_reader_close(reader);
+        cli_say("%s: finished already, nothing to recover", found.run);
+        return 0;
+    }
+    col_options_init(&o);
+    o.message = say;
+    code = col_recover(found.run, &o, &r, &err);
+    code = code ? cli_fail(&err) : cli_run_conclude(&r, false);
+    col_result_clear(&r);
+    return code;
+}

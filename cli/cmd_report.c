@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/run_file.h"
+
+struct values {
+    const char *output, *color, *format;
+    int64_t width, ops;
+    double peak, flops;
+    bool json, save, definitions, no_color;
+};
+
+#define AT(field) offsetof(struct values, field)
+static const struct cli_option options[] = {
+    {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs (tacho-report/1)", 0, 0},
+    {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
+    {"save", 0, CLI_FLAG, AT(save), NULL, "put metrics and findings into the run's file as well", 0, 0},
+    {"definitions", 0, CLI_FLAG, AT(definitions), NULL, "append what each number means", 0, 0},
+    {"ops", 0, CLI_INT, AT(ops), "N", "rows of the table of operations (12)", 1, 100000},
+    {"peak", 0, CLI_NUMBER, AT(peak), "FLOPS", "peak of one device, FLOP/s, for MFU: 990T", 1, 1e21},
+    {"flops-per-step", 0, CLI_NUMBER, AT(flops), "FLOP", "model FLOPs of one step over all ranks, for MFU", 1, 1e24},
+    {"width", 0, CLI_INT, AT(width), "N", "columns (those of the terminal, else 100)", 40, 200},
+    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
+    {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
+    {0},
+};
+
+const struct cli_spec cli_report_spec = {
+    .usage = "[OPTION]... [RUN]",
+    .about = "RUN is a .tacho file, a .tacho.live folder, or 'latest' (the default): the newest run in this folder.",
+    .options = options,
+    .examples = "  tacho report\n"
+                "  tacho report train-20260101-120000.tacho --json | jq .budget",
+    .most = 1,
+};
+
+static int save(const struct col_found *found, const struct an_result *result)
+{
+    struct tacho_error err = {0};
+    if (found->live) {
+        tacho_fail(&err, TACHO_EBUSY, "wait for the run to end", "%s: still being recorded: nothing was saved into it",
+                   found->run);
+        return cli_fail(&err);
+    }
+    return cli_run_save(found->path, result, &err) ? cli_fail(&err) : 0;
+}
+
+int cli_report(int argc, char **argv)
+{
+    struct values v = {0};
+    struct col_found found;
+    struct an_result *result = NULL;
+    struct cli_output out;
+    int first, code = cli_parse(&cli_report_spec, argc, argv, &v, &first);
+    if (code >= 0)
+        return code;
+    code = cli_run_find(first < argc ? argv[first] : "latest", &found);
+    if (code)
+        return code;
+    code = cli_run_analyze(&found, &(struct an_options){.peak_flops = v.peak, .flops_per_step = v.flops}, &result);
+    if (code)
+        return code;
+    bool to_stdout = !v.output || !strcmp(v.output, "-");
+    struct rep_options o = cli_report_options(v.width, v.no_color ? "never" : v.color, to_stdout);
+    o.definitions = v.definitions;
+    o.ops = (int)v.ops;
+    code = cli_output_open(&out, v.output);
+    if (!code) {
+        struct tacho_error err = {0};
+        int rc = rep_write(v.json ? "json" : "text", result, &o, out.file);
+        if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
+            tacho_fail(&err, rc, NULL, "%s: the report could not be written: %s", found.run, tacho_error_text(rc));
+            code = cli_fail(&err);
+        }
+        code = cli_output_close(&out, code);
+    }
+    if (!code && v.save)
+        code = save(&found, result);
+    an_result_free(result);
+    return code;
+}

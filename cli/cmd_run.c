@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/run_file.h"
+
+struct values {
+    const char *output;
+    struct cli_range steps;
+    int64_t every, max_bytes, sample_ms, pool_mib;
+    double overhead;
+    bool no_counters, no_peak, report;
+};
+
+#define AT(field) offsetof(struct values, field)
+static const struct cli_option options[] = {
+    {"output", 'o', CLI_TEXT, AT(output), "FILE", "where to record to (PROGRAM-YYYYMMDD-HHMMSS.tacho); never overwritten", 0,
+     0},
+    {"report", 0, CLI_FLAG, AT(report), NULL, "print the report on standard output afterwards", 0, 0},
+    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "keep details of steps A to B only; totals are kept of all", 0, 0},
+    {"every", 0, CLI_INT, AT(every), "N", "keep details of every Nth step only", 1, 1e9},
+    {"max-size", 0, CLI_SIZE, AT(max_bytes), "SIZE", "size of the file at which details stop (2G; 0: no limit)", 0, 9e18},
+    {"sample-ms", 0, CLI_INT, AT(sample_ms), "N", "milliseconds between looks at CPU, memory, disk (100; 0: none)", 0, 60000},
+    {"overhead", 0, CLI_NUMBER, AT(overhead), "P", "share of steps that run unrecorded, to measure what recording costs (0.05)",
+     0, 0.5},
+    {"pool", 0, CLI_INT, AT(pool_mib), "MIB", "memory for events on their way, for each process (64)", 1, 65536},
+    {"no-counters", 0, CLI_FLAG, AT(no_counters), NULL, "leave the hardware counters alone", 0, 0},
+    {"no-peak", 0, CLI_FLAG, AT(no_peak), NULL, "do not measure the machine's peak (no MFU then)", 0, 0},
+    {0},
+};
+
+const struct cli_spec cli_run_spec = {
+    .usage = "[OPTION]... -- COMMAND [ARGUMENT]...",
+    .about = "Runs COMMAND as it is and records it into a file. COMMAND keeps its terminal, its signals and its exit code.\n"
+             "Programs that speak NVTX show their ranges; of all others tacho sees CPU, memory and disk.",
+    .options = options,
+    .examples = "  tacho run -- python3 train.py --epochs 1\n"
+                "  tacho run -o slow.tacho --steps 100:200 -- ./train config.json",
+    .stop_at_first = true,
+    .least = 1,
+    .most = -1,
+    .words_missing = "the command to run",
+};
+
+/* One line, one write: the target may be writing to the same terminal. The terminal may be gone: SIGPIPE is ignored meanwhile.
+ */
+static void say(void *ctx, const char *text)
+{
+    (void)ctx;
+    cli_say("%s", text);
+}
+
+int cli_run(int argc, char **argv)
+{
+    struct col_options o;
+    struct tacho_error err = {0};
+    struct col_result r = {0};
+    int first;
+    col_options_init(&o);
+    struct values v = {
+        .every = 1, .max_bytes = o.max_bytes, .sample_ms = o.sample_ms, .overhead = o.pause, .pool_mib = o.pool_mib};
+    int code = cli_parse(&cli_run_spec, argc, argv, &v, &first);
+    if (code > 0)
+        return 125; /* env(1): the command was not started */
+    if (code == 0)
+        return 0;
+    o.command = argv + first;
+    o.output = v.output;
+    o.steps_from = v.steps.set ? v.steps.from : -1;
+    o.steps_to = v.steps.to;
+    o.every = v.every;
+    o.max_bytes = v.max_bytes;
+    o.sample_ms = (int)v.sample_ms;
+    o.pause = v.overhead;
+    o.pool_mib = (int)v.pool_mib;
+    o.no_counters = v.no_counters;
+    o.no_peak = v.no_peak;
+    o.message = say;
+    code = col_run(&o, &r, &err);
+    if (code)
+        cli_fail(&err);
+    if (!code || r.started)
+        code = cli_run_conclude(&r, v.report);
+    else
+        code = r.exit_code ? r.exit_code : 125;
+    col_result_clear(&r);
+    return code;
+}

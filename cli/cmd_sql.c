@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/run_file.h"
+#include "cli/sql_format.h"
+
+struct values {
+    const char *output;
+    bool csv, json, index;
+};
+
+#define AT(field) offsetof(struct values, field)
+static const struct cli_option options[] = {
+    {"csv", 0, CLI_FLAG, AT(csv), NULL, "comma-separated (RFC 4180); NULL is nothing, an empty text is \"\"", 0, 0},
+    {"json", 'j', CLI_FLAG, AT(json), NULL, "an array of objects for each statement", 0, 0},
+    {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
+    {"index", 0, CLI_FLAG, AT(index), NULL, "add indexes to the file first: it grows, queries by name or time get fast", 0, 0},
+    {0},
+};
+
+const struct cli_spec cli_sql_spec = {
+    .usage = "[OPTION]... RUN [QUERY]",
+    .about = "Runs QUERY, or what comes on standard input; on a terminal it starts sqlite3. The file is not changed, except by "
+             "--index.\n"
+             "docs/schema.md explains the tables; the file can also be opened with sqlite3, DuckDB or pandas as it is.",
+    .options = options,
+    .examples = "  tacho sql latest 'SELECT * FROM loss'\n"
+                "  tacho sql latest --csv 'SELECT \"index\", \"end\" - start AS ns FROM step' > steps.csv",
+    .least = 1,
+    .most = 2,
+    .words_missing = "the run",
+};
+
+static char *read_all(FILE *f)
+{
+    size_t used = 0, cap = 1 << 16;
+    char *text = malloc(cap);
+    while (text) {
+        used += fread(text + used, 1, cap - used - 1, f);
+        if (used + 1 < cap)
+            break;
+        char *bigger = cap < (1u << 30) ? realloc(text, cap *= 2) : NULL;
+        if (!bigger)
+            free(text);
+        text = bigger;
+    }
+    if (text)
+        text[used] = 0;
+    return text;
+}
+
+static int add_indexes(const struct col_found *found)
+{
+    struct tacho_error err = {0};
+    store *s = NULL;
+    int code = found->live ? tacho_fail(&err, TACHO_EBUSY, "wait for the run to end", "%s: still being recorded: no indexes",
+                                        found->run)
+                           : store_open_results(found->path, &s, &err);
+    if (!code && (code = store_index(s)))
+        err = *store_error(s);
+    store_close(s);
+    return code ? cli_fail(&err) : 0;
+}
+
+/* sqlite3 opens the file read-only; its name starts with / or ./, so it cannot be taken for an option. */
+static int interactive(const char *path)
+{
+    struct tacho_error err;
+    char *name = malloc(strlen(path) + 3);
+    if (!name)
+        return 5;
+    sprintf(name, "%s%s", path[0] == '/' ? "" : "./", path);
+    cli_say("sqlite3 -readonly; '.tables' lists the tables, '.quit' ends");
+    execlp("sqlite3", "sqlite3", "-readonly", "-box", name, (char *)NULL);
+    free(name);
+    tacho_fail(&err, TACHO_ENOTSUP, "install sqlite3, or give the query as an argument",
+               "sql: sqlite3 was not found, and there is no query");
+    return cli_fail(&err);
+}
+
+static int run_query(const struct col_found *found, const struct values *v, const char *sql)
+{
+    struct tacho_error err = {0};
+    struct cli_output out;
+    struct cli_sql_writer w = {.format = &cli_sql_formats[v->json ? 2 : v->csv ? 1 : 0], .utf8 = cli_utf8()};
+    store_reader *r = NULL;
+    if (store_open(found->path, &r, &err))
+        return cli_fail(&err);
+    int code = cli_output_open(&out, v->output);
+    if (!code) {
+        w.out = out.file;
+        int rc = store_query(r, sql, cli_sql_head, cli_sql_row, &w);
+        int end = cli_sql_end(&w);
+        if (rc && rc == store_reader_error(r)->code)
+            code = cli_fail(store_reader_error(r));
+        else if ((rc || end) && rc != TACHO_EIO && end != TACHO_EIO) {
+            tacho_fail(&err, rc ? rc : end, NULL, "%s: %s", found->run, tacho_error_text(rc ? rc : end));
+            code = cli_fail(&err);
+        }
+        code = cli_output_close(&out, code);
+    }
+    store_reader_close(r);
+    return code;
+}
+
+int cli_sql(int argc, char **argv)
+{
+    struct values v = {0};
+    struct col_found found;
+    char *text = NULL;
+    int first, code = cli_parse(&cli_sql_spec, argc, argv, &v, &first);
+    if (code >= 0)
+        return code;
+    if (v.csv && v.json)
+        return cli_usage("sql", NULL, "--csv and --json exclude each other");
+    code = cli_run_find(argv[first], &found);
+    if (!code && v.index)
+        code = add_indexes(&found);
+    if (code)
+        return code;
+    const char *sql = first + 1 < argc ? argv[first + 1] : NULL;
+    if (!sql && v.index && isatty(STDIN_FILENO))
+        return 0;
+    if (!sql && isatty(STDIN_FILENO))
+        return interactive(found.path);
+    if (!sql || !strcmp(sql, "-"))
+        sql = text = read_all(stdin);
+    if (!sql)
+        return cli_usage("sql", NULL, "standard input cannot be read");
+    code = run_query(&found, &v, sql);
+    free(text);
+    return code;
+}

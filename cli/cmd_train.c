@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/run_file.h"
+
+const struct cli_spec cli_train_spec = {
+    .usage = "RECIPE [OPTION OF THE RECIPE]...",
+    .about = "Everything behind 'train' goes to the program train: this is 'tacho run --report -- train RECIPE ...'.\n"
+             "'tacho train --help' shows its recipes and options; for options of the recording use 'tacho run'.",
+    .examples = "  tacho train gpt2-tiny --steps 200\n"
+                "  tacho run -o a.tacho -- train gpt2-tiny --steps 200",
+    .most = -1,
+};
+
+/* train stands beside tacho (build folder) or in ../libexec (installed). */
+int cli_train_find(char path[PATH_MAX])
+{
+    static const char *const places[] = {"train", "../libexec/tacho/train", "../libexec/train"};
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return -1;
+    self[n] = 0;
+    char *slash = strrchr(self, '/');
+    *slash = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (snprintf(path, PATH_MAX, "%s/%s", self, places[i]) < PATH_MAX && !access(path, X_OK))
+            return 0;
+    return -1;
+}
+
+int cli_train(int argc, char **argv)
+{
+    char path[PATH_MAX];
+    struct tacho_error err;
+    if (cli_train_find(path)) {
+        tacho_fail(&err, TACHO_ENOTFOUND, "'make' builds it beside tacho",
+                   "train: the program of the reference engine was not found");
+        cli_fail(&err);
+        return 125;
+    }
+    char **args = calloc((size_t)argc + 8, sizeof *args);
+    if (!args)
+        return 125;
+    int n = 0, help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
+    if (argc < 2 || help) { /* nothing to record: train itself says what it takes */
+        cli_spec_print(stdout, "train", cli_command_find("train")->help, &cli_train_spec);
+        fputs("\nthe program train:\n", stdout);
+        fflush(stdout);
+        args[n++] = path;
+        args[n++] = (char[]){"--help"};
+        execv(path, args);
+        free(args);
+        return 126;
+    }
+    args[n++] = (char[]){"run"};
+    args[n++] = (char[]){"--report"};
+    args[n++] = (char[]){"--"};
+    args[n++] = path;
+    for (int i = 1; i < argc; i++)
+        args[n++] = argv[i];
+    int code = cli_run(n, args);
+    free(args);
+    return code;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <jansson.h>
+#include <sqlite3.h>
+
+#include "cli/command.h"
+#include "store/store.h"
+
+struct values {
+    bool verbose;
+};
+
+static const struct cli_option options[] = {
+    {"verbose", 'v', CLI_FLAG, offsetof(struct values, verbose), NULL, "compiler, libraries, optional parts", 0, 0},
+    {0},
+};
+
+const struct cli_spec cli_version_spec = {
+    .usage = "[--verbose]",
+    .options = options,
+    .examples = "  tacho version --verbose",
+};
+
+#ifdef HAVE_PFM
+#define FEATURE_PFM "yes"
+#else
+#define FEATURE_PFM "no: hardware counters are not supported"
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define FEATURE_SAN "address"
+#elif defined(__SANITIZE_THREAD__)
+#define FEATURE_SAN "thread"
+#else
+#define FEATURE_SAN "none"
+#endif
+
+int cli_version(int argc, char **argv)
+{
+    struct values v = {0};
+    int first, code = cli_parse(&cli_version_spec, argc, argv, &v, &first);
+    if (code >= 0)
+        return code;
+    printf("tacho %s\n", TACHO_VERSION);
+    if (v.verbose)
+        printf("file schema:  %d\n"
+               "compiler:     %s\n"
+               "sanitizer:    " FEATURE_SAN "\n"
+               "SQLite:       %s (built with %s)\n"
+               "jansson:      %s\n"
+               "libpfm4:      " FEATURE_PFM "\n"
+               "CUDA:         no: GPUs are not recorded in this version\n",
+               STORE_SCHEMA_VERSION,
+#ifdef __clang__
+               "clang " __clang_version__,
+#else
+               "gcc " __VERSION__,
+#endif
+               sqlite3_libversion(), SQLITE_VERSION, JANSSON_VERSION);
+    return 0;
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <langinfo.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "reports/escape.h"
+
+/* ---- stderr ------------------------------------------------------------------------------------------------------------ */
+
+char *cli_printable(const char *text)
+{
+    size_t size = 6 * strlen(text) + 16; /* the longest escape has six characters */
+    char *out = malloc(size);
+    if (out)
+        rep_clean(out, size, text, INT_MAX / 2, true);
+    return out;
+}
+
+char *cli_shell_word(const char *text)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,+=@%-";
+    char *out = malloc(4 * strlen(text) + 8), *o = out;
+    if (!out)
+        return NULL;
+    const char *dash = text[0] == '-' ? "./" : ""; /* a name, not an option */
+    if (text[0] && strspn(text, plain) == strlen(text)) {
+        sprintf(out, "%s%s", dash, text);
+        return out;
+    }
+    o += sprintf(o, "%s'", dash);
+    for (; *text; text++)
+        o += *text == '\'' ? sprintf(o, "'\\''") : sprintf(o, "%c", *text);
+    strcpy(o, "'");
+    return out;
+}
+
+bool cli_color(const char *when, int fd)
+{
+    if (when && !strcmp(when, "always"))
+        return true;
+    if (when && !strcmp(when, "never"))
+        return false;
+    const char *none = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE"), *term = getenv("TERM");
+    if (none && *none)
+        return false;
+    if (force && *force && strcmp(force, "0"))
+        return true;
+    return isatty(fd) && term && strcmp(term, "dumb");
+}
+
+int cli_columns(int fd, int otherwise)
+{
+    struct winsize w;
+    return !ioctl(fd, TIOCGWINSZ, &w) && w.ws_col ? w.ws_col : otherwise;
+}
+
+bool cli_utf8(void)
+{
+    return !strcmp(nl_langinfo(CODESET), "UTF-8");
+}
+
+static void message(const char *label, const char *color, const char *text)
+{
+    char *safe = cli_printable(text);
+    if (cli_color(NULL, STDERR_FILENO))
+        fprintf(stderr, "\033[%sm%s:\033[0m %s\n", color, label, safe ? safe : "");
+    else
+        fprintf(stderr, "%s: %s\n", label, safe ? safe : "");
+    free(safe);
+}
+
+int cli_fail(const struct tacho_error *err)
+{
+    message("tacho", "1;31", err->what[0] ? err->what : tacho_error_text(err->code));
+    if (err->hint[0])
+        message("hint", "1", err->hint);
+    return tacho_error_exit(err->code);
+}
+
+int cli_usage(const char *command, const char *hint, const char *what, ...)
+{
+    struct tacho_error err = {.code = TACHO_EUSAGE};
+    char text[400];
+    va_list ap;
+    va_start(ap, what);
+    vsnprintf(text, sizeof text, what, ap);
+    va_end(ap);
+    tacho_fail(&err, TACHO_EUSAGE, hint, "%s%s%s", command, *command ? ": " : "", text);
+    return cli_fail(&err);
+}
+
+void cli_say(const char *text, ...)
+{
+    char line[5000];
+    va_list ap;
+    va_start(ap, text);
+    vsnprintf(line, sizeof line, text, ap);
+    va_end(ap);
+    message("tacho", "1", line);
+}
+
+/* ---- output ------------------------------------------------------------------------------------------------------------ */
+
+static int fail_errno(const char *path, int os)
+{
+    struct tacho_error err;
+    int code = os == ENOSPC || os == EDQUOT || os == EFBIG  ? TACHO_ENOSPACE
+               : os == EACCES || os == EPERM || os == EROFS ? TACHO_EDENIED
+               : os == ENOENT || os == ENOTDIR              ? TACHO_ENOTFOUND
+                                                            : TACHO_EIO;
+    tacho_fail(&err, code,
+               code == TACHO_ENOSPACE ? "nothing was left half-written: free some space, or choose another place" : NULL,
+               "%s: %s", path, strerror(os));
+    return cli_fail(&err);
+}
+
+int cli_output_open(struct cli_output *o, const char *path)
+{
+    char folder[PATH_MAX], name[PATH_MAX], target[PATH_MAX];
+    struct stat st;
+    int os = 0;
+    *o = (struct cli_output){.file = stdout};
+    if (!path || !strcmp(path, "-"))
+        return 0;
+    o->path = path;
+    bool exists = !stat(path, &st);
+    if (exists && !S_ISREG(st.st_mode)) { /* a device or a pipe cannot be replaced by a file */
+        o->file = fopen(path, "we");
+        return o->file ? 0 : fail_errno(path, errno);
+    }
+    if (!exists || !realpath(path, target)) /* what a symbolic link points to is replaced, not the link */
+        snprintf(target, sizeof target, "%s", path);
+    snprintf(folder, sizeof folder, "%s", target);
+    snprintf(name, sizeof name, "%s", target);
+    const char *parent = dirname(folder);
+    o->target = strdup(target);
+    o->temporary = malloc(strlen(target) + 64);
+    if (!o->target || !o->temporary) {
+        os = ENOMEM;
+        goto fail;
+    }
+    sprintf(o->temporary, "%s/.%s.%ld.tmp", parent, basename(name), (long)getpid());
+    /* without a name until it is complete, where the filesystem can do that: a report that is killed leaves nothing */
+    int fd = open(parent, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    o->unnamed = fd >= 0;
+    o->file = o->unnamed ? fdopen(fd, "w") : fopen(o->temporary, "wxe");
+    if (o->file)
+        return 0;
+    os = errno;
+fail:
+    free(o->target);
+    free(o->temporary);
+    return fail_errno(path, os);
+}
+
+/* Gives the complete file its name. 0 or an errno. */
+static int output_name(struct cli_output *o)
+{
+    char self[64];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fileno(o->file));
+    if (o->unnamed && linkat(AT_FDCWD, self, AT_FDCWD, o->temporary, AT_SYMLINK_FOLLOW))
+        return errno;
+    if (!rename(o->temporary, o->target))
+        return 0;
+    int os = errno;
+    unlink(o->temporary);
+    return os;
+}
+
+/* 0, or the errno of what went wrong with this stream. A failure in the middle has left only a flag: writing once more says
+ * why. */
+static int stream_flush(FILE *f)
+{
+    errno = 0;
+    if (!ferror(f) && !fflush(f))
+        return 0;
+    if (!errno) {
+        clearerr(f);
+        if (fputc('\n', f) == EOF || fflush(f))
+            return errno ? errno : EIO;
+    }
+    return errno ? errno : EIO;
+}
+
+int cli_output_close(struct cli_output *o, int code)
+{
+    int os = stream_flush(o->file);
+    if (o->temporary) {
+        if (!os && fsync(fileno(o->file)))
+            os = errno;
+        if (!os && !code)
+            os = output_name(o);
+        else if (!o->unnamed)
+            unlink(o->temporary);
+    }
+    if (o->path && fclose(o->file) && !os)
+        os = errno;
+    free(o->temporary);
+    free(o->target);
+    if (code || !os)
+        return code;
+    if (!o->path)
+        clearerr(stdout); /* said once is enough */
+    return fail_errno(o->path ? o->path : "standard output", os);
+}
+
+int cli_stdout_close(int code)
+{
+    int os = stream_flush(stdout);
+    if (fclose(stdout) && !os && errno != EBADF)
+        os = errno;
+    if (!os || code)
+        return code;
+    return fail_errno("standard output", os);
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+
+#define OPTIONS_MAX 32
+
+/* ---- did you mean --------------------------------------------------------------------------------------------------------- */
+
+/* Edits (insert, delete, replace, swap of neighbours) that turn a into b; words longer than 31 are never close. */
+static int distance(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    int d[32][32];
+    if (n > 31 || m > 31)
+        return 99;
+    for (size_t i = 0; i <= n; i++)
+        for (size_t j = 0; j <= m; j++) {
+            if (!i || !j) {
+                d[i][j] = (int)(i + j);
+                continue;
+            }
+            int best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            if (d[i - 1][j] + 1 < best)
+                best = d[i - 1][j] + 1;
+            if (d[i][j - 1] + 1 < best)
+                best = d[i][j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < best)
+                best = d[i - 2][j - 2] + 1;
+            d[i][j] = best;
+        }
+    return d[n][m];
+}
+
+const char *cli_closest(const char *typed, const char *const *words)
+{
+    const char *best = NULL;
+    size_t length = strlen(typed);
+    int least = length <= 3 ? 2 : 3; /* one edit in a short word, two in a long one */
+    for (; *words; words++) {
+        int d = distance(typed, *words);
+        if (d < least || (length >= 3 && !best && !strncmp(typed, *words, length))) {
+            best = *words;
+            least = d < least ? d : least;
+        }
+    }
+    return best;
+}
+
+/* ---- values --------------------------------------------------------------------------------------------------------------- */
+
+/* A number with an optional unit letter; base 1000 or 1024. Returns false if the text is something else. */
+static bool parse_scaled(const char *text, double base, double *out)
+{
+    static const char units[] = "kMGTP";
+    char *end;
+    errno = 0;
+    *out = strtod(text, &end);
+    if (end == text || !isfinite(*out))
+        return false;
+    for (size_t i = 0; *end && i < sizeof units - 1; i++)
+        if (*end == units[i] || (i == 0 && *end == 'K') || (i && *end == units[i] + 32)) {
+            *out *= pow(base, (double)i + 1);
+            end++;
+            if (base == 1024 && *end == 'i') /* GiB, GB: the same here */
+                end++;
+            if (base == 1024 && *end == 'B')
+                end++;
+            break;
+        }
+    return !*end;
+}
+
+static bool parse_integer(const char *text, const char *stop, int64_t *out)
+{
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    *out = v;
+    return end != text && end == stop && !errno && text[0] != ' ';
+}
+
+static bool parse_range(const char *text, struct cli_range *r)
+{
+    const char *colon = strchr(text, ':');
+    *r = (struct cli_range){.set = true, .from = 0, .to = INT64_MAX};
+    if (!colon) { /* one step */
+        bool ok = parse_integer(text, text + strlen(text), &r->from) && r->from >= 0;
+        r->to = r->from;
+        return ok;
+    }
+    if (colon != text && !parse_integer(text, colon, &r->from))
+        return false;
+    if (colon[1] && !parse_integer(colon + 1, text + strlen(text), &r->to))
+        return false;
+    return text[1] && r->from >= 0 && r->to >= r->from;
+}
+
+static bool is_choice(const char *text, const char *choices)
+{
+    size_t n = strlen(text);
+    for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
+        if (n && !strncmp(c, text, n) && (c[n] == '|' || !c[n]))
+            return true;
+    return false;
+}
+
+/* Puts one value in its place. 0, or 2 after a message. */
+static int set_value(const char *command, const struct cli_option *o, const char *text, void *values)
+{
+    char *place = (char *)values + o->offset, hint[160];
+    double number;
+    int64_t integer;
+    switch (o->kind) {
+    case CLI_FLAG:
+    case CLI_FLAG_OFF:
+        *(bool *)(void *)place = o->kind == CLI_FLAG;
+        return 0;
+    case CLI_TEXT:
+        if (!*text)
+            return cli_usage(command, NULL, "--%s: is empty", o->name);
+        *(const char **)(void *)place = text;
+        return 0;
+    case CLI_INT:
+        if (!parse_integer(text, text + strlen(text), &integer) || (double)integer < o->low || (double)integer > o->high)
+            break;
+        *(int64_t *)(void *)place = integer;
+        return 0;
+    case CLI_NUMBER:
+        if (!parse_scaled(text, 1000, &number) || number < o->low || number > o->high)
+            break;
+        *(double *)(void *)place = number;
+        return 0;
+    case CLI_SIZE:
+        if (!parse_scaled(text, 1024, &number) || number < o->low || number > o->high)
+            break;
+        *(int64_t *)(void *)place = (int64_t)number;
+        return 0;
+    case CLI_RANGE:
+        if (parse_range(text, (struct cli_range *)(void *)place))
+            return 0;
+        return cli_usage(command, "both ends are included: 10:20, 10:, :20, or one number", "--%s: '%s' is not a range",
+                         o->name, text);
+    case CLI_CHOICE:
+        if (!is_choice(text, o->argument)) {
+            snprintf(hint, sizeof hint, "choose one of %s", o->argument);
+            return cli_usage(command, hint, "--%s: '%s' is not a choice", o->name, text);
+        }
+        *(const char **)(void *)place = text;
+        return 0;
+    }
+    if (o->kind == CLI_SIZE)
+        snprintf(hint, sizeof hint, "give bytes, or a number with K, M, G or T");
+    else
+        snprintf(hint, sizeof hint, "give a number from %.15g to %.15g", o->low, o->high);
+    return cli_usage(command, hint, "--%s: '%s' is not a value it takes", o->name, text);
+}
+
+/* ---- parsing ---------------------------------------------------------------------------------------------------------------- */
+
+static bool takes_argument(const struct cli_option *o)
+{
+    return o->kind != CLI_FLAG && o->kind != CLI_FLAG_OFF;
+}
+
+static int unknown_option(const struct cli_spec *spec, const char *command, const char *typed)
+{
+    const char *words[OPTIONS_MAX + 2], *name = typed;
+    char plain[64], hint[200];
+    size_t n = 0;
+    words[n++] = "help";
+    for (const struct cli_option *o = spec->options; o && o->name; o++)
+        words[n++] = o->name;
+    words[n] = NULL;
+    while (*name == '-')
+        name++;
+    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(name, "="), name);
+    const char *close = typed[0] == '-' && typed[1] == '-' ? cli_closest(plain, words) : NULL;
+    if (close)
+        snprintf(hint, sizeof hint, "did you mean '--%s'? 'tacho %s --help' lists all", close, command);
+    else
+        snprintf(hint, sizeof hint, "'tacho %s --help' lists the options", command);
+    return cli_usage(command, hint, "unknown option '%s'", typed);
+}
+
+static int refused(const struct cli_spec *spec, const char *command, char **argv, int at, int got)
+{
+    char letter[3] = {'-', (char)optopt, 0};
+    const char *typed = optopt && optopt < 256 ? letter : argv[at];
+    if (got == ':')
+        return cli_usage(command, NULL, "option '%s' needs a value", typed[0] == '-' && typed[1] == '-' ? typed : argv[at]);
+    for (const struct cli_option *o = spec->options; o && o->name; o++) /* --flag=value */
+        if (!takes_argument(o) && !strncmp(argv[at], "--", 2) && !strncmp(argv[at] + 2, o->name, strlen(o->name)) &&
+            argv[at][2 + strlen(o->name)] == '=')
+            return cli_usage(command, NULL, "option '--%s' takes no value", o->name);
+    return unknown_option(spec, command, typed);
+}
+
+int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, int *first)
+{
+    struct option table[OPTIONS_MAX + 2];
+    char letters[2 * OPTIONS_MAX + 8];
+    const char *command = argv[0];
+    int n = 0, got;
+    char *l = letters;
+    if (spec->stop_at_first)
+        *l++ = '+';
+    *l++ = ':';
+    *l++ = 'h';
+    table[n++] = (struct option){"help", no_argument, NULL, 'h'};
+    for (const struct cli_option *o = spec->options; o && o->name; o++) {
+        /* values from 256 up cannot be mistaken for letters */
+        table[n] = (struct option){o->name, takes_argument(o) ? required_argument : no_argument, NULL, 256 + n};
+        n++;
+        if (o->letter) {
+            *l++ = o->letter;
+            if (takes_argument(o))
+                *l++ = ':';
+        }
+    }
+    table[n] = (struct option){0};
+    *l = 0;
+    optind = 0; /* starts afresh */
+    opterr = 0;
+    for (int at = 1; (got = getopt_long(argc, argv, letters, table, NULL)) != -1; at = optind) {
+        if (got == 'h') {
+            const struct cli_command *c = cli_command_find(command);
+            cli_spec_print(stdout, command, c ? c->help : "", spec);
+            return 0;
+        }
+        const struct cli_option *o = NULL;
+        if (got >= 256)
+            o = &spec->options[got - 257];
+        else
+            for (o = spec->options; o && o->name && o->letter != got; o++)
+                ;
+        if (got == '?' || got == ':' || !o || !o->name)
+            return refused(spec, command, argv, optind > at ? optind - 1 : at, got);
+        int code = set_value(command, o, optarg ? optarg : "", values);
+        if (code)
+            return code;
+    }
+    *first = optind;
+    int words = argc - optind;
+    char hint[200];
+    snprintf(hint, sizeof hint, "usage: tacho %s %s", command, spec->usage);
+    if (words < spec->least)
+        return cli_usage(command, hint, "%s is missing", spec->words_missing);
+    if (spec->most >= 0 && words > spec->most)
+        return cli_usage(command, hint, "one word too many: '%s'", argv[optind + spec->most]);
+    return -1;
+}
+
+/* ---- help ------------------------------------------------------------------------------------------------------------------ */
+
+static void print_option(FILE *out, char letter, const char *name, const char *argument, const char *help)
+{
+    char left[64], short_name[8] = "    ";
+    if (letter)
+        snprintf(short_name, sizeof short_name, "-%c, ", letter);
+    snprintf(left, sizeof left, "%s--%s%s%s", short_name, name, argument ? "=" : "", argument ? argument : "");
+    fprintf(out, "  %-31s %s\n", left, help);
+}
+
+void cli_spec_print(FILE *out, const char *command, const char *help, const struct cli_spec *spec)
+{
+    fprintf(out, "tacho %s: %s\n\nusage: tacho %s %s\n", command, help, command, spec->usage);
+    if (spec->about)
+        fprintf(out, "\n%s\n", spec->about);
+    fprintf(out, "\noptions:\n");
+    for (const struct cli_option *o = spec->options; o && o->name; o++)
+        print_option(out, o->letter, o->name, o->argument, o->help);
+    print_option(out, 'h', "help", NULL, "this text");
+    if (spec->examples)
+        fprintf(out, "\nexamples:\n%s\n", spec->examples);
+}

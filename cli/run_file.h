@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to cli/: from a RUN argument to a result, and a result into the file.
+ */
+#ifndef CLI_RUN_FILE_H
+#define CLI_RUN_FILE_H
+
+#include <limits.h>
+
+#include "analyzers/analyzers.h"
+#include "profiler/collector/collector.h"
+#include "reports/report.h"
+
+/* Finds the run; a dead live one is finished on the way, which is said on stderr. 0 or an exit code, after a message. */
+int cli_run_find(const char *arg, struct col_found *found);
+/* Loads and analyzes. 0 or an exit code, after a message. *out is freed with an_result_free. */
+int cli_run_analyze(const struct col_found *found, const struct an_options *o, struct an_result **out);
+/* Writes the result's metrics and findings into a finished file of ours: every number of the JSON report's sections steps,
+ * budget, utilization, dataloader and trust is a row of `metric`, named SECTION.KEY; the verdict is a row of `run`. 0 or a
+ * TACHO_E* code. */
+int cli_run_save(const char *path, const struct an_result *r, struct tacho_error *err);
+
+/* The program train of the reference engine. 0, or -1 if it is neither beside tacho nor installed with it. */
+int cli_train_find(char path[PATH_MAX]);
+
+/* What a terminal wants: width, colour, characters. `when` as in cli_color. */
+struct rep_options cli_report_options(int64_t width, const char *when, bool to_stdout);
+
+/* After a recording: analyzes, saves, and says on stderr where the file is, what is in it and what to type next. The text
+ * report goes to stdout if `report`. Returns r->exit_code, or another code if that is 0 and the report could not be written. */
+int cli_run_conclude(const struct col_result *r, bool report);
+
+#endif

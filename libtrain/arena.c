@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/arena.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tacho_error.h"
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+/* Zeroes in parallel: each thread backs the pages it is likely to work on. */
+static void touch(float *base, size_t count)
+{
+    int64_t pages = (int64_t)((count * sizeof(float) + HUGE_PAGE - 1) / HUGE_PAGE);
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < pages; i++) {
+        size_t at = (size_t)i * (HUGE_PAGE / sizeof(float));
+        size_t n = count - at < HUGE_PAGE / sizeof(float) ? count - at : HUGE_PAGE / sizeof(float);
+        memset(base + at, 0, n * sizeof(float));
+    }
+}
+
+int lt_arena_create(struct lt_arena *arena, const struct lt_tensor *table, size_t tensors)
+{
+    size_t count = 0;
+    *arena = (struct lt_arena){0};
+    for (size_t i = 0; i < tensors; i++) {
+        size_t padded = lt_arena_padded(table[i].count);
+        if (padded < table[i].count || count + padded < count)
+            return TACHO_ENOMEM;
+        count += padded;
+    }
+    if (count == 0)
+        count = LT_ALIGN;
+    if (count > (SIZE_MAX - 2 * HUGE_PAGE) / sizeof(float))
+        return TACHO_ENOMEM;
+    size_t bytes = (count * sizeof(float) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        return TACHO_ENOMEM;
+    madvise(base, bytes, MADV_HUGEPAGE); /* a refusal costs speed, not correctness */
+    *arena = (struct lt_arena){.base = base, .count = count, .bytes = bytes};
+    touch(arena->base, count);
+    float *at = arena->base;
+    for (size_t i = 0; i < tensors; i++) {
+        *table[i].slot = at;
+        at += lt_arena_padded(table[i].count);
+    }
+    return 0;
+}
+
+void lt_arena_destroy(struct lt_arena *arena)
+{
+    if (arena->base)
+        munmap(arena->base, arena->bytes);
+    *arena = (struct lt_arena){0};
+}

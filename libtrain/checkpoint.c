@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC   "ltcheck1" /* 8 characters, read as bytes */
+#define VERSION 1u
+#define ORDER   0x0102030405060708ull
+#define CHUNK   ((size_t)4 << 20) /* bytes a write or read: summed while in cache */
+
+struct header {
+    char magic[8];
+    uint64_t order; /* ORDER in the writer's byte order */
+    uint64_t version;
+    char model[32];
+    int64_t shape[LT_SHAPE_CAP];
+    uint64_t count; /* floats in each of the three arrays */
+    struct lt_checkpoint state;
+    uint64_t sum; /* over all the above */
+};
+
+/* Four interleaved FNV-1a lanes over 64-bit words: as fast as memory, and any flipped bit changes the result. */
+struct sum {
+    uint64_t lane[4];
+};
+
+static const struct sum sum_start = {
+    {0xcbf29ce484222325ull, 0x84222325cbf29ce4ull, 0x9ce484222325cbf2ull, 0x2325cbf29ce48422ull}};
+
+/* bytes: a multiple of 8 */
+static void sum_add(struct sum *s, const void *data, size_t bytes)
+{
+    const char *at = data;
+    for (size_t i = 0; i < bytes / 8; i++) {
+        uint64_t word;
+        memcpy(&word, at + 8 * i, sizeof word);
+        s->lane[i % 4] = (s->lane[i % 4] ^ word) * 0x100000001b3ull;
+        s->lane[i % 4] ^= s->lane[i % 4] >> 32;
+    }
+}
+
+static uint64_t sum_end(const struct sum *s)
+{
+    struct sum folded = sum_start;
+    sum_add(&folded, s, sizeof *s);
+    return folded.lane[0] ^ folded.lane[1] ^ folded.lane[2] ^ folded.lane[3];
+}
+
+static uint64_t header_sum(const struct header *h)
+{
+    struct sum s = sum_start;
+    sum_add(&s, h, offsetof(struct header, sum));
+    return sum_end(&s);
+}
+
+static int write_all(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes > 0) {
+        ssize_t n = write(fd, at, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* 0, or -1 with errno; errno 0 means that the file ended. */
+static int read_all(int fd, void *data, size_t bytes)
+{
+    char *at = data;
+    while (bytes > 0) {
+        ssize_t n = read(fd, at, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n == 0 ? 0 : errno;
+            return -1;
+        }
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Both directions go through the three arrays the same way: `move` a chunk, add it to the sum. */
+static int move_arrays(int fd, const struct lt_parameters *p, struct sum *s, int writing)
+{
+    float *const arrays[] = {p->value, p->m, p->v};
+    for (size_t i = 0; i < 3; i++) {
+        char *at = (char *)arrays[i];
+        for (size_t left = p->count * sizeof(float); left > 0;) {
+            size_t n = left < CHUNK ? left : CHUNK;
+            if (writing ? write_all(fd, at, n) : read_all(fd, at, n))
+                return -1;
+            sum_add(s, at, n);
+            at += n;
+            left -= n;
+        }
+    }
+    return 0;
+}
+
+static int write_file(int fd, const struct lt_model *model, const struct lt_checkpoint *state)
+{
+    struct header h = {.magic = MAGIC, .order = ORDER, .version = VERSION, .count = model->parameters.count, .state = *state};
+    struct sum s = sum_start;
+    snprintf(h.model, sizeof h.model, "%s", model->ops->name);
+    memcpy(h.shape, model->shape, sizeof h.shape);
+    h.sum = header_sum(&h);
+    if (write_all(fd, &h, sizeof h) || move_arrays(fd, &model->parameters, &s, 1))
+        return -1;
+    uint64_t end = sum_end(&s);
+    return write_all(fd, &end, sizeof end) || fsync(fd) ? -1 : 0;
+}
+
+/* Makes the rename itself durable. Some filesystems cannot; the data is safe either way. */
+static void sync_folder(const char *path)
+{
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", path);
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
+static int same_file(int fd, const char *path)
+{
+    struct stat opened, named;
+    return fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+int lt_checkpoint_write(const char *path, const struct lt_model *model, const struct lt_checkpoint *state,
+                        struct tacho_error *err)
+{
+    char temporary[PATH_MAX];
+    if ((size_t)snprintf(temporary, sizeof temporary, "%s.tmp", path) >= sizeof temporary)
+        return tacho_fail(err, TACHO_EIO, NULL, "%s: name too long", path);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC, 0644), failed;
+    if (fd < 0)
+        return tacho_fail(err, TACHO_EIO, "give --checkpoint a file in a folder you may write to", "%s: %s", temporary,
+                          strerror(errno));
+    /* the lock counts only while the name still leads to what was opened: its last holder may have renamed it away */
+    if (flock(fd, LOCK_EX | LOCK_NB) || !same_file(fd, temporary)) {
+        close(fd);
+        return tacho_fail(err, TACHO_EBUSY, "give each run a --checkpoint file of its own", "%s: another run is writing it",
+                          temporary);
+    }
+    failed = ftruncate(fd, 0) || write_file(fd, model, state) || rename(temporary, path) ? errno : 0;
+    if (failed)
+        unlink(temporary);
+    close(fd);
+    if (failed)
+        return tacho_fail(err, failed == ENOSPC || failed == EDQUOT ? TACHO_ENOSPACE : TACHO_EIO,
+                          "make room, or give another --checkpoint", "%s: checkpoint not written: %s", path, strerror(failed));
+    sync_folder(path);
+    return 0;
+}
+
+static int check_header(const char *path, const struct header *h, const struct lt_model *model, struct tacho_error *err)
+{
+    if (memcmp(h->magic, MAGIC, sizeof h->magic) || h->order != ORDER)
+        return tacho_fail(err, TACHO_EFORMAT, "give --resume a file that train --checkpoint wrote on such a machine",
+                          "%s: not a checkpoint", path);
+    if (h->version != VERSION)
+        return tacho_fail(err, TACHO_EVERSION, "use the newer train", "%s: checkpoint of version %llu, this program knows %u",
+                          path, (unsigned long long)h->version, VERSION);
+    if (h->sum != header_sum(h))
+        return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (header)", path);
+    if (strncmp(h->model, model->ops->name, sizeof h->model) || memcmp(h->shape, model->shape, sizeof h->shape) ||
+        h->count != model->parameters.count)
+        return tacho_fail(err, TACHO_EFORMAT, "give the options of the run that wrote it",
+                          "%s: holds another model (%.31s, %lld layers, %lld channels, %lld heads, %lld words, %lld positions)",
+                          path, h->model, (long long)h->shape[0], (long long)h->shape[1], (long long)h->shape[2],
+                          (long long)h->shape[3], (long long)h->shape[4]);
+    return 0;
+}
+
+static int failed_read(const char *path, struct tacho_error *err)
+{
+    if (errno)
+        return tacho_fail(err, TACHO_EIO, NULL, "%s: %s", path, strerror(errno));
+    return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (cut short)", path);
+}
+
+int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_checkpoint *state, struct tacho_error *err)
+{
+    struct header h;
+    struct sum s = sum_start;
+    uint64_t end;
+    int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
+    if (fd < 0)
+        return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO,
+                          "give --resume the file of an earlier --checkpoint", "%s: %s", path, strerror(errno));
+    if (read_all(fd, &h, sizeof h)) {
+        rc = errno ? failed_read(path, err)
+                   : tacho_fail(err, TACHO_EFORMAT, "give --resume a file that train --checkpoint wrote",
+                                "%s: not a checkpoint", path);
+        goto out;
+    }
+    rc = check_header(path, &h, model, err);
+    if (rc)
+        goto out;
+    if (move_arrays(fd, &model->parameters, &s, 0) || read_all(fd, &end, sizeof end)) {
+        rc = failed_read(path, err);
+        goto out;
+    }
+    if (end != sum_end(&s))
+        rc = tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (checksum)", path);
+    else
+        *state = h.state;
+out:
+    close(fd);
+    return rc;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Public: GPT-2 (Radford et al. 2019) of any size: learned positions, pre-layernorm blocks, tanh GELU, LM head tied to the word
+ * embedding, no dropout.
+ */
+#ifndef LT_GPT2_H
+#define LT_GPT2_H
+
+#include "libtrain/model.h"
+
+struct lt_gpt2_config {
+    const char *name, *help;
+    int64_t layers, channels, heads, vocab, positions; /* positions: rows of the position embedding, at least the sequence */
+    int64_t seq, batch;                                /* defaults for the sequence length and the micro-batch */
+};
+
+/* The named sizes, ended by a row without a name. */
+extern const struct lt_gpt2_config lt_gpt2_configs[];
+
+/* The FLOPs of one optimizer update in closed form, in three conventions (docs/engine.md has the derivation). `issued` counts
+ * the matrix and attention work that `backend` really multiplies. */
+struct lt_gpt2_flops {
+    uint64_t model, palm, issued;
+};
+struct lt_gpt2_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_backend backend, int64_t b, int64_t t,
+                                   int64_t micro_steps);
+
+/* Allocates a model for micro-batches of b sequences of t tokens and initialises it from `seed` (normal, 0.02; residual
+ * projections divided by sqrt(2 layers)). All memory it will ever use is allocated and touched here. The caller frees it with
+ * lt_model_destroy. TACHO_EUSAGE when the shape is impossible, TACHO_ENOMEM, both with words in *err. */
+int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config, int64_t b, int64_t t, uint64_t seed,
+                   struct tacho_error *err);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to libtrain: what the training loop, the optimizer and checkpoints need to know of a model. A model is one file that
+ * fills struct lt_model_ops; its own state stands behind struct lt_model as the first member.
+ */
+#ifndef LT_MODEL_H
+#define LT_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libtrain/ops.h"
+
+/* Four flat arrays of the same layout: values, gradients and AdamW's two moments. The first `decayed` elements are the tensors
+ * that weight decay applies to. `count` includes alignment padding, which is zero everywhere. */
+struct lt_parameters {
+    float *value, *grad, *m, *v;
+    size_t count, decayed;
+    uint64_t trainable; /* without padding */
+    uint64_t matrix;    /* parameters of matrix products, LM head included, look-ups not */
+};
+
+#define LT_SHAPE_CAP 8
+
+struct lt_model;
+
+struct lt_model_ops {
+    const char *name;
+    /* Mean loss over b * t tokens. Unless context->evaluation, also readies backward with gradient scale 1 / (b t micro_steps).
+     */
+    double (*forward)(struct lt_model *model, const struct lt_context *context, const int32_t *tokens, const int32_t *targets,
+                      int micro_steps);
+    /* Gradients of the last forward; `first` overwrites what the arrays hold, else they are added to. */
+    void (*backward)(struct lt_model *model, const struct lt_context *context, const int32_t *tokens, int first);
+    void (*destroy)(struct lt_model *model);
+};
+
+struct lt_model {
+    const struct lt_model_ops *ops;
+    struct lt_parameters parameters;
+    int64_t b, t, vocab;         /* micro-batch, sequence length, words */
+    int64_t shape[LT_SHAPE_CAP]; /* what a checkpoint must agree in; unused places are 0 */
+    size_t activation_bytes;
+};
+
+/* Accepts NULL. */
+static inline void lt_model_destroy(struct lt_model *model)
+{
+    if (model)
+        model->ops->destroy(model);
+}
+
+#endif

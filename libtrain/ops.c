@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/ops.h"
+
+#include <string.h>
+
+#include "libtrain/kernels.h"
+
+/* Element types an operation is implemented in. bf16 gets its row here, and its column in the table below. */
+enum lt_dtype { LT_DTYPE_FP32, LT_DTYPE_COUNT };
+
+typedef void (*kernel)(const union lt_args *args);
+
+struct op {
+    uint8_t pass; /* enum tacho_pass */
+    uint8_t kind; /* enum tacho_work_kind */
+    void (*cost)(enum lt_backend backend, const union lt_args *args, struct tacho_work *work);
+    kernel run[LT_BACKEND_COUNT][LT_DTYPE_COUNT];
+};
+
+static const struct op ops[LT_OP_COUNT] = {
+#define ROW(id, function, name, p, k) \
+    [LT_OP_##id] = {.pass = TACHO_PASS_##p, \
+                    .kind = TACHO_WORK_##k, \
+                    .cost = lt_cost_##function, \
+                    .run = {[LT_BACKEND_REFERENCE] = {lt_reference_##function}, [LT_BACKEND_CPU] = {lt_cpu_##function}}},
+    LT_OP_MAP(ROW)
+#undef ROW
+};
+
+static const char *const op_names[LT_OP_COUNT] = {
+#define ROW(id, function, name, pass, kind) [LT_OP_##id] = (name),
+    LT_OP_MAP(ROW)
+#undef ROW
+};
+
+static const char *const backend_names[LT_BACKEND_COUNT] = {
+#define ROW(id, name) [LT_BACKEND_##id] = (name),
+    LT_BACKEND_MAP(ROW)
+#undef ROW
+};
+
+void lt_op_work(enum lt_op_id op, enum lt_backend backend, const union lt_args *args, struct tacho_work *work)
+{
+    *work = (struct tacho_work){.dtype = TACHO_DTYPE_FP32, .pass = ops[op].pass, .kind = ops[op].kind};
+    ops[op].cost(backend, args, work);
+}
+
+void lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_args *args)
+{
+    struct tacho_work work;
+    lt_op_work(op, context->backend, args, &work);
+    if (context->evaluation)
+        work.pass = TACHO_PASS_EVALUATION;
+    lt_trace_op_begin(context->trace, (int)op, &work);
+    ops[op].run[context->backend][LT_DTYPE_FP32](args);
+    lt_trace_op_end(context->trace);
+}
+
+const char *const *lt_op_names(void)
+{
+    return op_names;
+}
+
+int lt_backend_find(const char *name)
+{
+    for (int i = 0; i < LT_BACKEND_COUNT; i++)
+        if (strcmp(name, backend_names[i]) == 0)
+            return i;
+    return -1;
+}
+
+const char *lt_backend_name(enum lt_backend backend)
+{
+    return backend_names[backend];
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to libtrain: what the engine says about itself. Every range goes to NVTX (domain "libtrain", registered names, the
+ * payloads of tacho_nvtx.h) for whatever tool is attached, and, if asked for, to timers of the engine's own. The timers read
+ * CLOCK_MONOTONIC themselves and share no code with any tool: tests compare the two.
+ *
+ * Ranges nest per thread; every begin has one end on the same thread. Thread-safe. Without a tool and without timers a range
+ * costs two indirect branches.
+ */
+#ifndef LT_TRACE_H
+#define LT_TRACE_H
+
+#include <stdint.h>
+
+#include "tacho_error.h"
+#include "tacho_nvtx.h"
+
+/* Ranges other than ops. id, name, role */
+#define LT_RANGE_MAP(X) \
+    X(STEP, "step", NONE) \
+    X(INPUT_WAIT, "input_wait", INPUT_WAIT) \
+    X(MICRO_STEP, "micro_step", MICRO_STEP) \
+    X(FORWARD, "forward", HOST) \
+    X(BACKWARD, "backward", HOST) \
+    X(OPTIMIZER, "optimizer", HOST) \
+    X(LOG, "log", HOST) \
+    X(EVALUATION, "evaluation", EVALUATION) \
+    X(CHECKPOINT, "checkpoint", CHECKPOINT) \
+    X(READ, "read", READ) \
+    X(DECODE, "decode", DECODE) \
+    X(COLLATE, "collate", COLLATE) \
+    X(QUEUE_WAIT, "queue_wait", QUEUE_WAIT)
+
+#define LT_COUNTER_MAP(X) \
+    X(LOSS, "loss") \
+    X(EVAL_LOSS, "eval_loss") \
+    X(LEARNING_RATE, "learning_rate") \
+    X(GRAD_NORM, "grad_norm") \
+    X(TOKENS_PER_SECOND, "tokens_per_second") \
+    X(QUEUE_DEPTH, "queue_depth")
+
+#define LT_ENUM_RANGE(id, name, kind) LT_RANGE_##id,
+enum lt_range { LT_RANGE_MAP(LT_ENUM_RANGE) LT_RANGE_COUNT };
+#undef LT_ENUM_RANGE
+#define LT_ENUM_COUNTER(id, name) LT_COUNTER_##id,
+enum lt_counter { LT_COUNTER_MAP(LT_ENUM_COUNTER) LT_COUNTER_COUNT };
+#undef LT_ENUM_COUNTER
+
+/* Where an instant of a step on the step's thread belongs: the innermost open range decides. */
+#define LT_CLASS_MAP(X)         X(COMPUTE, "compute") X(INPUT, "input") X(HOST, "host") X(UNATTRIBUTED, "unattributed")
+#define LT_ENUM_CLASS(id, name) LT_CLASS_##id,
+enum lt_class { LT_CLASS_MAP(LT_ENUM_CLASS) LT_CLASS_COUNT };
+#undef LT_ENUM_CLASS
+
+/* One step as the engine's own clock saw it. The classes sum to wall_ns. */
+struct lt_timers_step {
+    uint64_t index;
+    int64_t wall_ns;
+    int64_t class_ns[LT_CLASS_COUNT];
+    uint64_t ops;
+    uint64_t flops, model_flops, palm_flops; /* sums over the work records of the step */
+    uint64_t matrix_flops;                   /* `flops` of matrix and attention work alone */
+    uint64_t bytes_read, bytes_written;
+};
+
+struct lt_trace;
+
+/* `op_names`: `ops` static strings, indexed by what lt_trace_op_begin is given. `timers`: keep the engine's own times too.
+ * The calling thread becomes the thread of the steps, named "main". The caller frees with lt_trace_destroy. */
+int lt_trace_create(struct lt_trace **out, const char *const *op_names, int ops, int timers);
+
+/* Accepts NULL. Every other thread that used the trace must have ended. */
+void lt_trace_destroy(struct lt_trace *trace);
+
+/* Names the calling thread ("loader-0") in the timers and for the system. `name` is copied (15 characters). */
+void lt_trace_thread(struct lt_trace *trace, const char *name);
+
+/* All of these accept trace == NULL and then do nothing. */
+void lt_trace_op_begin(struct lt_trace *trace, int op, const struct tacho_work *work);
+void lt_trace_op_end(struct lt_trace *trace);
+void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes, uint64_t samples);
+void lt_trace_end(struct lt_trace *trace);
+void lt_trace_step_begin(struct lt_trace *trace, const struct tacho_step *step);
+void lt_trace_step_end(struct lt_trace *trace);
+void lt_trace_count(struct lt_trace *trace, enum lt_counter counter, double value);
+
+/* The recorded steps, oldest first; owned by the trace, valid until its next range. *count is 0 without timers. */
+const struct lt_timers_step *lt_trace_steps(const struct lt_trace *trace, size_t *count);
+
+/* Writes the timers as JSON (docs/engine.md has the keys). Call when no other thread uses the trace.
+ * TACHO_EIO with words in *err when the file cannot be written. */
+int lt_trace_write(const struct lt_trace *trace, const char *path, struct tacho_error *err);
+
+#endif

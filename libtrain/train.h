@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Public: the training loop. One step is one optimizer update: micro_steps times (wait for a batch, forward, backward), then
+ * gradient norm, clipping and AdamW. Evaluation and checkpoints happen between steps. Ranges: docs/engine.md.
+ */
+#ifndef LT_TRAIN_H
+#define LT_TRAIN_H
+
+#include <signal.h>
+
+#include "libtrain/dataset.h"
+#include "libtrain/model.h"
+#include "libtrain/schedule.h"
+
+struct lt_train_config {
+    struct lt_schedule schedule; /* schedule.steps: total number of updates, those before a resume included */
+    int micro_steps;             /* batches added up for one update */
+    double clip;                 /* bound on the gradient's norm, 0: none */
+    double beta1, beta2, eps, weight_decay;
+    int64_t eval_every, eval_batches; /* 0: never */
+    double eval_share;                /* tail of the text kept for evaluation, 0..1 */
+    int64_t checkpoint_every;         /* 0: at the end only */
+    const char *checkpoint, *resume;  /* NULL: none */
+    int64_t log_every;
+    int workers, prefetch;
+    uint64_t seed; /* order of the samples; a checkpoint's own seed wins */
+};
+
+enum lt_event { LT_EVENT_START, LT_EVENT_STEP, LT_EVENT_EVALUATION, LT_EVENT_CHECKPOINT };
+
+/* What the caller may want to show. Fields that an event does not have are 0. */
+struct lt_progress {
+    enum lt_event event;
+    int64_t step; /* index of the step just made; of the first step for START */
+    double loss, grad_norm, rate, seconds;
+    uint64_t tokens;                      /* of the step */
+    uint64_t train_samples, eval_samples; /* START: samples an epoch, samples held out */
+    int64_t evaluated;                    /* EVALUATION: batches */
+};
+
+struct lt_train_hooks {
+    void (*progress)(void *arg, const struct lt_progress *progress); /* may be NULL */
+    void *arg;
+    const volatile sig_atomic_t *stop; /* non-zero: finish the step, write the checkpoint, return; may be NULL */
+};
+
+/* Trains until schedule.steps updates are made or *hooks->stop. `context` says backend and trace. 0, or the errors of loader
+ * and checkpoint, or TACHO_EUSAGE when the loss is no longer finite; with words in *err. */
+int lt_train(struct lt_model *model, const struct lt_dataset *data, const struct lt_context *context,
+             const struct lt_train_config *config, const struct lt_train_hooks *hooks, struct tacho_error *err);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Public header of the room profiler/collector/: runs a program with the agent loaded, drains what it records into a .tacho
+ * file while it runs, samples the machine beside it, and finishes the file whatever way the program ends.
+ *
+ * Nothing here prints or exits. Text for people comes back in `struct tacho_error`, in `warnings`, or through `message`.
+ * One run at a time in a process: col_run and col_recover use signalfd, SIGCHLD and the child-subreaper attribute of the
+ * process.
+ *
+ * Files of a run called NAME.tacho, while it is live:
+ *   NAME.tacho.live/   0700; a symbolic link into $TMPDIR or /tmp where the output folder is not on a local filesystem
+ *     run.db           the store, WAL mode
+ *     lock             flock held by the live collector
+ *     reserve          room kept back so that a run on a full disk can still be finished
+ *     segments         0700 folder of the agent's pools, a symbolic link into tmpfs where that has room
+ * At the end run.db becomes NAME.tacho (never overwriting) and the folder is removed.
+ */
+#ifndef COL_COLLECTOR_H
+#define COL_COLLECTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tacho_error.h"
+
+#define COL_PATH_MAX          4096
+#define COL_DEFAULT_MAX_BYTES (2ll << 30) /* --max-size */
+#define COL_DEFAULT_SAMPLE_MS 100
+#define COL_DEFAULT_PAUSE     0.05
+#define COL_SUFFIX            ".tacho"
+#define COL_LIVE_SUFFIX       ".tacho.live"
+
+/* ---- run --------------------------------------------------------------------------------------------------------------- */
+
+struct col_options {
+    char *const *command;         /* argv of the target, NULL-terminated, borrowed */
+    const char *output;           /* final file (".tacho" is appended if missing); NULL = PROGRAM-YYYYMMDD-HHMMSS.tacho here */
+    const char *library;          /* libtacho.so; NULL = $TACHO_LIBRARY, else beside the program or in ../lib of it */
+    int64_t steps_from, steps_to; /* detail is kept for steps from..to, both included; steps_from < 0 = all of them */
+    int64_t every;                /* of these, detail of every Nth step; 0 or 1 = each */
+    int64_t max_bytes;            /* size of the file at which detail stops; 0 = no limit */
+    int sample_ms;                /* interval of /proc sampling; 0 = off */
+    double pause;                 /* probability that a step runs with recording paused (overhead measurement), 0..0.5 */
+    int pool_mib;                 /* cap of the segments of one process; 0 = the agent's default */
+    bool no_counters;             /* leave the hardware counters alone */
+    bool no_peak;                 /* do not measure the machine's instruction peak */
+    /* Called, from the calling thread, with one line (no newline) that a person should see while the target runs. May be NULL.
+     * It must survive a terminal that is gone. SIGPIPE is ignored meanwhile. */
+    void (*message)(void *ctx, const char *text);
+    void *message_ctx;
+};
+
+/* Sets every field to its default. */
+void col_options_init(struct col_options *o);
+
+struct col_result {
+    int exit_code; /* what the command line program should return, see col_run */
+    bool started;  /* the target ran */
+    bool finished; /* `path` is a finished file; else it is the live folder that was left for `tacho recover`, or "" */
+    char path[COL_PATH_MAX];
+    char ended[256];                 /* how the run ended: "exit 0", "signal 9 (KILL)", "interrupted: ..." */
+    int64_t records;                 /* records read from pools (a push and a pop are two) */
+    int64_t slices, counters, steps; /* rows stored */
+    int64_t lost;               /* events known to be missing, PAUSED steps and --steps/--every/--max-size cuts not counted */
+    int64_t cut;                /* slices not stored because of --steps, --every, --max-size */
+    int64_t processes, threads; /* that recorded something */
+    int64_t bytes;              /* of the finished file */
+    double seconds;             /* from start to end of the target */
+    double collector_cpu_seconds;
+    char *warnings; /* lines, '\n' after each; "" if none. Owned by the result */
+};
+void col_result_clear(struct col_result *r); /* frees what the result owns */
+
+/* Runs o->command and records it. Returns 0, or a negative code with `err` filled. r->exit_code is always set, as env(1) does
+ * it: 125 tacho failed before the start, 126/127 the target could not be run, 128+n it ended by signal n, else its own exit
+ * status. A failure after the target ran (the file could not be finished) returns its code, but r->exit_code is still the
+ * target's. When it returns < 0 before the target ran, nothing is left on disk.
+ *
+ * Signals while it runs: an INT of the terminal reaches the target too and is the target's to answer. One sent by a process is
+ * forwarded; the second such INT finishes the file at once and leaves the target alone (exit code 130). TERM, HUP, QUIT, USR1,
+ * USR2, ALRM, WINCH and the like are forwarded when a process sent them, not when the kernel sent them to the whole foreground
+ * group. TSTP and CONT keep their default action. A target is never stopped or killed by the collector. */
+int col_run(const struct col_options *o, struct col_result *r, struct tacho_error *err);
+
+/* ---- recover, find ------------------------------------------------------------------------------------------------------ */
+
+/* Finishes a run whose collector died: drains what its processes left in their segments (exactly once), finishes and publishes.
+ * `live` is the NAME.tacho.live folder. If processes of the run still record it goes on collecting until they end, `message`
+ * says so, and the first INT finishes at once. After a reboot it finishes from what is in run.db and says what is missing as a
+ * loss. r is filled as by col_run (r->exit_code: 0). Errors: TACHO_EBUSY a live collector holds the lock, TACHO_ENOTFOUND,
+ * _EFORMAT ... */
+int col_recover(const char *live, const struct col_options *o, struct col_result *r, struct tacho_error *err);
+
+struct col_found {
+    char path[COL_PATH_MAX]; /* what to open with store_open: a finished file, or run.db of a live run */
+    char run[COL_PATH_MAX];  /* the .tacho file or .tacho.live folder, for messages */
+    bool live;               /* still being recorded */
+    bool recovered;          /* was finished just now: `note` has one line that says so */
+    char note[512];
+};
+
+/* Resolves a RUN argument: X.tacho, X.tacho.live, X (where X.tacho or X.tacho.live exists), any other existing file (an import:
+ * path = arg), or "latest" (the newest .tacho or .tacho.live of the current folder). With `finish`, a live run whose collector
+ * is dead is finished on the way if none of its processes is alive any more (otherwise what it recorded so far is drained and
+ * `live` is set). Errors: TACHO_ENOTFOUND with a hint, or those of col_recover. */
+int col_find_run(const char *arg, bool finish, struct col_found *f, struct tacho_error *err);
+
+/* ---- doctor ------------------------------------------------------------------------------------------------------------- */
+
+/* name, text */
+#define COL_STATUS_MAP(X) \
+    X(OK, "ok") \
+    X(MULTIPLEXED, "multiplexed") \
+    X(NOT_COUNTED, "not counted") X(NOT_SUPPORTED, "not supported") X(DENIED, "denied") X(WARNING, "warning")
+enum col_status {
+#define COL_STATUS_ENUM(name, text) COL_STATUS_##name,
+    COL_STATUS_MAP(COL_STATUS_ENUM)
+#undef COL_STATUS_ENUM
+};
+const char *col_status_text(enum col_status s);
+
+struct col_probe {
+    const char *group; /* "agent", "clock", "storage", "counters", "system", "peak" */
+    const char *name;  /* "cycles", "invariant TSC", ... */
+    enum col_status status;
+    int error;        /* errno behind it, 0 = none */
+    const char *text; /* what was found */
+    const char *fix;  /* what to do about it, "" if nothing */
+};
+
+/* Looks at what a run started in `folder` would find: agent library, clock, tmpfs room, filesystem, /proc, each hardware
+ * counter (counted for some milliseconds on the calling thread). Calls `row` for each line until it returns non-zero, which is
+ * returned. */
+int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_probe *p), void *ctx);
+
+#endif

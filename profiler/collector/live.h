@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private: the folder of a live run (collector.h says what is in it): making, locking, publishing, removing it.
+ */
+#ifndef COL_LIVE_H
+#define COL_LIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "profiler/collector/collector.h"
+#include "tacho_error.h"
+
+#define COL_TMPFS_ROOM    (256ll << 20) /* free bytes that make /dev/shm "large enough" */
+#define COL_RESERVE_BYTES (8ll << 20)
+
+struct col_live {
+    char final[COL_PATH_MAX];    /* NAME.tacho, absolute */
+    char folder[COL_PATH_MAX];   /* NAME.tacho.live, absolute: a folder, or a link to one on a local filesystem */
+    char db[COL_PATH_MAX];       /* run.db */
+    char segments[COL_PATH_MAX]; /* where the pools are; "" = gone */
+    int lock;                    /* descriptor that holds the lock, -1 */
+    bool linked;                 /* `folder` is a link */
+    bool default_name;           /* nobody asked for this name: at the end another one will do */
+};
+
+/* Makes the folder and takes its lock. `output` NULL: a default name after `program` in the current folder. On failure nothing
+ * is left. Errors: TACHO_EEXISTS (the file, or a live run of that name), TACHO_EBUSY, TACHO_EDENIED, TACHO_ENOSPACE, TACHO_EIO.
+ */
+int col_live_create(const char *output, const char *program, struct col_live *l, struct tacho_error *err);
+/* Opens and locks the folder of a run whose collector died. TACHO_EBUSY while a live collector holds it. */
+int col_live_open(const char *folder, struct col_live *l, struct tacho_error *err);
+/* Gives back the room that is kept for finishing. Returns false if there was none any more. */
+bool col_live_use_reserve(struct col_live *l);
+/* Free bytes where run.db is. */
+int64_t col_live_room(const struct col_live *l);
+/* Moves the finished run.db to its final name and removes the folder; `path` gets the name. */
+int col_live_publish(struct col_live *l, char path[COL_PATH_MAX], struct tacho_error *err);
+/* Removes everything, run.db too. */
+void col_live_remove(struct col_live *l);
+/* Lets go of the lock and leaves the folder as it is. */
+void col_live_leave(struct col_live *l);
+/* Does a live collector hold the lock of this folder? */
+bool col_live_locked(const char *folder);
+
+#endif

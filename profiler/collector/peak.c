@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loops are written in assembler: what is measured is the hardware, not what a compiler makes of the loop at some -O level.
+ * 14 independent accumulators cover the latency of every CPU's multiply-add units (4-5 cycles on two ports need 8-10).
+ */
+#include "peak.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "profiler/collector/clock.h"
+#include "profiler/collector/describe.h"
+#include "profiler/collector/proc.h"
+
+#define RUN_NS      15000000
+#define RUNS        6
+#define GLANCE_NS   4000000 /* of a run with a cached value */
+#define GLANCE_RUNS 2
+#define CPUS_MAX    1024
+
+#define CLOBBER \
+    "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
+        "xmm14", "xmm15"
+#define ZERO_ALL \
+    "vpxor %%xmm0,%%xmm0,%%xmm0\n vpxor %%xmm1,%%xmm1,%%xmm1\n vpxor %%xmm2,%%xmm2,%%xmm2\n vpxor %%xmm3,%%xmm3,%%xmm3\n" \
+    "vpxor %%xmm4,%%xmm4,%%xmm4\n vpxor %%xmm5,%%xmm5,%%xmm5\n vpxor %%xmm6,%%xmm6,%%xmm6\n vpxor %%xmm7,%%xmm7,%%xmm7\n" \
+    "vpxor %%xmm8,%%xmm8,%%xmm8\n vpxor %%xmm9,%%xmm9,%%xmm9\n vpxor %%xmm10,%%xmm10,%%xmm10\n" \
+    "vpxor %%xmm11,%%xmm11,%%xmm11\n vpxor %%xmm12,%%xmm12,%%xmm12\n vpxor %%xmm13,%%xmm13,%%xmm13\n" \
+    "vpxor %%xmm14,%%xmm14,%%xmm14\n vpxor %%xmm15,%%xmm15,%%xmm15\n"
+#define FMA(op, r, n) op " %%" r "0,%%" r "1,%%" r #n "\n"
+#define FMA_14(op, r) \
+    FMA(op, r, 2) \
+    FMA(op, r, 3) \
+    FMA(op, r, 4) \
+    FMA(op, r, 5) \
+    FMA(op, r, 6) \
+    FMA(op, r, 7) \
+    FMA(op, r, 8) FMA(op, r, 9) FMA(op, r, 10) FMA(op, r, 11) FMA(op, r, 12) FMA(op, r, 13) FMA(op, r, 14) FMA(op, r, 15)
+
+/* Each runs n rounds of 14 multiply-adds on all lanes. */
+#define FMA_LOOP(name, op, r) \
+    static void name(uint64_t n) \
+    { \
+        __asm__ volatile(ZERO_ALL "1:\n" FMA_14(op, r) "dec %0\n jnz 1b\n vzeroupper\n" : "+r"(n) : : CLOBBER); \
+    }
+FMA_LOOP(avx512_fp32, "vfmadd231ps", "zmm")
+FMA_LOOP(avx512_fp64, "vfmadd231pd", "zmm")
+FMA_LOOP(avx2_fp32, "vfmadd231ps", "ymm")
+FMA_LOOP(avx2_fp64, "vfmadd231pd", "ymm")
+
+/* Without fused multiply-add: a multiply and an add side by side, seven of each. */
+#define SSE_PAIR(mul, add, a, b) mul " %%xmm0,%%xmm" #a "\n" add " %%xmm1,%%xmm" #b "\n"
+#define SSE_LOOP(name, mul, add) \
+    static void name(uint64_t n) \
+    { \
+        __asm__ volatile( \
+            "xorps %%xmm0,%%xmm0\n xorps %%xmm1,%%xmm1\n xorps %%xmm2,%%xmm2\n xorps %%xmm3,%%xmm3\n" \
+            "xorps %%xmm4,%%xmm4\n xorps %%xmm5,%%xmm5\n xorps %%xmm6,%%xmm6\n xorps %%xmm7,%%xmm7\n" \
+            "xorps %%xmm8,%%xmm8\n xorps %%xmm9,%%xmm9\n xorps %%xmm10,%%xmm10\n xorps %%xmm11,%%xmm11\n" \
+            "xorps %%xmm12,%%xmm12\n xorps %%xmm13,%%xmm13\n xorps %%xmm14,%%xmm14\n xorps %%xmm15,%%xmm15\n1:\n" SSE_PAIR( \
+                mul, add, 2, 3) SSE_PAIR(mul, add, 4, 5) SSE_PAIR(mul, add, 6, 7) SSE_PAIR(mul, add, 8, 9) \
+                SSE_PAIR(mul, add, 10, 11) SSE_PAIR(mul, add, 12, 13) SSE_PAIR(mul, add, 14, 15) "dec %0\n jnz 1b\n" \
+            : "+r"(n) \
+            : \
+            : CLOBBER); \
+    }
+SSE_LOOP(sse_fp32, "mulps", "addps")
+SSE_LOOP(sse_fp64, "mulpd", "addpd")
+
+struct isa {
+    const char *name;
+    void (*fp32)(uint64_t n), (*fp64)(uint64_t n);
+    double flops32, flops64; /* of a round */
+};
+
+static const struct isa isa_avx512 = {"AVX-512", avx512_fp32, avx512_fp64, 14 * 16 * 2, 14 * 8 * 2};
+static const struct isa isa_avx2 = {"AVX2", avx2_fp32, avx2_fp64, 14 * 8 * 2, 14 * 4 * 2};
+static const struct isa isa_sse = {"SSE2", sse_fp32, sse_fp64, 14 * 4, 14 * 2};
+
+static const struct isa *choose_isa(void)
+{
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f"))
+        return &isa_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return &isa_avx2;
+    return &isa_sse;
+}
+
+/* Threads and the one that waits for them step through the runs together. */
+struct phases {
+    atomic_int go, done; /* runs begun, workers that have finished theirs */
+    atomic_bool abandon;
+};
+
+struct worker {
+    pthread_t thread;
+    int cpu;
+    bool started;
+    void (*loop)(uint64_t n);
+    int64_t run_ns;
+    struct phases *phases;
+    double rounds_per_ns; /* of the latest run */
+    int runs;
+};
+
+/* All threads run at once: what counts is what the CPUs do together (shared power, shared cores). */
+static void *work(void *ctx)
+{
+    struct worker *w = ctx;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)w->cpu, &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    for (int run = 0; run < w->runs; run++) {
+        uint64_t rounds = 0;
+        while (atomic_load(&w->phases->go) <= run) {
+            if (atomic_load(&w->phases->abandon))
+                return NULL;
+            sched_yield();
+        }
+        int64_t begin = col_clock_now(), now = begin;
+        do {
+            w->loop(4096);
+            rounds += 4096;
+            now = col_clock_now();
+        } while (now - begin < w->run_ns);
+        w->rounds_per_ns = (double)rounds / (double)(now - begin);
+        atomic_fetch_add(&w->phases->done, 1);
+    }
+    return NULL;
+}
+
+/* Rounds a second of all CPUs together, the best of some runs; 0 when threads could not be started. */
+static double measure(const int *cpu, int cpus, void (*loop)(uint64_t n), int64_t run_ns, int runs)
+{
+    double best = 0;
+    struct phases phases = {0};
+    struct worker *w = calloc((size_t)cpus, sizeof *w);
+    if (!w)
+        return 0;
+    int started = 0;
+    for (int i = 0; i < cpus; i++) {
+        w[i] = (struct worker){.cpu = cpu[i], .loop = loop, .run_ns = run_ns, .phases = &phases, .runs = runs};
+        w[i].started = pthread_create(&w[i].thread, NULL, work, &w[i]) == 0;
+        started += w[i].started;
+    }
+    atomic_store(&phases.abandon, started < cpus);
+    for (int run = 0; run < runs && started == cpus; run++) {
+        double sum = 0;
+        atomic_store(&phases.go, run + 1);
+        while (atomic_load(&phases.done) < cpus * (run + 1))
+            usleep(1000);
+        for (int i = 0; i < cpus; i++)
+            sum += w[i].rounds_per_ns;
+        best = sum > best ? sum : best;
+    }
+    for (int i = 0; i < cpus; i++)
+        if (w[i].started)
+            pthread_join(w[i].thread, NULL);
+    free(w);
+    return best * 1e9;
+}
+
+/* ---- what was measured before ------------------------------------------------------------------------------------------------ */
+
+static bool cache_path(char *path, size_t size, const int *cpu, int cpus, const char *isa)
+{
+    char model[128], key[4600], folder[512];
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && *cache == '/')
+        snprintf(folder, sizeof folder, "%.400s/tacho", cache);
+    else if (home && *home == '/')
+        snprintf(folder, sizeof folder, "%.400s/.cache/tacho", home);
+    else
+        return false;
+    col_cpu_model(model, sizeof model);
+    size_t at = (size_t)snprintf(key, sizeof key, "%s|%s|%s", TACHO_VERSION, model, isa);
+    for (int i = 0; i < cpus && at + 8 < sizeof key; i++)
+        at += (size_t)snprintf(key + at, sizeof key - at, "|%d", cpu[i]);
+    uint64_t h = 0xcbf29ce484222325ull; /* FNV-1a */
+    for (const char *p = key; *p; p++)
+        h = (h ^ (unsigned char)*p) * 0x100000001b3ull;
+    char parent[512];
+    snprintf(parent, sizeof parent, "%s", folder);
+    *strrchr(parent, '/') = 0;
+    mkdir(parent, 0700);
+    mkdir(folder, 0700);
+    return snprintf(path, size, "%s/peak-%016llx", folder, (unsigned long long)h) < (int)size;
+}
+
+static bool cache_read(const char *path, struct col_peak *p)
+{
+    char text[128];
+    return col_proc_read(path, text, sizeof text) > 0 && sscanf(text, "%lf %lf", &p->fp32, &p->fp64) == 2 && p->fp32 > 0 &&
+           p->fp64 > 0;
+}
+
+/* Written beside and renamed: two runs may measure at once. */
+static void cache_write(const char *path, const struct col_peak *p)
+{
+    char tmp[640];
+    snprintf(tmp, sizeof tmp, "%s.%d", path, (int)getpid());
+    FILE *f = fopen(tmp, "we");
+    if (!f)
+        return;
+    bool ok = fprintf(f, "%.6e %.6e\n", p->fp32, p->fp64) > 0;
+    ok = fclose(f) == 0 && ok;
+    if (!ok || rename(tmp, path) != 0)
+        unlink(tmp);
+}
+
+bool col_peak_measure(struct col_peak *p)
+{
+    memset(p, 0, sizeof *p);
+    cpu_set_t set;
+    int cpu[CPUS_MAX];
+    if (sched_getaffinity(0, sizeof set, &set) != 0) {
+        snprintf(p->reason, sizeof p->reason, "instruction peak not measured: %s", strerror(errno));
+        return false;
+    }
+    for (size_t i = 0; i < CPU_SETSIZE && p->cpus < CPUS_MAX; i++)
+        if (CPU_ISSET(i, &set))
+            cpu[p->cpus++] = (int)i;
+    const struct isa *isa = choose_isa();
+    char path[600];
+    p->isa = isa->name;
+    bool has_path = cache_path(path, sizeof path, cpu, p->cpus, isa->name);
+    p->cached = has_path && cache_read(path, p);
+    int64_t run_ns = p->cached ? GLANCE_NS : RUN_NS;
+    int runs = p->cached ? GLANCE_RUNS : RUNS;
+    double fp32 = measure(cpu, p->cpus, isa->fp32, run_ns, runs) * isa->flops32;
+    double fp64 = measure(cpu, p->cpus, isa->fp64, run_ns, p->cached ? 1 : runs) * isa->flops64;
+    bool better = fp32 > p->fp32 || fp64 > p->fp64;
+    p->fp32 = fp32 > p->fp32 ? fp32 : p->fp32;
+    p->fp64 = fp64 > p->fp64 ? fp64 : p->fp64;
+    if (p->fp32 <= 0)
+        snprintf(p->reason, sizeof p->reason, "instruction peak not measured: threads could not be started");
+    else if (has_path && better)
+        cache_write(path, p);
+    return p->fp32 > 0;
+}
+
+#else
+
+bool col_peak_measure(struct col_peak *p)
+{
+    memset(p, 0, sizeof *p);
+    snprintf(p->reason, sizeof p->reason, "instruction peak not measured: no loop for this CPU architecture yet");
+    return false;
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private: a pool file of the agent (profiler/wire.h), mapped and checked. What decides where to read (sizes, offsets) is
+ * copied out of the file once: a target that scribbles over its own pool cannot lead the reader out of the mapping.
+ */
+#ifndef COL_POOL_H
+#define COL_POOL_H
+
+#include <stdint.h>
+
+#include "profiler/wire.h"
+#include "tacho_error.h"
+
+struct col_map {
+    struct wire_pool *head;
+    struct wire_segment *directory;
+    uint8_t *arena;
+    uint8_t *segments;
+    uint64_t bytes;
+    uint64_t arena_cap;
+    uint32_t segment_bytes, segment_cap;
+};
+
+/* Maps `name` in the folder `dirfd` and checks its header. Errors: TACHO_EIO, _EFORMAT (not a complete pool), _EVERSION. */
+int col_map_open(int dirfd, const char *name, struct col_map *m, struct tacho_error *err);
+void col_map_close(struct col_map *m);
+
+/* Text of arena entry `id` if there is one of that type; NULL otherwise. Not terminated: `bytes` long. */
+const char *col_map_text(const struct col_map *m, uint32_t id, enum wire_text_type type, uint32_t *bytes);
+
+/* How far directory lines have to be looked at. */
+uint32_t col_map_peak(const struct col_map *m);
+
+#endif

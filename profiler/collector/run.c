@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "profiler/collector/describe.h"
+#include "profiler/collector/peak.h"
+#include "profiler/collector/proc.h"
+#include "profiler/wire.h"
+
+void col_options_init(struct col_options *o)
+{
+    memset(o, 0, sizeof *o);
+    o->steps_from = -1;
+    o->max_bytes = COL_DEFAULT_MAX_BYTES;
+    o->sample_ms = COL_DEFAULT_SAMPLE_MS;
+    o->pause = COL_DEFAULT_PAUSE;
+}
+
+/* ---- before the start ------------------------------------------------------------------------------------------------------ */
+
+static int write_peak(struct col_session *s, const struct col_peak *peak)
+{
+    const struct {
+        const char *dtype;
+        double value;
+    } row[] = {{"fp32", peak->fp32}, {"fp64", peak->fp64}};
+    char source[160];
+    snprintf(source, sizeof source, "measured: instruction peak, %d cores, %s", peak->cpus, peak->isa ? peak->isa : "?");
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        struct store_ceiling c = {
+            .device = "cpu", .resource = "flops", .dtype = row[i].dtype, .source = source, .value = row[i].value};
+        int rc = row[i].value > 0 ? store_ceiling_add(s->db, &c) : 0;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* What the file says before the target starts. */
+static int write_start(struct col_session *s)
+{
+    struct col_peak peak = {0};
+    int rc = 0;
+    if (!s->options->no_peak && !col_peak_measure(&peak))
+        rc = col_drain_loss(&s->drain, "peak", peak.reason, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+    if (rc == 0)
+        rc = col_drain_begin(&s->drain);
+    if (rc == 0)
+        rc = col_describe(s->db, s->options);
+    if (rc == 0)
+        rc = write_peak(s, &peak);
+    if (rc == 0)
+        rc = store_run_set(s->db, "segments", s->live.segments);
+    if (rc == 0)
+        rc = store_run_set_int(s->db, "collector.pid", getpid());
+    if (rc == 0)
+        rc = col_session_save_setup(s);
+    return rc ? rc : col_drain_commit(&s->drain);
+}
+
+static void prepare_target(void *ctx, pid_t pid)
+{
+    struct col_session *s = ctx;
+    if (!s->options->no_counters)
+        s->perf = col_perf_open(pid);
+}
+
+static int start_target(struct col_session *s, const char *library, struct tacho_error *err)
+{
+    char pause[32], pool[32];
+    snprintf(pause, sizeof pause, "%.6g", s->options->pause);
+    snprintf(pool, sizeof pool, "%d", s->options->pool_mib);
+    const char *old = getenv("NVTX_INJECTION64_PATH");
+    if (old && *old && strcmp(old, library) != 0)
+        col_session_warn(s, "NVTX_INJECTION64_PATH was set to %s; tacho's own library is used for this run instead", old);
+    const struct col_env env[] = {
+        {"NVTX_INJECTION64_PATH", library},
+        {WIRE_ENV_SEGMENTS, s->live.segments},
+        {WIRE_ENV_PAUSE, pause},
+        {WIRE_ENV_POOL_MIB, s->options->pool_mib > 0 ? pool : NULL},
+    };
+    size_t count = sizeof env / sizeof *env - (s->options->pool_mib > 0 ? 0 : 1); /* a value of the user's own stays */
+    int error = 0;
+    int rc = col_launch(s->options->command, env, count, &s->signals, prepare_target, s, &s->child, &error, err);
+    if (rc) {
+        s->result->exit_code = error == ENOENT ? 127 : error ? 126 : 125;
+        return rc;
+    }
+    s->result->started = true;
+    s->started = col_clock_now();
+    return 0;
+}
+
+/* ---- while it runs --------------------------------------------------------------------------------------------------------- */
+
+static void describe_signal(int number, char *to, size_t size)
+{
+    const char *name = sigabbrev_np(number);
+    if (name)
+        snprintf(to, size, "signal %d (%s)", number, name);
+    else
+        snprintf(to, size, "signal %d", number);
+}
+
+static void child_ended(struct col_session *s, pid_t pid, int status, const struct rusage *use)
+{
+    char ended[96];
+    int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    int64_t now = col_clock_now();
+    if (WIFSIGNALED(status))
+        describe_signal(WTERMSIG(status), ended, sizeof ended);
+    else
+        snprintf(ended, sizeof ended, "exit %d", code);
+    for (uint32_t i = 0; i < s->drain.process_count; i++) {
+        struct col_process *x = s->drain.process[i];
+        if (x->pid == (int32_t)pid && !x->ended[0])
+            col_process_ended(x, now, code, WIFSIGNALED(status) ? ended : "exit");
+    }
+    if (pid != s->child || s->child_done)
+        return;
+    s->child_done = true;
+    s->ended_at = now;
+    s->result->exit_code = code;
+    s->child_usage = *use;
+    snprintf(s->result->ended, sizeof s->result->ended, "%s", ended);
+}
+
+static void reap_children(struct col_session *s)
+{
+    int status;
+    struct rusage use;
+    pid_t pid;
+    while ((pid = wait4(-1, &status, WNOHANG, &use)) > 0)
+        child_ended(s, pid, status, &use);
+}
+
+static void on_signal(struct col_session *s, const struct signalfd_siginfo *info)
+{
+    int number = (int)info->ssi_signo;
+    bool by_process = col_signal_by_process(info);
+    if (number == SIGCHLD)
+        return;
+    /* a terminal that goes away tells the leader of its session alone; others it reaches as a group, the target among them */
+    if (number == SIGHUP && s->terminal_session == getpid())
+        by_process = true;
+    /* Ctrl-C reached the target too, and the answer is the target's: an interactive one lives on and still reads the terminal
+     */
+    bool answered = number == SIGINT && !by_process && s->child > 0 && getpgid(s->child) == getpgrp();
+    bool asks_to_end = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+    if (asks_to_end && (s->child_done || s->child <= 0))
+        s->stop = number; /* only stragglers are left: nobody to pass it to */
+    else if (number == SIGINT && !answered && ++s->interrupts >= 2)
+        s->stop = number;
+    else if (by_process && s->child > 0 && !s->child_done)
+        kill(s->child, number);
+}
+
+struct straggler {
+    struct col_session *session;
+    int count;
+};
+
+static void count_straggler(void *ctx, int32_t child)
+{
+    struct straggler *x = ctx;
+    struct col_proc_stat st;
+    if (child != x->session->child && col_proc_read_stat(child, &st) == 0 && st.state != 'Z' &&
+        st.session == x->session->terminal_session)
+        x->count++;
+}
+
+/* Processes that go on after the direct child ended: with a pool, or adopted by us and in the same session (a daemon leaves
+ * it). */
+static int stragglers(struct col_session *s)
+{
+    struct straggler x = {.session = s};
+    col_proc_children((int32_t)getpid(), count_straggler, &x);
+    int recording = col_drain_alive(&s->drain);
+    return recording > x.count ? recording : x.count;
+}
+
+static bool run_is_over(struct col_session *s)
+{
+    if (s->stop)
+        return true;
+    if (!s->child_done && s->child > 0)
+        return false;
+    int left = stragglers(s);
+    if (left && !s->told_waiting) {
+        s->told_waiting = true;
+        col_session_message(s,
+                            "the command has ended; %d of its processes still run: recording goes on until they end "
+                            "(Ctrl-C finishes now)",
+                            left);
+    }
+    return left == 0;
+}
+
+/* Whether it is time for a look at the system. The next one is set in any case: a look that is not taken must not be due for
+ * ever, or nothing would wait. */
+static bool sample_is_due(struct col_session *s)
+{
+    int64_t now = col_clock_now(), step = (int64_t)s->options->sample_ms * 1000000;
+    if (!s->system || now < s->next_sample)
+        return false;
+    s->next_sample += step;
+    if (s->next_sample < now)
+        s->next_sample = now + step;
+    return true;
+}
+
+/* One turn: samples, drains, commits. Failures of the store are dealt with here; recording goes on as far as it can. */
+static void turn(struct col_session *s, bool *more)
+{
+    int rc = 0;
+    bool due = sample_is_due(s);
+    *more = false;
+    if (s->stalled && !col_session_retry(s))
+        return;
+    bool alive = !s->child_done || col_drain_alive(&s->drain) > 0;
+    if (due && alive && !s->drain.volume.no_space) {
+        rc = col_drain_begin(&s->drain);
+        if (rc == 0)
+            rc = col_system_sample(s->system, &s->drain);
+        if (rc == 0 && s->perf && s->samples++ % 5 == 0)
+            rc = col_perf_sample(s->perf, &s->drain);
+    }
+    if (rc == 0)
+        rc = col_drain_round(&s->drain, more);
+    if (rc == 0)
+        rc = col_drain_commit(&s->drain);
+    if (rc == 0)
+        rc = col_drain_reap(&s->drain);
+    if (rc)
+        col_session_failed(s, rc);
+    else if (s->drain.volume.no_space && col_live_room(&s->live) > COL_RESERVE_BYTES * 4)
+        s->drain.volume.no_space = s->drain.volume.no_detail = false;
+}
+
+static void wait_for_turn(struct col_session *s, bool more)
+{
+    int64_t now = col_clock_now(), next = s->next_turn;
+    if (s->system && s->next_sample < next)
+        next = s->next_sample;
+    int64_t left = more || next <= now ? 0 : next - now;
+    struct pollfd fd = {.fd = s->signals.fd, .events = POLLIN};
+    struct timespec timeout = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+    if (ppoll(&fd, 1, &timeout, NULL) > 0) {
+        struct signalfd_siginfo info;
+        while (col_signals_next(&s->signals, &info))
+            on_signal(s, &info);
+    }
+}
+
+void col_session_loop(struct col_session *s)
+{
+    bool more = false;
+    s->next_turn = s->next_sample = col_clock_now();
+    for (;;) {
+        wait_for_turn(s, more);
+        reap_children(s);
+        turn(s, &more);
+        s->next_turn = col_clock_now() + COL_TURN_NS;
+        if (run_is_over(s) && (s->stop || !more))
+            break;
+    }
+}
+
+/* ---- col_run --------------------------------------------------------------------------------------------------------------- */
+
+static int write_usage(struct col_session *s)
+{
+    const struct rusage *u = &s->child_usage;
+    const struct {
+        const char *name, *unit;
+        double value;
+    } metric[] = {
+        {"target.user_time", "ns", ((double)u->ru_utime.tv_sec * 1e6 + (double)u->ru_utime.tv_usec) * 1e3},
+        {"target.system_time", "ns", ((double)u->ru_stime.tv_sec * 1e6 + (double)u->ru_stime.tv_usec) * 1e3},
+        {"target.max_rss", "bytes", (double)u->ru_maxrss * 1024},
+        {"target.minor_faults", "count", (double)u->ru_minflt},
+        {"target.major_faults", "count", (double)u->ru_majflt},
+        {"target.voluntary_switches", "count", (double)u->ru_nvcsw},
+        {"target.involuntary_switches", "count", (double)u->ru_nivcsw},
+    };
+    for (size_t i = 0; i < sizeof metric / sizeof *metric; i++) {
+        struct store_metric m = {.name = metric[i].name, .unit = metric[i].unit, .value = metric[i].value};
+        if (!s->child_done) {
+            m.value = __builtin_nan("");
+            m.reason = "the target had not ended when the recording did";
+        }
+        int rc = store_metric_set(s->db, &m);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+static int write_end(struct col_session *s)
+{
+    int rc = col_drain_begin(&s->drain);
+    if (rc == 0 && s->perf)
+        rc = col_perf_finish(s->perf, &s->drain);
+    if (rc == 0)
+        rc = write_usage(s);
+    if (rc == 0)
+        rc = store_run_set_int(s->db, "exit_status", s->result->exit_code);
+    return rc;
+}
+
+static void note_interruption(struct col_session *s)
+{
+    if (!s->stop)
+        return;
+    char name[48], before[160] = "";
+    describe_signal(s->stop, name, sizeof name);
+    if (s->child_done)
+        snprintf(before, sizeof before, "%.150s, ", s->result->ended);
+    else
+        s->result->exit_code = 128 + s->stop;
+    snprintf(s->result->ended, sizeof s->result->ended, "%sinterrupted: recording ended by %s while processes went on", before,
+             name);
+}
+
+int col_run(const struct col_options *o, struct col_result *r, struct tacho_error *err)
+{
+    char library[COL_PATH_MAX];
+    struct col_session s;
+    col_session_init(&s, o, r);
+    r->exit_code = 125;
+    int rc = o->command && o->command[0] ? col_find_library(o->library, library, err)
+                                         : tacho_fail(err, TACHO_EUSAGE, "give the command after --", "no command to run");
+    if (rc == 0)
+        rc = col_live_create(o->output, o->command[0], &s.live, err);
+    if (rc)
+        goto out;
+    rc = col_session_create(&s, err);
+    if (rc == 0)
+        rc = col_signals_begin(&s.signals, err);
+    if (rc == 0 && (rc = write_start(&s)) != 0)
+        rc = col_session_store_error(&s, rc, err);
+    if (rc == 0) {
+        getrusage(RUSAGE_SELF, &s.own_usage); /* measuring the peak is no cost of recording */
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        rc = start_target(&s, library, err);
+    }
+    if (rc) {
+        col_session_discard(&s);
+        goto out;
+    }
+    const char *base = strrchr(o->command[0], '/');
+    struct col_process *x = NULL;
+    int failed = col_drain_process(&s.drain, (int32_t)s.child, base ? base + 1 : o->command[0], &x);
+    if (failed)
+        col_session_failed(&s, failed);
+    if (o->sample_ms > 0)
+        col_system_open(&s.system);
+    col_session_loop(&s);
+    note_interruption(&s);
+    rc = col_session_finish(&s, write_end, err);
+out:
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+    col_signals_end(&s.signals);
+    col_session_free(&s);
+    return rc;
+}

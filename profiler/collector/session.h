@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private: a run being recorded or recovered: live folder, store, drain and samplers together, and what to do when the store
+ * fails.
+ */
+#ifndef COL_SESSION_H
+#define COL_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "profiler/collector/collector.h"
+#include "profiler/collector/drain.h"
+#include "profiler/collector/launch.h"
+#include "profiler/collector/live.h"
+#include "profiler/collector/perf.h"
+#include "profiler/collector/system.h"
+
+#define COL_TURN_NS 80000000 /* between drains: a commit each, so at most 100 ms apart */
+
+struct col_session {
+    const struct col_options *options;
+    struct col_result *result;
+    struct col_live live;
+    store *db; /* NULL while it is given up */
+    struct col_drain drain;
+    struct col_signals signals;
+    struct col_system *system;
+    struct col_perf *perf;
+    pid_t child; /* 0: recovery */
+    pid_t terminal_session;
+    bool child_done, told_waiting, told_stalled, reserve_used;
+    bool stalled; /* the store cannot be written at present: the target goes on into its segments */
+    int failure;  /* the last code of the store */
+    struct tacho_error failure_words;
+    int interrupts, stop; /* stop: number of the signal that ended the recording */
+    unsigned samples;
+    int64_t started, ended_at, next_turn, next_sample, next_retry;
+    int64_t gap_from; /* recovery: when the last collector committed for the last time */
+    struct rusage child_usage, own_usage;
+    struct col_buffer warnings;
+};
+
+void col_session_init(struct col_session *s, const struct col_options *o, struct col_result *r);
+/* The store and the drain of a new live folder. */
+int col_session_create(struct col_session *s, struct tacho_error *err);
+/* What a collector that takes over must know about the options: into the live state. */
+int col_session_save_setup(struct col_session *s);
+/* The store and the drain of a folder that another collector left. */
+int col_session_resume(struct col_session *s, struct tacho_error *err);
+/* Drains until the run is over: in run.c. */
+void col_session_loop(struct col_session *s);
+
+/* The store failed with rc in the middle of a transaction: rolls back to the last commit, and goes on without detail if the
+ * disk is full; else, or when that fails too, the session is stalled. */
+void col_session_failed(struct col_session *s, int rc);
+/* Tries once a second to leave the stalled state. True when it did. */
+bool col_session_retry(struct col_session *s);
+
+/* Last rounds, `last_words` into the last transaction, finish, publish. On failure the live folder is left for `tacho recover`.
+ */
+int col_session_finish(struct col_session *s, int (*last_words)(struct col_session *s), struct tacho_error *err);
+/* Closes and removes everything: the target never ran. */
+void col_session_discard(struct col_session *s);
+/* Frees; hands warnings and statistics to the result. */
+void col_session_free(struct col_session *s);
+
+__attribute__((format(printf, 2, 3))) void col_session_warn(struct col_session *s, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void col_session_message(struct col_session *s, const char *format, ...);
+/* Words of the store's last failure. */
+int col_session_store_error(struct col_session *s, int rc, struct tacho_error *err);
+
+#endif

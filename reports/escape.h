@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to reports/: text that came from somewhere else, made safe to show, and its width on a screen.
+ *
+ * The buffers are the caller's; results are always terminated and never cut inside a character.
+ */
+#ifndef REPORTS_ESCAPE_H
+#define REPORTS_ESCAPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Decodes one character of UTF-8 at s (at most n bytes): its code point, *bytes how long it is. Invalid or overlong bytes,
+ * surrogates and what is past U+10FFFF give -1 with *bytes = 1. */
+long rep_decode(const char *s, size_t n, size_t *bytes);
+
+/* Columns that a code point takes on a terminal: 0 combining, 2 wide, else 1. */
+int rep_char_width(long code);
+/* Columns of a valid text. */
+int rep_width(const char *text);
+
+/* For people: control characters (C0, C1, DEL), line ends, direction marks and invalid bytes become visible escapes (\n, \x1b,
+ * \u202e). utf8 = false: other characters become their nearest ASCII, or '?'. At most `columns` columns; what is longer ends in
+ * an ellipsis. Returns the columns used. */
+int rep_clean(char *out, size_t size, const char *text, int columns, bool utf8);
+
+/* For JSON: valid UTF-8, invalid bytes as U+FFFD, at most `characters` characters and an ellipsis. Control characters stay: the
+ * JSON writer escapes them. */
+void rep_valid(char *out, size_t size, const char *text, size_t characters);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reports/report.h"
+
+#include <string.h>
+
+#include "reports/formats.h"
+
+const struct rep_format rep_formats[] = {
+    {"text", "for people: verdict, findings, budget, trust", ".txt", rep_text_write},
+    {"json", "for programs: schema tacho-report/1", ".json", rep_json_write},
+    {NULL, NULL, NULL, NULL},
+};
+
+int rep_write(const char *format, const struct an_result *r, const struct rep_options *o, FILE *out)
+{
+    static const struct rep_options defaults = {.width = 0};
+    for (const struct rep_format *f = rep_formats; f->name; f++) {
+        if (strcmp(f->name, format))
+            continue;
+        int rc = f->write(r, o ? o : &defaults, out);
+        return rc ? rc : fflush(out) || ferror(out) ? TACHO_EIO : 0;
+    }
+    return TACHO_EUSAGE;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The report for people: the verdict first, then what to do, then where the time goes, then why one may believe it.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "reports/formats.h"
+#include "reports/page.h"
+#include "reports/text.h"
+
+#define WIDTH_LEAST   40
+#define WIDTH_MOST    200
+#define WIDTH_DEFAULT 100
+#define BAR_MOST      50
+
+/* ---- head --------------------------------------------------------------------------------------------------------------- */
+
+static void header(struct page *p, const struct an_result *r)
+{
+    char a[32], b[32];
+    const struct an_steps *s = &r->steps;
+    p->column = 0;
+    p->indent = 0;
+    p->joined = false;
+    if (*r->run.program)
+        page_item(p, "%.200s", r->run.program);
+    if (r->run.ranks)
+        page_item(p, "%" PRId64 " %s", r->run.ranks, r->run.ranks == 1 ? "rank" : "ranks");
+    else if (r->run.processes)
+        page_item(p, "%" PRId64 " %s", r->run.processes, r->run.processes == 1 ? "process" : "processes");
+    if (r->run.cores.valid)
+        page_item(p, "%" PRId64 " %s", r->run.cores.value, r->run.cores.value == 1 ? "core" : "cores");
+    if (r->utilization.dtype)
+        page_item(p, "%.60s", r->utilization.dtype);
+    if (s->median_ms.valid)
+        page_item(p, "%" PRId64 " steps of %s (p95 %s)", s->counted, page_time(a, s->median_ms.value * 1e6),
+                  page_time(b, s->p95_ms.value * 1e6));
+    else if (r->run.duration_s.valid)
+        page_item(p, "%s", page_time(a, r->run.duration_s.value * 1e9));
+    if (r->run.live)
+        page_item(p, "still running");
+    if (*r->run.file)
+        page_item(p, "%.1000s", r->run.file);
+    page_end(p);
+}
+
+/* ---- findings ----------------------------------------------------------------------------------------------------------- */
+
+static const char *gain_text(char *buf, size_t size, const struct an_gain *g)
+{
+    if (g->ceiling && g->high.valid)
+        snprintf(buf, size, "\xe2\x89\xa4 +%.0f %% (ceiling)", g->high.value);
+    else if (g->expected.valid && g->low.valid && g->high.valid)
+        snprintf(buf, size, "+%.0f %% [%.0f, %.0f]", g->expected.value, g->low.value, g->high.value);
+    else
+        snprintf(buf, size, "no gain claimed");
+    return buf;
+}
+
+static void findings(struct page *p, const struct an_result *r)
+{
+    char gain[64];
+    if (!r->finding_count) {
+        if (!r->checked_count)
+            return;
+        page_label(p, r->healthy ? "Healthy" : "Checked");
+        if (r->healthy)
+            page_item(p, "nothing above 2 %% of a step was found");
+        for (size_t i = 0; i < r->checked_count; i++)
+            page_item(p, "looked for: %s", r->checked[i]);
+        page_end(p);
+        page_blank(p);
+        return;
+    }
+    page_head(p, "What to change");
+    for (size_t i = 0; i < r->finding_count; i++) {
+        const struct an_finding *f = &r->findings[i];
+        char number[32];
+        snprintf(number, sizeof number, "%2zu  ", i + 1);
+        p->column = 0;
+        page_cell(p, number, 4, false);
+        page_cell(p, f->id, 15, false);
+        page_cell(p, gain_text(gain, sizeof gain, &f->gain), p->width < 80 ? 0 : 22, false);
+        if (p->width < 80)
+            page_newline(p);
+        p->indent = p->width < 80 ? 4 : p->column;
+        p->joined = false;
+        page_item(p, "%.300s", f->action);
+        page_end(p);
+    }
+    if (r->finding_count > 1)
+        page_text(p, 4, "gains do not add up");
+    page_blank(p);
+}
+
+static void card(struct page *p, const struct an_finding *f, size_t number)
+{
+    char head[400], gain[64];
+    page_blank(p);
+    snprintf(head, sizeof head, "%zu  %.60s: %.300s", number, f->id, f->claim);
+    page_head(p, head);
+    page_label(p, "   Evidence");
+    for (size_t i = 0; i < sizeof f->evidence / sizeof *f->evidence && f->evidence[i]; i++)
+        page_item(p, "%.300s", f->evidence[i]);
+    page_end(p);
+    const struct {
+        const char *label, *text;
+    } rows[] = {{"   Do", f->action}, {"   Effort", f->effort}, {"   Verify", f->verify}, {"   Wrong if", f->wrong_when}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        page_label(p, rows[i].label);
+        page_item(p, "%.500s", rows[i].text);
+        page_end(p);
+    }
+    page_label(p, "   Gain");
+    page_item(p, "%s", gain_text(gain, sizeof gain, &f->gain));
+    page_item(p, "%.300s", f->method);
+    page_item(p, "confidence %s", an_confidence_text(f->confidence));
+    page_end(p);
+}
+
+/* ---- where a step goes -------------------------------------------------------------------------------------------------- */
+
+static int decimals(double largest)
+{
+    return largest >= 100 ? 1 : largest >= 1 ? 3 : 5;
+}
+
+static void budget_row(struct page *p, const char *label, double ms, double pct, int label_columns, int digits, int bar)
+{
+    char number[40];
+    p->column = 0;
+    page_cell(p, label, label_columns, false);
+    snprintf(number, sizeof number, "%.*f", digits, ms);
+    page_cell(p, number, 11, true);
+    snprintf(number, sizeof number, "%.1f", pct);
+    page_cell(p, number, 8, true);
+    if (bar) {
+        page_cell(p, "", 2, false);
+        page_bar(p, pct, bar);
+    }
+    page_newline(p);
+}
+
+static void budget(struct page *p, const struct an_result *r)
+{
+    const struct an_budget *b = &r->budget;
+    if (!r->steps.source)
+        return; /* the verdict has said so */
+    if (b->reason) {
+        page_label(p, "Step budget");
+        page_item(p, "not known: %.300s", b->reason);
+        page_end(p);
+        page_blank(p);
+        return;
+    }
+    int label = p->width < 56 ? p->width - 20 : 34, bar = p->width - label - 22;
+    bar = bar < 8 ? 0 : bar > BAR_MOST ? BAR_MOST : bar;
+    double step_ms = (double)b->step_ns / (double)b->steps / 1e6;
+    int digits = decimals(step_ms);
+    if (p->color)
+        fputs("\x1b[1m", p->out);
+    p->column = 0;
+    page_cell(p, "Where a step goes", label, false);
+    page_cell(p, "mean ms", 11, true);
+    page_cell(p, "%", 8, true);
+    if (p->color)
+        fputs("\x1b[0m", p->out);
+    page_newline(p);
+    for (int k = 0; k < AN_CLASS_COUNT; k++) {
+        char text[80];
+        bool roles = b->roles_known || k != AN_CLASS_HOST;
+        if (!b->pct[k].valid || (!b->ns[k].value && k != AN_CLASS_COMPUTE && k != AN_CLASS_UNATTRIBUTED))
+            continue;
+        snprintf(text, sizeof text, " %s",
+                 roles ? an_class_label((enum an_class)k) : "in ranges that do not say what they are");
+        budget_row(p, text, step_ms * b->pct[k].value / 100, b->pct[k].value, label, digits, bar);
+    }
+    budget_row(p, "", step_ms, 100, label, digits, 0);
+    if (r->device_count > 1)
+        for (size_t i = 0; i < r->device_count; i++)
+            if (r->devices[i].worst) {
+                char text[160];
+                snprintf(text, sizeof text, " mean of %zu ranks; smallest compute share: rank %" PRId64 ", %.1f %%",
+                         r->device_count, r->devices[i].rank, r->devices[i].budget.pct[AN_CLASS_COMPUTE].value);
+                page_text(p, 1, text);
+            }
+    if (r->steps.detailed < r->steps.counted) {
+        char text[160];
+        snprintf(text, sizeof text, "of %" PRId64 " of %" PRId64 " counted steps: the others were paused or cut",
+                 r->steps.detailed, r->steps.counted);
+        page_text(p, 1, text);
+    }
+    page_blank(p);
+}
+
+static void phases(struct page *p, const struct an_result *r)
+{
+    char a[32], b[32];
+    if (!r->phase_count)
+        return;
+    page_label(p, "Phases");
+    for (size_t i = 0; i < r->phase_count; i++)
+        page_item(p, "%s %" PRId64 " %s, %s, %s of it on the step's thread", r->phases[i].name, r->phases[i].count,
+                  r->phases[i].count == 1 ? "time" : "times", page_time(a, r->phases[i].wall_ms * 1e6),
+                  page_time(b, r->phases[i].exposed_ms * 1e6));
+    page_item(p, "cut out of steps");
+    page_end(p);
+}
+
+static void throughput(struct page *p, const struct an_result *r)
+{
+    const struct an_steps *s = &r->steps;
+    char a[32];
+    if (!s->median_ms.valid)
+        return;
+    page_label(p, "Throughput");
+    if (s->tokens_per_s.valid)
+        page_item(p, "%s tokens/s", page_number(a, s->tokens_per_s.value));
+    if (s->samples_per_s.valid)
+        page_item(p, "%s samples/s", page_number(a, s->samples_per_s.value));
+    page_item(p, "steps from %.80s", s->source);
+    if (s->between_ms.valid)
+        page_item(p, "%s between steps", page_time(a, s->between_ms.value * 1e6));
+    if (s->outlier_count)
+        page_item(p, "%zu slow %s, the slowest %" PRId64 " (%s)", s->outlier_count, s->outlier_count == 1 ? "step" : "steps",
+                  s->outliers[0].index, page_time(a, s->outliers[0].ms * 1e6));
+    page_end(p);
+    if (!s->group_count)
+        return;
+    page_label(p, "Step sizes");
+    for (size_t i = 0; i < s->group_count; i++)
+        if (s->groups[i].tokens.valid)
+            page_item(p, "%" PRId64 " steps of %" PRId64 " tokens: %s", s->groups[i].count, s->groups[i].tokens.value,
+                      page_time(a, s->groups[i].median_ms * 1e6));
+    page_end(p);
+}
+
+static void ratio_item(struct page *p, const char *name, struct an_value v, const char *note)
+{
+    if (v.valid)
+        page_item(p, "%s %.1f %%%s", name, 100 * v.value, note);
+}
+
+static void utilization(struct page *p, const struct an_result *r)
+{
+    const struct an_utilization *u = &r->utilization;
+    char a[32];
+    if (!r->steps.counted)
+        return;
+    page_label(p, "Utilisation");
+    ratio_item(p, "MFU", u->mfu, " (causal)");
+    ratio_item(p, "MFU", u->mfu_palm, " (PaLM)");
+    ratio_item(p, "HFU", u->hfu, "");
+    if (!u->mfu.valid)
+        page_item(p, "MFU not known: %.300s", u->mfu.reason);
+    if (u->peak_flops.valid)
+        page_item(p, "of %s %s (%.120s)", page_si(a, u->peak_flops.value, "FLOP/s"), u->dtype ? u->dtype : "",
+                  u->peak_source ? u->peak_source : "");
+    if (u->model_flops_per_step.valid && u->hardware_flops_per_step.valid)
+        page_item(p, "model %s a step", page_si(a, (double)u->model_flops_per_step.value, "FLOP"));
+    if (u->achieved_flops.valid)
+        page_item(p, "%s executed", page_si(a, u->achieved_flops.value, "FLOP/s"));
+    page_end(p);
+}
+
+/* ---- loader, system, counters ------------------------------------------------------------------------------------------- */
+
+static void loader(struct page *p, const struct an_result *r)
+{
+    const struct an_loader *l = &r->loader;
+    char a[32];
+    if (l->reason)
+        return;
+    page_label(p, "Loader");
+    if (l->wait_ms_per_step.valid)
+        page_item(p, "waits %s a step", page_time(a, l->wait_ms_per_step.value * 1e6));
+    for (size_t i = 0; i < l->stage_count; i++)
+        if (l->stages[i].ms_per_batch.valid &&
+            strcmp(l->stages[i].name, "queue_wait")) /* workers that wait for room cost nothing */
+            page_item(p, "%s %s a batch", l->stages[i].name, page_time(a, l->stages[i].ms_per_batch.value * 1e6));
+    if (l->workers.valid)
+        page_item(p, "%" PRId64 " %s", l->workers.value, l->workers.value == 1 ? "worker" : "workers");
+    if (l->queue_depth_mean.valid)
+        page_item(p, "queue depth %.2f", l->queue_depth_mean.value);
+    page_end(p);
+}
+
+static void value_item(struct page *p, struct an_value v, const char *format)
+{
+    if (v.valid)
+        page_item(p, format, v.value);
+}
+
+static void bytes_item(struct page *p, struct an_value v, const char *name)
+{
+    char a[32];
+    if (v.valid)
+        page_item(p, "%s %s", name, page_bytes(a, v.value));
+}
+
+static void system_line(struct page *p, const struct an_result *r)
+{
+    const struct an_system *s = &r->system;
+    page_label(p, "System");
+    if (s->reason) {
+        page_item(p, "not sampled: %.300s", s->reason);
+        page_end(p);
+        return;
+    }
+    if (s->cpu_cores.valid && r->run.cores.valid)
+        page_item(p, "CPU %.2f of %" PRId64 " cores", s->cpu_cores.value, r->run.cores.value);
+    else
+        value_item(p, s->cpu_cores, "CPU %.2f cores");
+    value_item(p, s->machine_busy_pct, "machine %.0f %% busy");
+    bytes_item(p, s->rss_peak_bytes, "memory at most");
+    bytes_item(p, s->read_bytes, "storage read");
+    bytes_item(p, s->write_bytes, "written");
+    value_item(p, s->major_faults, "%.0f major faults");
+    value_item(p, s->minor_faults, "%.0f minor faults");
+    value_item(p, s->involuntary_switches, "%.0f involuntary switches");
+    value_item(p, s->voluntary_switches, "%.0f voluntary");
+    value_item(p, s->instructions_per_cycle, "%.2f instructions a cycle");
+    page_end(p);
+}
+
+static void series(struct page *p, const struct an_result *r)
+{
+    char a[32], b[32];
+    if (!r->series_count)
+        return;
+    page_label(p, "Counters");
+    for (size_t i = 0; i < r->series_count && i < 8; i++) {
+        const struct an_series *s = &r->series[i];
+        page_item(p, "%.60s %s \xe2\x86\x92 %s%s%.20s", s->name, page_number(a, s->first), page_number(b, s->last),
+                  *s->unit ? " " : "", s->unit);
+    }
+    if (r->series_count > 8)
+        page_item(p, "%zu more", r->series_count - 8);
+    page_end(p);
+}
+
+int rep_text_write(const struct an_result *r, const struct rep_options *o, FILE *out)
+{
+    int width = o->width ? o->width : WIDTH_DEFAULT;
+    struct page p = {.out = out, .utf8 = o->utf8, .color = o->color};
+    p.width = width < WIDTH_LEAST ? WIDTH_LEAST : width > WIDTH_MOST ? WIDTH_MOST : width;
+    header(&p, r);
+    page_blank(&p);
+    page_head(&p, r->verdict);
+    page_blank(&p);
+    findings(&p, r);
+    budget(&p, r);
+    throughput(&p, r);
+    utilization(&p, r);
+    phases(&p, r);
+    loader(&p, r);
+    series(&p, r);
+    system_line(&p, r);
+    rep_text_ops(&p, r, o->ops);
+    for (size_t i = 0; i < r->finding_count; i++)
+        card(&p, &r->findings[i], i + 1);
+    rep_text_trust(&p, r);
+    if (o->definitions)
+        rep_text_definitions(&p);
+    return ferror(out) ? TACHO_EIO : 0;
+}

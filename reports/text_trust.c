@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Why one may believe the report, and what its numbers mean.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "reports/text.h"
+
+#define LOSSES_MOST 12
+
+static void trust_losses(struct page *p, const struct an_trust *t)
+{
+    page_item(p, "%" PRId64 " events", t->events);
+    if (t->lost_events.valid)
+        page_item(p, "%" PRId64 " lost", t->lost_events.value);
+    else
+        page_item(p, "lost: %.300s", t->lost_events.reason);
+    size_t shown = 0, more = 0;
+    for (size_t i = 0; i < t->loss_count; i++) {
+        const struct an_loss *l = &t->losses[i];
+        if (!strncmp(l->source, "counter ", 8))
+            continue; /* they stand under "Not measured" */
+        if (shown == LOSSES_MOST)
+            more++;
+        else if (l->count.valid)
+            page_item(p, "%.60s: %.120s: %" PRId64, l->source, l->reason, l->count.value);
+        else
+            page_item(p, "%.60s: %.120s", l->source, l->reason);
+        shown += shown < LOSSES_MOST;
+    }
+    if (more)
+        page_item(p, "%zu more kinds of loss: tacho report --json", more);
+}
+
+/* Counters of one status together. */
+static void trust_gaps(struct page *p, const struct an_trust *t)
+{
+    if (!t->gap_count)
+        return;
+    page_label(p, "Not measured");
+    for (size_t i = 0; i < t->gap_count; i++) {
+        bool first = true;
+        char text[600];
+        size_t used = 0;
+        for (size_t k = 0; k < i && first; k++)
+            first = strcmp(t->gaps[k].status, t->gaps[i].status) != 0;
+        for (size_t k = i; k < t->gap_count && first && used < sizeof text; k++)
+            if (!strcmp(t->gaps[k].status, t->gaps[i].status))
+                used += (size_t)snprintf(text + used, sizeof text - used, "%s%.60s", used ? ", " : "", t->gaps[k].name);
+        if (first)
+            page_item(p, "%s (%.160s)", text, t->gaps[i].status);
+    }
+    page_end(p);
+}
+
+static void trust_steps(struct page *p, const struct an_steps *s)
+{
+    if (!s->excluded_count)
+        return;
+    char text[400];
+    size_t used = (size_t)snprintf(text, sizeof text, "steps left out of statistics:");
+    for (size_t i = 0; i < s->excluded_count && i < 6 && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %" PRId64 " (%s)", i ? "," : "", s->excluded[i].index,
+                                 s->excluded[i].reason);
+    if (s->excluded_count > 6 && used < sizeof text)
+        snprintf(text + used, sizeof text - used, " and %zu more", s->excluded_count - 6);
+    page_item(p, "%s", text);
+}
+
+void rep_text_trust(struct page *p, const struct an_result *r)
+{
+    const struct an_trust *t = &r->trust;
+    page_blank(p);
+    page_label(p, "Trust");
+    trust_losses(p, t);
+    if (t->overhead_pct.valid)
+        page_item(p, "overhead %.2f %% [%.2f, %.2f]", t->overhead_pct.value, t->overhead_low_pct.value,
+                  t->overhead_high_pct.value);
+    else
+        page_item(p, "overhead not known: %.300s", t->overhead_pct.reason);
+    trust_steps(p, &r->steps);
+    if (t->open_ranges)
+        page_item(p, "%" PRId64 " ranges without an end", t->open_ranges);
+    if (*t->ended)
+        page_item(p, "ended: %.200s", t->ended);
+    else if (*r->run.ended)
+        page_item(p, "ended: %.200s", r->run.ended);
+    if (*t->clock)
+        page_item(p, "clock %.60s", t->clock);
+    if (*t->version)
+        page_item(p, "recorded by tacho %.60s", t->version);
+    page_end(p);
+    trust_gaps(p, t);
+    for (size_t i = 0; i < t->problem_count; i++) {
+        page_label(p, i ? "" : "Problems");
+        page_item(p, "%.400s", t->problems[i]);
+        page_end(p);
+    }
+}
+
+void rep_text_definitions(struct page *p)
+{
+    char text[1600];
+    page_blank(p);
+    page_head(p, "Definitions");
+    for (const struct an_metric *m = an_metrics; m->key; m++) {
+        if (*m->formula)
+            snprintf(text, sizeof text, "%s%s%s%s: %s%s%s", m->key, *m->unit ? " [" : "", m->unit, *m->unit ? "]" : "",
+                     m->formula, *m->reading ? "; " : "", m->reading);
+        else
+            snprintf(text, sizeof text, "%s: %s", m->key, m->reading);
+        p->column = 0;
+        p->indent = 4;
+        p->joined = false;
+        page_text(p, 2, text);
+    }
+}

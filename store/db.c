@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/db.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Forward only. A file of version 1 read by a program of version 3 gets row 1, then row 2, the first time it is opened for
+ * writing; readers know all older versions. Version 1 is the first, so nothing stands here yet. */
+const struct store_migration store_migrations[] = {{0, NULL}};
+
+/* The errno behind a failure. SQLite keeps it for opens and reads, but not for a COMMIT that could not be written: then errno
+ * is still that of the failed call (callers set it to 0 before). */
+static int system_errno(sqlite3 *db, int rc)
+{
+    int now = errno;
+    if ((rc & 0xff) != SQLITE_IOERR && (rc & 0xff) != SQLITE_CANTOPEN)
+        return 0;
+    int kept = db ? sqlite3_system_errno(db) : 0;
+    return kept ? kept : now;
+}
+
+int store_db_code(sqlite3 *db, int rc)
+{
+    int os = system_errno(db, rc);
+    switch (rc & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_DONE:
+    case SQLITE_ROW:
+        return 0;
+    case SQLITE_NOMEM:
+        return TACHO_ENOMEM;
+    case SQLITE_FULL:
+        return TACHO_ENOSPACE;
+    case SQLITE_IOERR:
+        return os == ENOSPC || os == EDQUOT || os == EFBIG ? TACHO_ENOSPACE : TACHO_EIO;
+    case SQLITE_CANTOPEN:
+        return os == ENOSPC || os == EDQUOT  ? TACHO_ENOSPACE
+               : os == EACCES || os == EROFS ? TACHO_EDENIED
+               : os == ENOENT                ? TACHO_ENOTFOUND
+                                             : TACHO_EIO;
+    case SQLITE_CORRUPT:
+        return TACHO_ECORRUPT;
+    case SQLITE_NOTADB:
+        return TACHO_EFORMAT;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return TACHO_EBUSY;
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+        return TACHO_EDENIED;
+    default:
+        return TACHO_EINTERNAL;
+    }
+}
+
+static const char *hint_for(int code)
+{
+    switch (code) {
+    case TACHO_ENOSPACE:
+        return "free some space, or write somewhere else (tacho run -o FILE)";
+    case TACHO_ECORRUPT:
+        return "what can be read of it: sqlite3 FILE .recover";
+    case TACHO_EBUSY:
+        return "another process is writing this file: wait for it, or close it";
+    case TACHO_EDENIED:
+        return "check the permissions of the file and of its folder";
+    case TACHO_EIO:
+        return "the disk or filesystem reported an error: see the kernel log";
+    default:
+        return "";
+    }
+}
+
+int store_db_fail(struct tacho_error *err, sqlite3 *db, int rc, const char *path, const char *doing)
+{
+    int os = system_errno(db, rc), code = store_db_code(db, rc);
+    if (os)
+        return tacho_fail(err, code, hint_for(code), "%s: %s: %s", path, doing, strerror(os));
+    if (code == TACHO_EINTERNAL && db)
+        return tacho_fail(err, code, hint_for(code), "%s: %s: %s", path, doing, sqlite3_errmsg(db));
+    return tacho_fail(err, code, hint_for(code), "%s: %s: %s", path, doing, tacho_error_text(code));
+}
+
+/* The first bytes of files that people will try, and what to tell them. */
+static const struct foreign {
+    const char *magic;
+    size_t bytes;
+    const char *what, *hint;
+} foreign[] = {
+    {"{", 1, "a JSON file (a Kineto or Chrome trace?)", "reading traces of other tools is not built yet"},
+    {"[", 1, "a JSON file (a Chrome trace?)", "reading traces of other tools is not built yet"},
+    {"\x1f\x8b", 2, "a gzip file (a compressed trace?)", "reading traces of other tools is not built yet"},
+    {"NSYS", 4, "an Nsight Systems report (.nsys-rep)",
+     "export it with 'nsys export --type sqlite FILE'; reading that is not built yet"},
+    {"QDSTRM", 6, "an Nsight Systems stream (.qdstrm)",
+     "convert it with Nsight's QdstrmImporter; reading that is not built yet"},
+    {"PERFILE2", 8, "a perf.data file", "tacho does not read it: use 'perf report'"},
+};
+
+static int ends_with(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), m = strlen(suffix);
+    return n >= m && !strcmp(path + n - m, suffix);
+}
+
+static int fail_not_sqlite(struct tacho_error *err, const char *path, const unsigned char *head, int64_t bytes)
+{
+    if (bytes == 0)
+        return tacho_fail(err, TACHO_EFORMAT, "nothing was recorded into it, or the recording is still in NAME.tacho.live",
+                          "%s: the file is empty", path);
+    if (ends_with(path, ".nsys-rep"))
+        return tacho_fail(err, TACHO_ENOTSUP, foreign[3].hint, "%s: this is %s", path, foreign[3].what);
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if ((size_t)bytes >= foreign[i].bytes && !memcmp(head, foreign[i].magic, foreign[i].bytes))
+            return tacho_fail(err, TACHO_ENOTSUP, foreign[i].hint, "%s: this is %s", path, foreign[i].what);
+    return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file; 'tacho run -- CMD' makes one", "%s: not a .tacho file", path);
+}
+
+static int fail_foreign_sqlite(struct tacho_error *err, const char *path, sqlite3 *db)
+{
+    sqlite3_stmt *s = NULL;
+    int nsight = 0;
+    if (sqlite3_prepare_v2(db, "SELECT 1 FROM sqlite_master WHERE name IN ('StringIds','TARGET_INFO_SYSTEM_ENV') LIMIT 1", -1,
+                           &s, NULL) == SQLITE_OK)
+        nsight = sqlite3_step(s) == SQLITE_ROW;
+    sqlite3_finalize(s);
+    if (nsight)
+        return tacho_fail(err, TACHO_ENOTSUP, "reading traces of other tools is not built yet",
+                          "%s: this is an Nsight Systems export (SQLite)", path);
+    return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file; 'tacho run -- CMD' makes one",
+                      "%s: an SQLite database, but not a .tacho file", path);
+}
+
+static uint32_t be32(const unsigned char *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+/* Reads the file's own header through SQLite's descriptor: a second descriptor of this process would, when closed, drop the
+ * POSIX locks that SQLite holds on the file. */
+static int header_read(const char *path, sqlite3 *db, struct store_header *h, struct tacho_error *err)
+{
+    unsigned char head[100] = {0};
+    sqlite3_file *f = NULL;
+    sqlite3_int64 bytes = 0;
+    int rc = sqlite3_file_control(db, "main", SQLITE_FCNTL_FILE_POINTER, &f);
+    if (rc != SQLITE_OK || !f || !f->pMethods)
+        return tacho_fail(err, TACHO_EIO, NULL, "%s: cannot be read", path);
+    rc = f->pMethods->xFileSize(f, &bytes);
+    if (rc == SQLITE_OK && bytes)
+        rc = f->pMethods->xRead(f, head, sizeof head, 0);
+    if (rc != SQLITE_OK && rc != SQLITE_IOERR_SHORT_READ) /* a short read fills up with zeros */
+        return store_db_fail(err, db, rc, path, "cannot be read");
+    if (bytes < 100 || memcmp(head, "SQLite format 3", 16))
+        return fail_not_sqlite(err, path, head, bytes);
+    h->file_bytes = bytes;
+    h->page_bytes = head[16] << 8 | head[17];
+    if (h->page_bytes == 1)
+        h->page_bytes = 65536;
+    h->wal = head[19] == 2;
+    h->pages = be32(head + 28);
+    h->user_version = be32(head + 60);
+    h->application_id = be32(head + 68);
+    return 0;
+}
+
+static int header_check(const char *path, sqlite3 *db, const struct store_header *h, struct tacho_error *err)
+{
+    if (h->application_id != STORE_APPLICATION_ID)
+        return fail_foreign_sqlite(err, path, db);
+    if (h->user_version > STORE_SCHEMA_VERSION)
+        return tacho_fail(err, TACHO_EVERSION, "update tacho, or read the file with the tacho that wrote it",
+                          "%s: written by a newer tacho (schema version %u, this one reads up to %d)", path, h->user_version,
+                          STORE_SCHEMA_VERSION);
+    if (h->user_version < 1)
+        return tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged: it has no schema version", path);
+    /* the page count of the header is exact in a finished file; in WAL mode pages may still be in the WAL */
+    if (!h->wal && h->file_bytes < h->pages * h->page_bytes)
+        return tacho_fail(err, TACHO_ECORRUPT, "copy it again; what can be read of it: sqlite3 FILE .recover",
+                          "%s: damaged: cut off at %lld of %lld bytes", path, (long long)h->file_bytes,
+                          (long long)(h->pages * h->page_bytes));
+    return 0;
+}
+
+/* Why could SQLite not open it? Asked only after a failure. */
+static int open_fail(const char *path, sqlite3 *db, int rc, struct tacho_error *err)
+{
+    struct stat st;
+    if (stat(path, &st)) {
+        int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND : errno == EACCES ? TACHO_EDENIED : TACHO_EIO;
+        return tacho_fail(err, code,
+                          code == TACHO_ENOTFOUND ? "'tacho run -- CMD' makes a file; 'latest' finds the newest one" : NULL,
+                          "%s: %s", path, strerror(errno));
+    }
+    if (S_ISDIR(st.st_mode))
+        return tacho_fail(err, TACHO_EFORMAT, "give the .tacho file, not a folder", "%s: is a folder", path);
+    if (access(path, R_OK))
+        return tacho_fail(err, TACHO_EDENIED, "check the permissions of the file", "%s: %s", path, strerror(errno));
+    return store_db_fail(err, db, rc, path, "cannot be opened");
+}
+
+/* A file: URI of a path, so that options can be added to it. Bytes that mean something in a URI are escaped. */
+static char *uri_of(const char *path, const char *options)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./";
+    char *uri = malloc(strlen(path) * 3 + strlen(options) + 16), *p = uri;
+    if (!uri)
+        return NULL;
+    p += sprintf(p, "file:%s", path[0] == '/' ? "//" : "");
+    for (const char *c = path; *c; c++)
+        if (strchr(plain, *c))
+            *p++ = *c;
+        else
+            p += sprintf(p, "%%%02X", (unsigned char)*c);
+    strcpy(p, options);
+    return uri;
+}
+
+static int db_open(const char *path, int flags, const char *options, sqlite3 **out, int *rc)
+{
+    char *uri = uri_of(path, options);
+    if (!uri)
+        return TACHO_ENOMEM;
+    *rc = sqlite3_open_v2(uri, out, flags | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
+    free(uri);
+    sqlite3_extended_result_codes(*out, 1);
+    return 0;
+}
+
+/* Files come from anywhere: nothing stored in one may run code or break the parser. */
+static void db_harden(sqlite3 *db)
+{
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+    sqlite3_exec(db, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY", NULL, NULL, NULL);
+    sqlite3_busy_timeout(db, 5000);
+}
+
+static int first_read(sqlite3 *db)
+{
+    return sqlite3_exec(db, "SELECT 1 FROM sqlite_master LIMIT 1", NULL, NULL, NULL);
+}
+
+/* Nothing may be written beside the file (read-only folder or medium), and SQLite wants a -shm or a journal there. If no WAL
+ * holds rows, the file alone is complete and can be read as immutable. */
+static int open_immutable(const char *path, sqlite3 **db, struct tacho_error *err)
+{
+    char wal[4200];
+    struct stat st;
+    int rc;
+    snprintf(wal, sizeof wal, "%s-wal", path);
+    if (!stat(wal, &st) && st.st_size > 0)
+        return tacho_fail(err, TACHO_EDENIED, "copy the folder to a place you can write to, and read it there",
+                          "%s: not finished, and its folder cannot be written to", path);
+    sqlite3_close(*db);
+    *db = NULL;
+    if (db_open(path, SQLITE_OPEN_READONLY, "?immutable=1", db, &rc))
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
+    if (rc == SQLITE_OK) {
+        db_harden(*db);
+        rc = first_read(*db);
+    }
+    return rc == SQLITE_OK ? 0 : store_db_fail(err, *db, rc, path, "cannot be opened");
+}
+
+/* A process died while it saved results: only a writer may roll its journal back. */
+static void roll_back_journal(const char *path)
+{
+    sqlite3 *db = NULL;
+    int rc;
+    if (!db_open(path, SQLITE_OPEN_READWRITE, "", &db, &rc) && rc == SQLITE_OK)
+        first_read(db);
+    sqlite3_close(db);
+}
+
+int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out, struct store_header *header,
+                  struct tacho_error *err)
+{
+    sqlite3 *db = NULL;
+    int rc = SQLITE_OK;
+    *out = NULL;
+    int code = db_open(path, mode == STORE_DB_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE, "", &db, &rc);
+    if (code)
+        return tacho_fail(err, code, NULL, "%s: out of memory", path);
+    if (rc != SQLITE_OK) {
+        code = open_fail(path, db, rc, err);
+        goto fail;
+    }
+    db_harden(db);
+    code = header_read(path, db, header, err);
+    if (code)
+        goto fail;
+    rc = first_read(db);
+    if (rc == SQLITE_READONLY_ROLLBACK && mode == STORE_DB_READ) {
+        roll_back_journal(path);
+        rc = first_read(db);
+    }
+    if (mode == STORE_DB_READ && rc != SQLITE_READONLY_ROLLBACK && /* a hot journal: the file alone is not consistent */
+        ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY))
+        code = open_immutable(path, &db, err);
+    else if (rc != SQLITE_OK)
+        code = store_db_fail(err, db, rc, path, "cannot be read");
+    if (!code)
+        code = header_check(path, db, header, err);
+    if (!code && mode == STORE_DB_WRITE && sqlite3_db_readonly(db, "main") == 1)
+        code = tacho_fail(err, TACHO_EDENIED, "check the permissions of the file", "%s: may not be written to", path);
+    if (code)
+        goto fail;
+    *out = db;
+    return 0;
+fail:
+    sqlite3_close(db);
+    return code;
+}
+
+int store_db_migrate(sqlite3 *db, const struct store_migration *table, uint32_t from, uint32_t to)
+{
+    for (; from < to; from++) {
+        const struct store_migration *m = table;
+        char version[64];
+        while (m->sql && m->from != from)
+            m++;
+        if (!m->sql)
+            return SQLITE_MISUSE;
+        snprintf(version, sizeof version, "PRAGMA user_version=%u", from + 1);
+        int rc = sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+        if (rc == SQLITE_OK)
+            rc = sqlite3_exec(db, m->sql, NULL, NULL, NULL);
+        if (rc == SQLITE_OK)
+            rc = sqlite3_exec(db, version, NULL, NULL, NULL);
+        if (rc == SQLITE_OK)
+            rc = sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+        if (rc != SQLITE_OK) {
+            sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+            return rc;
+        }
+    }
+    return SQLITE_OK;
+}

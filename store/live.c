@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bookkeeping of a file that is being written: how far each segment has been read, and what the collector needs to go on.
+ */
+#include "store/writer.h"
+
+#define WRITING "cannot be written"
+#define READING "cannot be read"
+
+int store_position_set(store *s, const char *pool, int64_t segment, int64_t generation, int64_t bytes)
+{
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_POSITION_SET);
+    if (!st)
+        return s->failed;
+    store_bind_text(st, 1, pool);
+    sqlite3_bind_int64(st, 2, segment);
+    sqlite3_bind_int64(st, 3, generation);
+    sqlite3_bind_int64(st, 4, bytes);
+    return store_run_statement(s, st, WRITING);
+}
+
+int store_position_clear(store *s, const char *pool, int64_t segment)
+{
+    sqlite3_stmt *st = store_statement(s, segment < 0 ? STORE_SQL_POSITION_CLEAR_POOL : STORE_SQL_POSITION_CLEAR);
+    if (!st)
+        return s->failed;
+    store_bind_text(st, 1, pool);
+    if (segment >= 0)
+        sqlite3_bind_int64(st, 2, segment);
+    return store_run_statement(s, st, WRITING);
+}
+
+int store_position_each(store *s, int (*row)(void *ctx, const char *pool, int64_t segment, int64_t generation, int64_t bytes),
+                        void *ctx)
+{
+    sqlite3_stmt *st = NULL;
+    int stop = 0, rc = sqlite3_prepare_v2(s->db, "SELECT * FROM live_position ORDER BY pool, segment", -1, &st, NULL);
+    while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+        stop = row(ctx, (const char *)sqlite3_column_text(st, 0), sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2),
+                   sqlite3_column_int64(st, 3));
+        rc = stop ? SQLITE_DONE : SQLITE_OK;
+    }
+    sqlite3_finalize(st);
+    return rc == SQLITE_DONE ? stop : store_note(s, rc, READING);
+}
+
+int store_live_set(store *s, const char *key, const void *value, size_t bytes)
+{
+    sqlite3_stmt *st = store_statement(s, value ? STORE_SQL_LIVE_SET : STORE_SQL_LIVE_DELETE);
+    if (!st)
+        return s->failed;
+    store_bind_text(st, 1, key);
+    if (value)
+        sqlite3_bind_blob64(st, 2, bytes ? value : "", bytes, SQLITE_TRANSIENT);
+    return store_run_statement(s, st, WRITING);
+}
+
+int store_live_each(store *s, int (*row)(void *ctx, const char *key, const void *value, size_t bytes), void *ctx)
+{
+    sqlite3_stmt *st = NULL;
+    int stop = 0, rc = sqlite3_prepare_v2(s->db, "SELECT key, value FROM live_state ORDER BY key", -1, &st, NULL);
+    while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+        const void *value = sqlite3_column_blob(st, 1); /* NULL for a blob of no bytes */
+        stop = row(ctx, (const char *)sqlite3_column_text(st, 0), value ? value : "", (size_t)sqlite3_column_bytes(st, 1));
+        rc = stop ? SQLITE_DONE : SQLITE_OK;
+    }
+    sqlite3_finalize(st);
+    return rc == SQLITE_DONE ? stop : store_note(s, rc, READING);
+}

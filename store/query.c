@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * SQL that a user typed.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/db.h"
+#include "store/reader.h"
+#include "store/writer.h"
+
+static int query_fail(store_reader *r, sqlite3_stmt *st, int rc)
+{
+    sqlite3_finalize(st);
+    if ((rc & 0xff) == SQLITE_ERROR || rc == SQLITE_RANGE || rc == SQLITE_TOOBIG || rc == SQLITE_MISMATCH)
+        return tacho_fail(&r->error, TACHO_EUSAGE, "'.tables' of sqlite3, or docs/schema.md, show what there is", "SQL: %s",
+                          sqlite3_errmsg(r->db));
+    if ((rc & 0xff) == SQLITE_READONLY || (rc & 0xff) == SQLITE_AUTH)
+        return tacho_fail(&r->error, TACHO_EUSAGE, "the file is opened for reading only", "SQL: %s", sqlite3_errmsg(r->db));
+    return store_db_fail(&r->error, r->db, rc, r->path, "cannot be read");
+}
+
+static void cell_read(sqlite3_stmt *st, int column, struct store_cell *c)
+{
+    *c = (struct store_cell){.type = STORE_CELL_NULL};
+    switch (sqlite3_column_type(st, column)) {
+    case SQLITE_INTEGER:
+        c->type = STORE_CELL_INTEGER;
+        c->integer = sqlite3_column_int64(st, column);
+        break;
+    case SQLITE_FLOAT:
+        c->type = STORE_CELL_REAL;
+        c->real = sqlite3_column_double(st, column);
+        break;
+    case SQLITE_BLOB:
+        c->type = STORE_CELL_BLOB;
+        c->text = sqlite3_column_blob(st, column);
+        c->bytes = (size_t)sqlite3_column_bytes(st, column);
+        return;
+    case SQLITE_NULL:
+        return;
+    default:
+        c->type = STORE_CELL_TEXT;
+    }
+    c->text = (const char *)sqlite3_column_text(st, column);
+    c->bytes = (size_t)sqlite3_column_bytes(st, column);
+}
+
+/* One statement. 0, what a callback returned, or a code. */
+static int statement_run(store_reader *r, sqlite3_stmt *st, int (*head)(void *ctx, int columns, const char *const *names),
+                         int (*row)(void *ctx, int columns, const struct store_cell *cells), void *ctx)
+{
+    int columns = sqlite3_column_count(st), stop = 0, rc = SQLITE_DONE;
+    const char **names = calloc((size_t)columns + 1, sizeof *names);
+    struct store_cell *cells = calloc((size_t)columns + 1, sizeof *cells);
+    if (!names || !cells) {
+        stop = tacho_fail(&r->error, TACHO_ENOMEM, NULL, "%s: out of memory", r->path);
+        goto out;
+    }
+    for (int i = 0; i < columns; i++)
+        names[i] = sqlite3_column_name(st, i);
+    if (columns && head)
+        stop = head(ctx, columns, names);
+    while (!stop && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+        for (int i = 0; i < columns; i++)
+            cell_read(st, i, &cells[i]);
+        stop = row(ctx, columns, cells);
+    }
+out:
+    free(names);
+    free(cells);
+    if (!stop && rc != SQLITE_DONE)
+        return query_fail(r, st, sqlite3_extended_errcode(r->db));
+    sqlite3_finalize(st);
+    return stop;
+}
+
+/* The handle is read-only; this also refuses what reaches beyond the file. */
+static int authorize(void *ctx, int action, const char *a, const char *b, const char *c, const char *d)
+{
+    (void)ctx, (void)a, (void)b, (void)c, (void)d;
+    return action == SQLITE_ATTACH || action == SQLITE_DETACH || action == SQLITE_TRANSACTION ? SQLITE_DENY : SQLITE_OK;
+}
+
+int store_query(store_reader *r, const char *sql, int (*head)(void *ctx, int columns, const char *const *names),
+                int (*row)(void *ctx, int columns, const struct store_cell *cells), void *ctx)
+{
+    int code = 0;
+    sqlite3_set_authorizer(r->db, authorize, NULL);
+    while (!code && *sql) {
+        sqlite3_stmt *st = NULL;
+        int rc = sqlite3_prepare_v2(r->db, sql, -1, &st, &sql);
+        if (rc != SQLITE_OK)
+            code = query_fail(r, st, sqlite3_extended_errcode(r->db));
+        else if (st)
+            code = statement_run(r, st, head, row, ctx);
+    }
+    sqlite3_set_authorizer(r->db, NULL, NULL);
+    return code;
+}
+
+int store_index(store *s)
+{
+    return store_exec(s,
+                      "CREATE INDEX IF NOT EXISTS slice_by_track ON slice(track, start);"
+                      "CREATE INDEX IF NOT EXISTS slice_by_name ON slice(name);"
+                      "CREATE INDEX IF NOT EXISTS counter_by_track ON counter(track, time);"
+                      "CREATE INDEX IF NOT EXISTS step_by_index ON step(process, \"index\");"
+                      "CREATE INDEX IF NOT EXISTS step_aggregate_by_step ON step_aggregate(process, step);"
+                      "CREATE INDEX IF NOT EXISTS string_by_text ON string(text)",
+                      "cannot be indexed");
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The reading handle. All reads of a handle see one state of the file (one read transaction, from the first read until
+ * store_reader_refresh or close), so ids found in one table are in the others even while a collector writes.
+ *
+ * Damage that SQLite notices is reported with its code; a cell of the wrong type, which only damage can make, is reported as
+ * damage here. Nothing read from a file is trusted further than its type: users check ids against what they loaded.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/db.h"
+#include "store/reader.h"
+#include "store/writer.h"
+
+const struct tacho_error *store_reader_error(const store_reader *r)
+{
+    return &r->error;
+}
+
+void store_reader_close(store_reader *r)
+{
+    if (!r)
+        return;
+    sqlite3_close(r->db);
+    free(r->path);
+    free(r);
+}
+
+/* Every table of the schema, each with its columns in order: what store_open checks. */
+static const char *const tables[] = {"run",     "string",  "process", "track",   "slice",       "detail",
+                                     "edge",    "counter", "stack",   "sample",  "step",        "step_aggregate",
+                                     "ceiling", "loss",    "metric",  "finding", "clock_anchor"};
+
+static int table_known(const char *name)
+{
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        if (!strcmp(tables[i], name))
+            return 1;
+    return 0;
+}
+
+static int tables_check(store_reader *r, struct tacho_error *err)
+{
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        char sql[64];
+        sqlite3_stmt *st = NULL;
+        snprintf(sql, sizeof sql, "SELECT * FROM %s", tables[i]);
+        int rc = sqlite3_prepare_v2(r->db, sql, -1, &st, NULL);
+        sqlite3_finalize(st);
+        if (rc == SQLITE_ERROR)
+            return tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged: table %s is missing", r->path, tables[i]);
+        if (rc != SQLITE_OK)
+            return store_db_fail(err, r->db, rc, r->path, "cannot be read");
+    }
+    return 0;
+}
+
+int store_open(const char *path, store_reader **out, struct tacho_error *err)
+{
+    struct store_header h;
+    *out = NULL;
+    store_reader *r = calloc(1, sizeof *r);
+    if (!r || !(r->path = strdup(path))) {
+        free(r);
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
+    }
+    int code = store_db_open(path, STORE_DB_READ, &r->db, &h, err);
+    if (!code)
+        code = tables_check(r, err);
+    if (!code) {
+        int rc = sqlite3_exec(r->db, "PRAGMA cache_size=-8192; BEGIN", NULL, NULL, NULL);
+        code = rc == SQLITE_OK ? 0 : store_db_fail(err, r->db, rc, path, "cannot be read");
+    }
+    if (code) {
+        store_reader_close(r);
+        return code;
+    }
+    *out = r;
+    return 0;
+}
+
+int store_reader_refresh(store_reader *r)
+{
+    int rc = sqlite3_exec(r->db, "COMMIT; BEGIN", NULL, NULL, NULL);
+    return rc == SQLITE_OK ? 0 : store_db_fail(&r->error, r->db, rc, r->path, "cannot be read");
+}
+
+/* ---- one scan ---------------------------------------------------------------------------------------------------------- */
+
+struct scan {
+    sqlite3 *db;
+    sqlite3_stmt *st;
+    int rc;      /* SQLite code, SQLITE_OK while rows come */
+    int stopped; /* what the caller's function returned */
+};
+
+static void scan_start(struct scan *s, sqlite3 *db, const char *sql, int64_t from)
+{
+    *s = (struct scan){.db = db};
+    s->rc = sqlite3_prepare_v2(db, sql, -1, &s->st, NULL);
+    if (s->rc == SQLITE_OK && sqlite3_bind_parameter_count(s->st))
+        sqlite3_bind_int64(s->st, 1, from);
+}
+
+static int scan_next(struct scan *s)
+{
+    if (s->rc != SQLITE_OK || s->stopped)
+        return 0;
+    int rc = sqlite3_step(s->st);
+    if (rc == SQLITE_ROW)
+        return 1;
+    s->rc = rc == SQLITE_DONE ? SQLITE_OK : sqlite3_extended_errcode(s->db);
+    return 0;
+}
+
+/* The row has been read: hand it out only if all its cells had the right type. */
+#define scan_row(s, call) ((s)->rc == SQLITE_OK ? (void)((s)->stopped = (call)) : (void)0)
+
+static int64_t scan_int(struct scan *s, int column)
+{
+    int type = sqlite3_column_type(s->st, column);
+    if (type == SQLITE_INTEGER)
+        return sqlite3_column_int64(s->st, column);
+    if (type != SQLITE_NULL)
+        s->rc = SQLITE_CORRUPT;
+    return STORE_ABSENT;
+}
+
+static int64_t scan_int_present(struct scan *s, int column)
+{
+    int64_t v = scan_int(s, column);
+    if (v == STORE_ABSENT)
+        s->rc = SQLITE_CORRUPT;
+    return v;
+}
+
+static double scan_double(struct scan *s, int column)
+{
+    int type = sqlite3_column_type(s->st, column);
+    if (type == SQLITE_FLOAT || type == SQLITE_INTEGER)
+        return sqlite3_column_double(s->st, column);
+    if (type != SQLITE_NULL)
+        s->rc = SQLITE_CORRUPT;
+    return NAN;
+}
+
+static const char *scan_text(struct scan *s, int column)
+{
+    int type = sqlite3_column_type(s->st, column);
+    if (type == SQLITE_NULL)
+        return NULL;
+    if (type != SQLITE_TEXT)
+        s->rc = SQLITE_CORRUPT;
+    const char *text = (const char *)sqlite3_column_text(s->st, column);
+    if (!text && s->rc == SQLITE_OK)
+        s->rc = SQLITE_NOMEM;
+    return text;
+}
+
+static const char *scan_text_present(struct scan *s, int column)
+{
+    const char *text = scan_text(s, column);
+    if (!text && s->rc == SQLITE_OK)
+        s->rc = SQLITE_CORRUPT;
+    return text;
+}
+
+static int scan_end(struct scan *s, store_reader *r)
+{
+    sqlite3_finalize(s->st);
+    if (s->rc == SQLITE_OK)
+        return s->stopped;
+    return store_db_fail(&r->error, r->db, s->rc, r->path, "cannot be read");
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------------ */
+
+int store_run_each(store_reader *r, int (*row)(void *ctx, const char *key, const char *value), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db, "SELECT key, value FROM run", 0);
+    while (scan_next(&s)) {
+        const char *key = scan_text_present(&s, 0), *value = scan_text(&s, 1);
+        scan_row(&s, row(ctx, key, value));
+    }
+    return scan_end(&s, r);
+}
+
+int store_string_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, int64_t id, const char *text), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db, "SELECT id, text FROM string WHERE id>=? ORDER BY id", from_id);
+    while (scan_next(&s)) {
+        int64_t id = scan_int_present(&s, 0);
+        const char *text = scan_text_present(&s, 1);
+        scan_row(&s, row(ctx, id, text));
+    }
+    return scan_end(&s, r);
+}
+
+static void detail_rows(struct scan *s, int (*row)(void *ctx, const struct store_detail *d), void *ctx)
+{
+    while (scan_next(s)) {
+        struct store_detail d = {.id = scan_int_present(s, 0),
+                                 .flops = scan_int(s, 1),
+                                 .bytes_read = scan_int(s, 2),
+                                 .bytes_written = scan_int(s, 3),
+                                 .dtype = scan_text(s, 4),
+                                 .pass = scan_text(s, 5),
+                                 .kind = scan_text(s, 6),
+                                 .model_flops = scan_int(s, 7),
+                                 .palm_flops = scan_int(s, 8),
+                                 .bytes = scan_int(s, 9),
+                                 .samples = scan_int(s, 10),
+                                 .communicator = scan_int(s, 11),
+                                 .ranks = scan_int(s, 12),
+                                 .collective = scan_text(s, 13),
+                                 .copy_kind = scan_text(s, 14),
+                                 .grid = scan_text(s, 15),
+                                 .block = scan_text(s, 16),
+                                 .schema = scan_text(s, 17),
+                                 .payload = scan_text(s, 18),
+                                 .flags = scan_int(s, 19)};
+        scan_row(s, row(ctx, &d));
+    }
+}
+
+static const char detail_sql[] =
+    "SELECT id, flops, bytes_read, bytes_written, dtype, pass, kind, model_flops, palm_flops, bytes, "
+    "samples, communicator, ranks, collective, copy_kind, grid, block, schema, payload, flags "
+    "FROM detail WHERE id>=? ORDER BY id";
+
+int store_detail_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_detail *d), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db, detail_sql, from_id);
+    detail_rows(&s, row, ctx);
+    return scan_end(&s, r);
+}
+
+int store_scan_details(sqlite3 *db, int64_t from_id, int (*row)(void *ctx, const struct store_detail *d), void *ctx,
+                       int *stopped)
+{
+    struct scan s;
+    scan_start(&s, db, detail_sql, from_id);
+    detail_rows(&s, row, ctx);
+    sqlite3_finalize(s.st);
+    *stopped = s.stopped;
+    return s.rc;
+}
+
+int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store_process *p), void *ctx)
+{
+    struct scan s;
+    scan_start(
+        &s, r->db,
+        "SELECT id, rank, host, pid, parent_pid, program, device, start, \"end\", exit_status, ended FROM process ORDER BY id",
+        0);
+    while (scan_next(&s)) {
+        struct store_process p = {.id = scan_int_present(&s, 0),
+                                  .rank = scan_int(&s, 1),
+                                  .host = scan_text(&s, 2),
+                                  .pid = scan_int(&s, 3),
+                                  .parent_pid = scan_int(&s, 4),
+                                  .program = scan_text(&s, 5),
+                                  .device = scan_text(&s, 6),
+                                  .start = scan_int(&s, 7),
+                                  .end = scan_int(&s, 8),
+                                  .exit_status = scan_int(&s, 9),
+                                  .ended = scan_text(&s, 10)};
+        scan_row(&s, row(ctx, &p));
+    }
+    return scan_end(&s, r);
+}
+
+int store_track_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_track *t), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db, "SELECT id, process, kind, name, device, tid, unit FROM track WHERE id>=? ORDER BY id", from_id);
+    while (scan_next(&s)) {
+        struct store_track t = {.id = scan_int_present(&s, 0),
+                                .process = scan_int(&s, 1),
+                                .kind = scan_text_present(&s, 2),
+                                .name = scan_text(&s, 3),
+                                .device = scan_text(&s, 4),
+                                .tid = scan_int(&s, 5),
+                                .unit = scan_text(&s, 6)};
+        scan_row(&s, row(ctx, &t));
+    }
+    return scan_end(&s, r);
+}
+
+int store_slice_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_slice *x), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db,
+               "SELECT id, track, start, dur, name, category, detail, correlation FROM slice WHERE id>=? ORDER BY id", from_id);
+    while (scan_next(&s)) {
+        struct store_slice x = {.id = scan_int_present(&s, 0),
+                                .track = scan_int_present(&s, 1),
+                                .start = scan_int_present(&s, 2),
+                                .dur = scan_int(&s, 3),
+                                .name = scan_int(&s, 4),
+                                .category = scan_int(&s, 5),
+                                .detail = scan_int(&s, 6),
+                                .correlation = scan_int(&s, 7)};
+        scan_row(&s, row(ctx, &x));
+    }
+    return scan_end(&s, r);
+}
+
+int store_counter_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_counter *c), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db, "SELECT track, time, value FROM counter WHERE id>=? ORDER BY id", from_id);
+    while (scan_next(&s)) {
+        struct store_counter c = {
+            .track = scan_int_present(&s, 0), .time = scan_int_present(&s, 1), .value = scan_double(&s, 2)};
+        scan_row(&s, row(ctx, &c));
+    }
+    return scan_end(&s, r);
+}
+
+int store_step_each(store_reader *r, int (*row)(void *ctx, const struct store_step *x), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db, "SELECT process, \"index\", start, \"end\", tokens, samples, paused FROM step ORDER BY rowid", 0);
+    while (scan_next(&s)) {
+        struct store_step x = {.process = scan_int_present(&s, 0),
+                               .index = scan_int_present(&s, 1),
+                               .start = scan_int_present(&s, 2),
+                               .end = scan_int(&s, 3),
+                               .tokens = scan_int(&s, 4),
+                               .samples = scan_int(&s, 5),
+                               .paused = scan_int_present(&s, 6) != 0};
+        scan_row(&s, row(ctx, &x));
+    }
+    return scan_end(&s, r);
+}
+
+int store_step_aggregate_each(store_reader *r, int (*row)(void *ctx, const struct store_step_aggregate *x), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db,
+               "SELECT process, step, track, name, category, detail, count, total, self FROM step_aggregate ORDER BY rowid", 0);
+    while (scan_next(&s)) {
+        struct store_step_aggregate x = {.process = scan_int_present(&s, 0),
+                                         .step = scan_int_present(&s, 1),
+                                         .track = scan_int_present(&s, 2),
+                                         .name = scan_int(&s, 3),
+                                         .category = scan_int(&s, 4),
+                                         .detail = scan_int(&s, 5),
+                                         .count = scan_int_present(&s, 6),
+                                         .total = scan_int_present(&s, 7),
+                                         .self = scan_int_present(&s, 8)};
+        scan_row(&s, row(ctx, &x));
+    }
+    return scan_end(&s, r);
+}
+
+int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *c), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db, "SELECT device, resource, dtype, value, source FROM ceiling ORDER BY rowid", 0);
+    while (scan_next(&s)) {
+        struct store_ceiling c = {.device = scan_text(&s, 0),
+                                  .resource = scan_text_present(&s, 1),
+                                  .dtype = scan_text(&s, 2),
+                                  .value = scan_double(&s, 3),
+                                  .source = scan_text_present(&s, 4)};
+        scan_row(&s, row(ctx, &c));
+    }
+    return scan_end(&s, r);
+}
+
+int store_metric_each(store_reader *r, int (*row)(void *ctx, const struct store_metric *m), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db, "SELECT name, value, unit, reason FROM metric ORDER BY name", 0);
+    while (scan_next(&s)) {
+        struct store_metric m = {.name = scan_text_present(&s, 0),
+                                 .value = scan_double(&s, 1),
+                                 .unit = scan_text(&s, 2),
+                                 .reason = scan_text(&s, 3)};
+        scan_row(&s, row(ctx, &m));
+    }
+    return scan_end(&s, r);
+}
+
+int store_loss_each(store_reader *r, int (*row)(void *ctx, const struct store_loss *l), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db, "SELECT source, reason, count, t0, t1 FROM loss ORDER BY rowid", 0);
+    while (scan_next(&s)) {
+        struct store_loss l = {.source = scan_text_present(&s, 0),
+                               .reason = scan_text_present(&s, 1),
+                               .count = scan_int(&s, 2),
+                               .t0 = scan_int(&s, 3),
+                               .t1 = scan_int(&s, 4)};
+        scan_row(&s, row(ctx, &l));
+    }
+    return scan_end(&s, r);
+}
+
+int store_count(store_reader *r, const char *table, int64_t *count)
+{
+    char sql[64];
+    struct scan s;
+    *count = 0;
+    if (!table_known(table))
+        return tacho_fail(&r->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s", r->path, table);
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
+    scan_start(&s, r->db, sql, 0);
+    if (scan_next(&s))
+        *count = scan_int_present(&s, 0);
+    return scan_end(&s, r);
+}

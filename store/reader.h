@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to store/: the reading handle, shared by reader.c and query.c.
+ */
+#ifndef STORE_READER_H
+#define STORE_READER_H
+
+#include <sqlite3.h>
+
+#include "store/store.h"
+
+struct store_reader {
+    sqlite3 *db;
+    char *path;
+    struct tacho_error error;
+};
+
+#endif

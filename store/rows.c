@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One function a table. Statements bind their columns in the order of schema.sql.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/db.h"
+#include "store/writer.h"
+
+#define WRITING "cannot be written"
+
+void store_bind_int(sqlite3_stmt *st, int column, int64_t value)
+{
+    if (value == STORE_ABSENT)
+        sqlite3_bind_null(st, column);
+    else
+        sqlite3_bind_int64(st, column, value);
+}
+
+/* Length of the UTF-8 sequence at p, 0 if it is not one. */
+static size_t utf8_sequence(const unsigned char *p, size_t left)
+{
+    if (p[0] < 0x80)
+        return 1;
+    size_t n = p[0] >= 0xc2 && p[0] <= 0xdf ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4 : 0;
+    if (!n || n > left)
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
+        (p[0] == 0xf4 && p[1] > 0x8f))
+        return 0; /* longer than needed, a surrogate, or above U+10FFFF */
+    return n;
+}
+
+/* Bytes at the start of text that are UTF-8 without NUL. */
+static size_t utf8_valid(const unsigned char *p, size_t bytes)
+{
+    size_t i = 0;
+    while (i < bytes) {
+        size_t n = p[i] ? utf8_sequence(p + i, bytes - i) : 0;
+        if (!n)
+            break;
+        i += n;
+    }
+    return i;
+}
+
+/* Copy of text with U+FFFD in place of each byte that is not UTF-8. Text columns promise UTF-8: Python and DuckDB refuse to
+ * read a row that breaks the promise. Names come from programs that promise nothing. */
+static char *utf8_repair(const char *text, size_t bytes, size_t *out_bytes)
+{
+    char *out = malloc(3 * bytes + 1), *o = out;
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < bytes;) {
+        size_t n = utf8_valid((const unsigned char *)text + i, bytes - i);
+        memcpy(o, text + i, n);
+        o += n;
+        i += n;
+        if (i < bytes) {
+            memcpy(o, "\xef\xbf\xbd", 3);
+            o += 3;
+            i++;
+        }
+    }
+    *o = 0;
+    *out_bytes = (size_t)(o - out);
+    return out;
+}
+
+void store_bind_text(sqlite3_stmt *st, int column, const char *text)
+{
+    if (!text) {
+        sqlite3_bind_null(st, column);
+        return;
+    }
+    size_t bytes = strlen(text);
+    if (utf8_valid((const unsigned char *)text, bytes) == bytes) {
+        sqlite3_bind_text64(st, column, text, bytes, SQLITE_TRANSIENT, SQLITE_UTF8);
+        return;
+    }
+    char *fixed = utf8_repair(text, bytes, &bytes);
+    if (fixed)
+        sqlite3_bind_text64(st, column, fixed, bytes, free, SQLITE_UTF8);
+}
+
+static int no_memory(store *s)
+{
+    s->failed = TACHO_ENOMEM;
+    return tacho_fail(&s->error, TACHO_ENOMEM, NULL, "%s: " WRITING ": out of memory", s->path);
+}
+
+/* ---- run --------------------------------------------------------------------------------------------------------------- */
+
+int store_run_set(store *s, const char *key, const char *value)
+{
+    sqlite3_stmt *st = store_statement(s, value ? STORE_SQL_RUN_SET : STORE_SQL_RUN_DELETE);
+    if (!st)
+        return s->failed;
+    store_bind_text(st, 1, key);
+    if (value)
+        store_bind_text(st, 2, value);
+    return store_run_statement(s, st, WRITING);
+}
+
+int store_run_set_int(store *s, const char *key, int64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return store_run_set(s, key, value == STORE_ABSENT ? NULL : text);
+}
+
+/* ---- interned: string, detail -------------------------------------------------------------------------------------------- */
+
+int store_string(store *s, const char *text, size_t bytes, int64_t *id)
+{
+    char *fixed = NULL;
+    bool added;
+    if (utf8_valid((const unsigned char *)text, bytes) != bytes) {
+        fixed = utf8_repair(text, bytes, &bytes);
+        if (!fixed)
+            return no_memory(s);
+        text = fixed;
+    }
+    int code = store_intern_put(&s->strings, text, bytes, id, &added) ? no_memory(s) : 0;
+    if (!code && added) {
+        sqlite3_stmt *st = store_statement(s, STORE_SQL_STRING_ADD);
+        code = st ? 0 : s->failed;
+        if (st) {
+            sqlite3_bind_int64(st, 1, *id);
+            sqlite3_bind_text64(st, 2, text, bytes, SQLITE_TRANSIENT, SQLITE_UTF8);
+            code = store_run_statement(s, st, WRITING);
+        }
+        if (code) /* not in the file, so the id must not be found again */
+            store_intern_truncate(&s->strings, s->strings.count - 1);
+    }
+    free(fixed);
+    return code;
+}
+
+static int key_put(store *s, const void *bytes, size_t n)
+{
+    if (s->key_cap - s->key_used < n) {
+        size_t cap = s->key_cap ? 2 * s->key_cap : 512;
+        while (cap - s->key_used < n)
+            cap *= 2;
+        char *key = realloc(s->key, cap);
+        if (!key)
+            return TACHO_ENOMEM;
+        s->key = key;
+        s->key_cap = cap;
+    }
+    memcpy(s->key + s->key_used, bytes, n);
+    s->key_used += n;
+    return 0;
+}
+
+int store_detail_key(store *s, const struct store_detail *d)
+{
+    const int64_t numbers[] = {d->flops, d->bytes_read, d->bytes_written, d->model_flops, d->palm_flops,
+                               d->bytes, d->samples,    d->communicator,  d->ranks,       d->flags};
+    const char *texts[] = {d->dtype, d->pass, d->kind, d->schema, d->collective, d->copy_kind, d->grid, d->block, d->payload};
+    s->key_used = 0;
+    int code = key_put(s, numbers, sizeof numbers);
+    for (size_t i = 0; !code && i < sizeof texts / sizeof *texts; i++)
+        code =
+            texts[i] ? key_put(s, texts[i], strlen(texts[i]) + 1) : key_put(s, "\xff", 2); /* \xff: no UTF-8 text, so: absent */
+    return code;
+}
+
+int store_detail_intern(store *s, const struct store_detail *d, int64_t *id)
+{
+    bool added;
+    if (store_detail_key(s, d) || store_intern_put(&s->details, s->key, s->key_used, id, &added))
+        return no_memory(s);
+    if (!added)
+        return 0;
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_DETAIL_ADD);
+    int code = s->failed;
+    if (st) {
+        sqlite3_bind_int64(st, 1, *id);
+        store_bind_int(st, 2, d->flops);
+        store_bind_int(st, 3, d->bytes_read);
+        store_bind_int(st, 4, d->bytes_written);
+        store_bind_text(st, 5, d->dtype);
+        store_bind_text(st, 6, d->pass);
+        store_bind_text(st, 7, d->kind);
+        store_bind_int(st, 8, d->model_flops);
+        store_bind_int(st, 9, d->palm_flops);
+        store_bind_int(st, 10, d->bytes);
+        store_bind_int(st, 11, d->samples);
+        store_bind_int(st, 12, d->communicator);
+        store_bind_int(st, 13, d->ranks);
+        store_bind_text(st, 14, d->collective);
+        store_bind_text(st, 15, d->copy_kind);
+        store_bind_text(st, 16, d->grid);
+        store_bind_text(st, 17, d->block);
+        store_bind_text(st, 18, d->schema);
+        store_bind_text(st, 19, d->payload);
+        store_bind_int(st, 20, d->flags);
+        code = store_run_statement(s, st, WRITING);
+    }
+    if (code)
+        store_intern_truncate(&s->details, s->details.count - 1);
+    return code;
+}
+
+/* ---- process, track ------------------------------------------------------------------------------------------------------ */
+
+static int process_write(store *s, sqlite3_stmt *st, const struct store_process *p)
+{
+    sqlite3_bind_int64(st, 1, p->id);
+    store_bind_int(st, 2, p->rank);
+    store_bind_text(st, 3, p->host);
+    store_bind_int(st, 4, p->pid);
+    store_bind_int(st, 5, p->parent_pid);
+    store_bind_text(st, 6, p->program);
+    store_bind_text(st, 7, p->device);
+    store_bind_int(st, 8, p->start);
+    store_bind_int(st, 9, p->end);
+    store_bind_int(st, 10, p->exit_status);
+    store_bind_text(st, 11, p->ended);
+    return store_run_statement(s, st, WRITING);
+}
+
+int store_process_add(store *s, struct store_process *p)
+{
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_PROCESS_ADD);
+    if (!st)
+        return s->failed;
+    p->id = s->next.process;
+    int code = process_write(s, st, p);
+    if (!code)
+        s->next.process++;
+    return code;
+}
+
+int store_process_update(store *s, const struct store_process *p)
+{
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_PROCESS_UPDATE);
+    return st ? process_write(s, st, p) : s->failed;
+}
+
+int store_track_add(store *s, struct store_track *t)
+{
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_TRACK_ADD);
+    if (!st)
+        return s->failed;
+    t->id = s->next.track;
+    sqlite3_bind_int64(st, 1, t->id);
+    store_bind_int(st, 2, t->process);
+    store_bind_text(st, 3, t->kind);
+    store_bind_text(st, 4, t->name);
+    store_bind_text(st, 5, t->device);
+    store_bind_int(st, 6, t->tid);
+    store_bind_text(st, 7, t->unit);
+    int code = store_run_statement(s, st, WRITING);
+    if (!code)
+        s->next.track++;
+    return code;
+}
+
+int store_track_rename(store *s, int64_t track, const char *name)
+{
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_TRACK_RENAME);
+    if (!st)
+        return s->failed;
+    sqlite3_bind_int64(st, 1, track);
+    store_bind_text(st, 2, name);
+    return store_run_statement(s, st, WRITING);
+}
+
+/* ---- rows that come by the million: they wait in a batch ----------------------------------------------------------------- */
+
+/* A place for one row, or NULL (s->failed says why). */
+static int64_t *batch_place(store *s, struct store_batch *b)
+{
+    if (!s->in_transaction)
+        s->failed = 0;
+    if (s->failed)
+        return NULL;
+    if (b->rows == STORE_BATCH_ROWS) {
+        int rc = store_batch_flush(b);
+        if (rc != SQLITE_OK) {
+            store_note(s, sqlite3_extended_errcode(s->db), WRITING);
+            return NULL;
+        }
+    }
+    return b->row[b->rows++];
+}
+
+/* Outside a transaction nothing may wait: there is no commit to wait for. */
+static int batch_done(store *s)
+{
+    return s->in_transaction ? 0 : store_flush(s);
+}
+
+int store_slice_add(store *s, struct store_slice *x)
+{
+    int64_t *row = batch_place(s, &s->slices);
+    if (!row)
+        return s->failed;
+    x->id = s->next.slice++;
+    row[0] = x->id;
+    row[1] = x->track;
+    row[2] = x->start;
+    row[3] = x->dur;
+    row[4] = x->name;
+    row[5] = x->category;
+    row[6] = x->detail;
+    row[7] = x->correlation;
+    return batch_done(s);
+}
+
+int store_slice_end(store *s, int64_t id, int64_t dur)
+{
+    int64_t first = s->next.slice - s->slices.rows; /* ids of waiting rows are dense */
+    if (id >= first && id < s->next.slice) {
+        s->slices.row[id - first][3] = dur;
+        return s->failed;
+    }
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_SLICE_END);
+    if (!st)
+        return s->failed;
+    sqlite3_bind_int64(st, 1, id);
+    store_bind_int(st, 2, dur);
+    return store_run_statement(s, st, WRITING);
+}
+
+int store_counter_add(store *s, const struct store_counter *c)
+{
+    int64_t *row = batch_place(s, &s->counters);
+    if (!row)
+        return s->failed;
+    row[0] = STORE_ABSENT; /* SQLite gives the next id */
+    row[1] = c->track;
+    row[2] = c->time;
+    memcpy(&row[3], &c->value, sizeof row[3]);
+    return batch_done(s);
+}
+
+int store_step_aggregate_add(store *s, const struct store_step_aggregate *x)
+{
+    int64_t *row = batch_place(s, &s->aggregates);
+    if (!row)
+        return s->failed;
+    row[0] = x->process;
+    row[1] = x->step;
+    row[2] = x->track;
+    row[3] = x->name;
+    row[4] = x->category;
+    row[5] = x->detail;
+    row[6] = x->count;
+    row[7] = x->total;
+    row[8] = x->self;
+    return batch_done(s);
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------------------------------ */
+
+int store_step_add(store *s, const struct store_step *x)
+{
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_STEP_ADD);
+    if (!st)
+        return s->failed;
+    store_bind_int(st, 1, x->process);
+    store_bind_int(st, 2, x->index);
+    store_bind_int(st, 3, x->start);
+    store_bind_int(st, 4, x->end);
+    store_bind_int(st, 5, x->tokens);
+    store_bind_int(st, 6, x->samples);
+    sqlite3_bind_int(st, 7, x->paused);
+    return store_run_statement(s, st, WRITING);
+}
+
+int store_ceiling_add(store *s, const struct store_ceiling *c)
+{
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_CEILING_ADD);
+    if (!st)
+        return s->failed;
+    store_bind_text(st, 1, c->device);
+    store_bind_text(st, 2, c->resource);
+    store_bind_text(st, 3, c->dtype);
+    sqlite3_bind_double(st, 4, c->value);
+    store_bind_text(st, 5, c->source);
+    return store_run_statement(s, st, WRITING);
+}
+
+static int loss_write(store *s, enum store_statement which, const struct store_loss *l)
+{
+    sqlite3_stmt *st = store_statement(s, which);
+    if (!st)
+        return s->failed;
+    store_bind_text(st, 1, l->source);
+    store_bind_text(st, 2, l->reason);
+    store_bind_int(st, 3, l->count);
+    store_bind_int(st, 4, l->t0);
+    store_bind_int(st, 5, l->t1);
+    return store_run_statement(s, st, WRITING);
+}
+
+int store_loss_add(store *s, const struct store_loss *l)
+{
+    return loss_write(s, STORE_SQL_LOSS_ADD, l);
+}
+
+int store_loss_set(store *s, const struct store_loss *l)
+{
+    return loss_write(s, STORE_SQL_LOSS_SET, l);
+}
+
+int store_anchor_add(store *s, const struct store_anchor *a)
+{
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_ANCHOR_ADD);
+    if (!st)
+        return s->failed;
+    store_bind_int(st, 1, a->tsc);
+    store_bind_int(st, 2, a->monotonic);
+    store_bind_int(st, 3, a->realtime);
+    return store_run_statement(s, st, WRITING);
+}
+
+int store_metric_set(store *s, const struct store_metric *m)
+{
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_METRIC_SET);
+    if (!st)
+        return s->failed;
+    store_bind_text(st, 1, m->name);
+    sqlite3_bind_double(st, 2, m->value); /* NAN is stored as NULL */
+    store_bind_text(st, 3, m->unit);
+    store_bind_text(st, 4, m->reason);
+    return store_run_statement(s, st, WRITING);
+}
+
+int store_finding_set(store *s, const char *id, const char *json)
+{
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_FINDING_SET);
+    if (!st)
+        return s->failed;
+    store_bind_text(st, 1, id);
+    store_bind_text(st, 2, json);
+    return store_run_statement(s, st, WRITING);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Time and memory from a finished file to both reports, for runs of 100 k and of many slices (first argument: millions, default
+ * 2). Rows of four columns: what, measured, budget, verdict. The figures include reading the file; it is in the page cache.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyzers/analyzers.h"
+#include "reports/report.h"
+#include "store/store.h"
+
+#define OPS 40 /* ranges of a step, besides the step */
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void need(int rc, const char *what)
+{
+    if (rc) {
+        fprintf(stderr, "report: %s: %s\n", what, tacho_error_text(rc));
+        exit(1);
+    }
+}
+
+/* Steps of 1 ms with OPS ranges of 20 us, as the collector writes them: a range when it ends. */
+static void write_run(const char *path, int64_t slices)
+{
+    store *s;
+    int64_t op[OPS], name[OPS], step_name, category;
+    struct tacho_error err = {0};
+    need(store_create(path, &s, &err), err.what);
+    struct store_process p = {
+        .rank = STORE_ABSENT, .pid = 1, .parent_pid = 1, .start = 0, .end = STORE_ABSENT, .exit_status = 0};
+    struct store_detail d = {.flops = 1000000,
+                             .bytes_read = 1000,
+                             .bytes_written = 1000,
+                             .model_flops = 1000000,
+                             .palm_flops = 1000000,
+                             .bytes = STORE_ABSENT,
+                             .samples = STORE_ABSENT,
+                             .communicator = STORE_ABSENT,
+                             .ranks = STORE_ABSENT,
+                             .dtype = "fp32",
+                             .pass = "forward",
+                             .kind = "matrix",
+                             .schema = "tacho.work"};
+    struct store_detail step = {.flops = STORE_ABSENT,
+                                .bytes_read = STORE_ABSENT,
+                                .bytes_written = STORE_ABSENT,
+                                .model_flops = STORE_ABSENT,
+                                .palm_flops = STORE_ABSENT,
+                                .bytes = STORE_ABSENT,
+                                .samples = STORE_ABSENT,
+                                .communicator = STORE_ABSENT,
+                                .ranks = STORE_ABSENT,
+                                .schema = "tacho.step"};
+    int64_t step_detail;
+    need(store_begin(s), "begin");
+    need(store_process_add(s, &p), "process");
+    struct store_track t = {.process = p.id, .tid = 1, .kind = "thread", .name = "main"};
+    need(store_track_add(s, &t), "track");
+    need(store_string(s, "step", 4, &step_name), "string");
+    need(store_string(s, "libtrain", 8, &category), "string");
+    need(store_detail_intern(s, &step, &step_detail), "detail");
+    for (int i = 0; i < OPS; i++) {
+        char text[32];
+        d.flops = 1000000 + i;
+        snprintf(text, sizeof text, "op.%d", i);
+        need(store_string(s, text, strlen(text), &name[i]), "string");
+        need(store_detail_intern(s, &d, &op[i]), "detail");
+    }
+    for (int64_t k = 0; k < slices / (OPS + 1); k++) {
+        int64_t b = k * 1000000;
+        struct store_slice x = {.track = t.id, .category = category, .correlation = STORE_ABSENT};
+        for (int i = 0; i < OPS; i++) {
+            x.start = b + 1000 + i * 22000;
+            x.dur = 20000 + (k * 7919 + i) % 1000;
+            x.name = name[i];
+            x.detail = op[i];
+            need(store_slice_add(s, &x), "slice");
+        }
+        x.start = b;
+        x.dur = 950000;
+        x.name = step_name;
+        x.detail = step_detail;
+        need(store_slice_add(s, &x), "slice");
+        struct store_step row = {.process = p.id, .index = k, .start = b, .end = b + 950000, .tokens = 64, .samples = 1};
+        need(store_step_add(s, &row), "step");
+        if (k % 5000 == 4999) {
+            need(store_commit(s), "commit");
+            need(store_begin(s), "begin");
+        }
+    }
+    need(store_commit(s), "commit");
+    need(store_finish(s, &err), err.what);
+}
+
+/* In a child of its own, so that the peak of memory is the report's. */
+static void measure(const char *path, int64_t slices, double budget_s)
+{
+    int pipe_of[2];
+    double result[2] = {0, 0};
+    if (pipe(pipe_of))
+        exit(1);
+    pid_t child = fork();
+    if (child == 0) {
+        store_reader *r;
+        struct an_result *x;
+        struct tacho_error err = {0};
+        struct rusage before, after;
+        FILE *sink = fopen("/dev/null", "w");
+        double best = 1e9;
+        getrusage(RUSAGE_SELF, &before);
+        for (int i = 0; i < (slices > 1000000 ? 1 : 5); i++) {
+            double t = now();
+            need(store_open(path, &r, &err), err.what);
+            need(an_analyze(r, NULL, &x, &err), err.what);
+            need(rep_write("text", x, NULL, sink), "text");
+            need(rep_write("json", x, NULL, sink), "json");
+            an_result_free(x);
+            store_reader_close(r);
+            best = now() - t < best ? now() - t : best;
+        }
+        getrusage(RUSAGE_SELF, &after);
+        result[0] = best;
+        result[1] = (double)(after.ru_maxrss - before.ru_maxrss) * 1024;
+        _exit(write(pipe_of[1], result, sizeof result) != (ssize_t)sizeof result);
+    }
+    close(pipe_of[1]);
+    if (read(pipe_of[0], result, sizeof result) != (ssize_t)sizeof result)
+        exit(1);
+    close(pipe_of[0]);
+    waitpid(child, NULL, 0);
+    char budget[32] = "-";
+    if (budget_s > 0)
+        snprintf(budget, sizeof budget, "<= %.1f s", budget_s);
+    printf("full report, %" PRId64 " k slices\t%.3f s, %.0f ns a slice\t%s\t%s\n", slices / 1000, result[0],
+           result[0] / (double)slices * 1e9, budget,
+           budget_s <= 0           ? "-"
+           : result[0] <= budget_s ? "ok"
+                                   : "OVER");
+    double bytes = result[1] / (double)slices;
+    printf("memory of it\t%.0f MB, %.0f bytes a slice\t%s\t%s\n", result[1] / 1e6, bytes, slices > 1000000 ? "<= 60 B" : "-",
+           slices <= 1000000 ? "-"
+           : bytes <= 60     ? "ok"
+                             : "OVER");
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    char path[] = "report-bench.tacho";
+    const int64_t sizes[] = {100000, (argc > 1 ? atoll(argv[1]) : 2) * 1000000};
+    for (int i = 0; i < 2; i++) {
+        unlink(path);
+        write_run(path, sizes[i]);
+        measure(path, sizes[i], i ? 0 : 0.3);
+    }
+    unlink(path);
+    return 0;
+}

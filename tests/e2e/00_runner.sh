@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The test runner itself: counts, failures, skips with a reason, time limit, crash of a unit program, processes left behind,
+# signals, exit status. It runs a copy of itself over scripts and a cmocka program written here.
+set -eu
+root=$(mktemp -d)
+mkdir -p "$root/tests/unit" "$root/tests/e2e" "$root/b/tests/unit"
+cp tests/run "$root/tests/run"
+cd "$root"
+
+fail() {
+    echo "$1"
+    cat out
+    exit 1
+}
+# expect STATUS LAST_LINE ARGUMENTS...
+expect() {
+    local status=$1 last=$2 rc=0
+    shift 2
+    tests/run "$@" > out 2>&1 || rc=$?
+    [ "$rc" = "$status" ] || fail "exit status $rc instead of $status"
+    [ "$(tail -n 1 out)" = "$last" ] || fail "last line is not '$last'"
+}
+
+expect 1 "0 passed, 0 failed" b
+echo 'exit 0' > tests/e2e/01_good.sh
+echo 'exit 9' > tests/e2e/long_bad.sh
+echo 'exit 9' > tests/e2e/shared.sh
+expect 0 "1 passed, 0 failed" b
+expect 1 "1 passed, 1 failed" --long b
+expect 0 "1 passed, 0 failed" b good
+expect 1 "0 passed, 0 failed" b nothing_has_this_name
+echo 'echo no such device; exit 77' > tests/e2e/02_skip.sh
+expect 0 "1 passed, 0 failed, 1 skipped" b
+grep -q '02_skip.*no such device' out || fail "the reason of a skip is missing"
+echo 'echo the reason; exit 1' > tests/e2e/03_bad.sh
+expect 1 "1 passed, 1 failed, 1 skipped" b
+grep -q '| the reason' out || fail "the log of a failure is missing"
+rm tests/e2e/0*
+
+# a background shell command ignores INT; a test must not inherit that
+echo 'trap "exit 0" INT; kill -INT $$; exit 1' > tests/e2e/01_int.sh
+# shellcheck disable=SC2016  # for the script to expand
+echo '[ "$1" = "$BUILD" ] && [ -x "$BUILD/tests" ] && [ -z "$(ls -A "$TMPDIR")" ] && [ -z "${TACHO_PAUSE:-}" ]' > tests/e2e/02_env.sh
+TACHO_PAUSE=0.5 expect 0 "2 passed, 0 failed" b
+rm tests/e2e/0*
+
+# a test that hangs, and children that it leaves: all of them gone
+printf '# a hanging test\n# timeout: 1\nsleep 3601 & sleep 3602\n' > tests/e2e/01_hang.sh
+SAN='' expect 1 "0 passed, 1 failed" b
+grep -q 'time limit (1 s)' b/tests/log/e2e/01_hang || fail "the time limit is not named"
+for process in /proc/[0-9]*; do
+    case $(tr '\0' ' ' < "$process/cmdline" 2> /dev/null || true) in
+    "sleep 3601 " | "sleep 3602 ") fail "left behind: ${process#/proc/}" ;;
+    esac
+done
+rm tests/e2e/0*
+
+# cmocka programs: each test counts; one that dies half-way is a failure
+cat > tests/unit/test_x.c << 'END'
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <cmocka.h>
+static void good(void **s) { (void)s; }
+static void bad(void **s) { (void)s; if (getenv("BAD")) fail(); }
+static void skipped(void **s) { (void)s; skip(); }
+static void dies(void **s) { (void)s; if (getenv("DIES")) _Exit(0); }
+int main(void)
+{
+    const struct CMUnitTest a[] = {cmocka_unit_test(good), cmocka_unit_test(bad), cmocka_unit_test(skipped)};
+    const struct CMUnitTest b[] = {cmocka_unit_test(good), cmocka_unit_test(dies)};
+    int failures = cmocka_run_group_tests_name("a", a, NULL, NULL);
+    return failures + cmocka_run_group_tests_name("b", b, NULL, NULL);
+}
+END
+${CC:-gcc} tests/unit/test_x.c -o b/tests/unit/test_x -lcmocka
+expect 0 "4 passed, 0 failed, 1 skipped" b
+BAD=1 expect 1 "3 passed, 1 failed, 1 skipped" b
+DIES=1 expect 1 "3 passed, 1 failed, 1 skipped" b
+rm b/tests/unit/test_x
+expect 1 "0 passed, 1 failed" b

@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What is missing: something required stops the build with what to do; something optional costs one line.
+set -eu
+o=$(mktemp -d)
+[ ! -d "$BUILD/nvtx" ] || cp -R "$BUILD/nvtx" "$o/nvtx"
+
+# no compiler
+rc=0
+CC="$o/no-such-cc" .ci/probe "$o" > "$o/mk" 2> "$o/err" || rc=$?
+[ $rc = 3 ] && grep -q 'no working C compiler' "$o/err" && grep -q '^hint: ' "$o/err" || { cat "$o/err"; exit 1; }
+
+# a compiler that does not see some libraries: the real one behind a filter
+without() { # LIBRARY...
+    printf '#!/bin/sh\nfor word; do case $word in' > "$o/cc"
+    printf ' %s) exit 1 ;;' "$@" >> "$o/cc"
+    printf ' esac; done\nexec %s "$@"\n' "${CC:-gcc}" >> "$o/cc"
+    chmod +x "$o/cc"
+    rc=0
+    CC="$o/cc" .ci/probe "$o" > "$o/mk" 2> "$o/err" || rc=$?
+}
+for library in sqlite3 jansson cmocka openblas; do
+    case $library in
+    openblas) without -lopenblas -ldnnl ;; # either of the two will do for matrix products
+    *) without "-l$library" ;;
+    esac
+    [ $rc = 3 ] || { echo "without $library: exit status $rc"; exit 1; }
+    grep -q "tacho: $library: .*not found" "$o/err" && grep -q 'hint: .*make deps' "$o/err" || { cat "$o/err"; exit 1; }
+done
+without -lpfm
+[ $rc = 0 ] || { echo "without libpfm: exit status $rc"; exit 1; }
+[ "$(grep -c 'no libpfm' "$o/err")" = 1 ] && ! grep -q HAVE_PFM "$o/mk" || { cat "$o/err"; exit 1; }
+without -fopenmp
+[ $rc = 0 ] && [ "$(grep -c 'no OpenMP' "$o/err")" = 1 ] || { cat "$o/err"; exit 1; }
+
+# package names exist for the systems we name
+.ci/deps --list | grep -q '^required: .' || { echo "no package names for this system"; exit 77; }
+
+# without any optional part everything still builds and runs
+without -lpfm -ldnnl -fopenmp
+unset SAN
+make O="$o" CC="$o/cc" all > "$o/log" 2>&1 || {
+    tail -n 30 "$o/log"
+    exit 1
+}
+"$o/train" gpt2-tiny --layers 1 --batch 1 --seq 16 --steps 3 > "$o/log" 2>&1 || { cat "$o/log"; exit 1; }
+(cd "$o" && ./tacho run -o plain -- true) > "$o/log" 2>&1 || { cat "$o/log"; exit 1; }

@@ -1,0 +1,61 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# train says what is wrong and what to do: exit 2 for a wrong command line, 3 for bad input; nothing is left half-written.
+set -u
+dir=$(mktemp -d)
+fails=0
+quick="--layers 1 --channels 32 --heads 2 --seq 16 --batch 2 --steps 2"
+
+# expect CODE 'words in the message' COMMAND...
+expect() {
+    local code=$1 words=$2
+    shift 2
+    "$@" > "$dir/out" 2> "$dir/err"
+    local got=$?
+    if [ $got != "$code" ] || ! grep -qe "$words" "$dir/err" || ! grep -q '^train: ' "$dir/err" || ! grep -q '^hint: ' "$dir/err"; then
+        echo "FAIL: $*: exit $got, expected $code with '$words'; it said:"
+        cat "$dir/err"
+        fails=$((fails + 1))
+    fi
+}
+
+expect 2 'no recipe' "$TRAIN"
+expect 2 'nonsense: no such recipe' "$TRAIN" nonsense
+expect 2 'unknown option --bogus' "$TRAIN" gpt2-tiny --bogus
+expect 2 'unknown option --bogus' "$TRAIN" gpt2-tiny --bogus=3
+expect 2 '--steps needs a value' "$TRAIN" gpt2-tiny --steps
+expect 2 '--steps -4' "$TRAIN" gpt2-tiny --steps -4
+expect 2 '--steps 3x' "$TRAIN" gpt2-tiny --steps 3x
+expect 2 '--lr nan' "$TRAIN" gpt2-tiny --lr nan
+expect 2 'unexpected argument more' "$TRAIN" gpt2-tiny more
+expect 2 'do not divide' "$TRAIN" gpt2-tiny --heads 3
+expect 2 '--backend abacus' "$TRAIN" gpt2-tiny --backend abacus
+expect 3 'no/such/file: No such file' "$TRAIN" gpt2-tiny --data no/such/file
+: > "$dir/empty"
+expect 3 'empty: no bytes' "$TRAIN" gpt2-tiny --data "$dir/empty"
+printf 'short' > "$dir/short"
+expect 3 '5 bytes of text are too few' "$TRAIN" gpt2-tiny --data "$dir/short"
+head -c 3000 "$SRC/LICENSE" > "$dir/text"
+expect 3 'held out for evaluation are too few' "$TRAIN" gpt2-tiny --data "$dir/text" --eval-every 1 --eval-share 0.01
+expect 3 'text: not a checkpoint' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$dir/text"
+expect 3 'nowhere: No such file' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$dir/nowhere"
+expect 3 'no/folder/c.tmp: No such file' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --checkpoint "$dir/no/folder/c"
+expect 3 'no/folder/t: No such file' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --timers "$dir/no/folder/t"
+
+"$TRAIN" gpt2-tiny $quick --data "$dir/text" --checkpoint "$dir/c" > /dev/null || fails=$((fails + 1))
+expect 3 'c: holds another model' "$TRAIN" gpt2-tiny $quick --channels 64 --data "$dir/text" --resume "$dir/c"
+truncate -s -5 "$dir/c"
+expect 3 'c: damaged' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$dir/c"
+
+# every option in the list is one that the program takes, and every default it prints is one it accepts
+"$TRAIN" --help > "$dir/help" || fails=$((fails + 1))
+for name in gpt2-tiny gpt2-124M gpt2-1558M; do
+    grep -q "^  $name " "$dir/help" || { echo "FAIL: --help does not list $name"; fails=$((fails + 1)); }
+done
+sed -n 's/^  \(--[a-z0-9-]*\) .*(default \([^ /)]*\)).*/\1 \2/p' "$dir/help" > "$dir/defaults"
+[ "$(wc -l < "$dir/defaults")" -ge 15 ] || { echo "FAIL: --help lists few defaults"; fails=$((fails + 1)); }
+read -r -d '' -a defaults < "$dir/defaults"
+"$TRAIN" gpt2-tiny --data "$dir/text" "${defaults[@]}" $quick > /dev/null || { echo "FAIL: defaults refused"; fails=$((fails + 1)); }
+"$TRAIN" --version | grep -q '^train [0-9]' || fails=$((fails + 1))
+[ -z "$(find "$dir" -name '*.tmp')" ] || { echo "FAIL: a temporary file was left"; fails=$((fails + 1)); }
+[ $fails = 0 ]

@@ -1,0 +1,25 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Programs that mark no steps, that speak no NVTX, that fail: the report says so, and what there is.
+set -u
+# shellcheck source=tests/e2e/report_common.sh
+. "$(dirname "$0")/report_common.sh"
+work_folder
+"$TACHO" run -o idle.tacho -- sleep 0.6 > /dev/null 2>&1 || fail "run of sleep"
+"$TACHO" report idle.tacho > text || fail "report of sleep"
+grep -q '^IDLE: ' text || fail "sleep is not idle: $(sed -n 3p text)"
+grep -q 'spoke no NVTX' text || fail "it does not say that there was no NVTX"
+grep -q '^System  *CPU 0\.' text || fail "no system line"
+"$TACHO" report idle.tacho --json > json || fail "JSON of sleep"
+grep -q '"/steps/median_ms": ".*NVTX' json || fail "no reason for the missing steps"
+[ "$(field json trust events)" -gt 0 ] || fail "no sample"
+
+"$TACHO" run -o busy.tacho -- sh -c 'end=$(($(date +%s) + 2)); while [ $(date +%s) -lt $end ]; do i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done; done' > /dev/null 2>&1 ||
+    fail "run of a loop"
+"$TACHO" report busy.tacho --json > json || fail "report of a loop"
+used=$(field json system cpu_cores)
+awk -v u="$used" 'BEGIN { exit !(u > 0.2 && u < 1.6) }' || fail "one busy loop used $used cores"
+
+"$TACHO" run -o failed.tacho -- sh -c 'exit 9' > /dev/null 2>&1
+"$TACHO" report failed.tacho > text || fail "report of a failed run"
+grep -q 'INCOMPLETE: the program failed with exit status 9' text || fail "it does not say that the program failed: $(cat text)"

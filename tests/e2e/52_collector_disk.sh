@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# A disk that fills up: the target is not harmed, what was stored is sound, what was not is named; with room again, nothing is left over.
+# timeout: 180
+# shellcheck disable=SC2154,SC2034 # variables of collector_common.sh
+set -u
+. "$(dirname "$0")/collector_common.sh"
+[ "$(id -u)" = 0 ] || { echo "needs root to mount a small filesystem"; exit 77; }
+mkdir disk
+mount -t tmpfs -o size=12m none disk 2> /dev/null || { echo "cannot mount a filesystem here"; exit 77; }
+trap 'cd /; umount -l "$work/disk"; cleanup' EXIT
+
+# ---- more than fits: totals and steps of all, detail of what fitted
+"$TACHO" run --no-peak -o disk/full -- "$bin/target_events" --threads 2 --events 400000 --rate 150000 --log log > out 2> err
+rc=$?
+[ $rc = 0 ] || wrong "the target's exit code became $rc: $(cat err)"
+[ "$(wc -l < log)" -ge 2 ] || wrong "the target was harmed"
+if [ -f disk/full.tacho ]; then
+    whole disk/full.tacho
+    one disk/full.tacho "SELECT reason FROM loss" | grep -q 'no space left' || wrong "nothing says that detail is missing"
+    logged=$(awk '{ n += $4 + $6 + $7 } END { print n }' log)
+    counted=$(one disk/full.tacho "SELECT (SELECT sum(count) FROM step_aggregate) + 0")
+    lost=$(losses disk/full.tacho)
+    [ "$lost" -gt 0 ] || [ "$counted" = "$logged" ] || wrong "$logged ranges and marks logged, $counted in the totals"
+    [ "$counted" -le "$logged" ] || wrong "totals count something twice"
+elif [ -d disk/full.tacho.live ]; then
+    # not even the totals fitted: with room again the run is finished from what was left
+    grep -q 'tacho recover' err || wrong "no hint how to go on: $(cat err)"
+    mount -o remount,size=200m disk
+    expect 0 "$TACHO" recover disk/full.tacho.live
+    whole disk/full.tacho
+else
+    wrong "neither a file nor a live folder: $(ls -la disk) $(cat err)"
+fi
+rm -rf disk/*
+
+# ---- full from the start: an error before the target runs, nothing left
+mount -o remount,size=12m disk
+head -c 20m /dev/zero > disk/filler 2> /dev/null
+"$TACHO" run --no-peak -o disk/none -- touch ran > out 2> err
+rc=$?
+[ $rc = 125 ] || wrong "full from the start: exit code $rc: $(cat err)"
+[ ! -e ran ] || wrong "full from the start: the target ran"
+grep -qi 'space' err || wrong "full from the start: $(cat err)"
+[ "$(ls disk)" = filler ] || wrong "full from the start: left $(ls disk)"
+exit $bad

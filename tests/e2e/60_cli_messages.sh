@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What the command line says: help, wrong usage, bad input, exit codes. Compared with golden/cli_messages.txt; BLESS=1 rewrites it.
+set -u
+. "$(dirname "$0")/cli_common.sh"
+golden=$here/golden/cli_messages.txt
+work_folder cli
+
+try() { # prints the command, both streams and the exit code
+    local rc
+    printf '$ tacho%s\n' "${*:+$(printf ' %q' "$@")}"
+    "$TACHO" "$@" > "$work/out" 2> "$work/err" < /dev/null
+    rc=$?
+    sed 's/^/  /' "$work/out"
+    sed 's/^/! /' "$work/err"
+    [ $rc = 0 ] || echo "= $rc"
+}
+
+: > empty.tacho
+echo hello > text.tacho
+echo '{"traceEvents": []}' > kineto.json
+gzip -c kineto.json > kineto.json.gz
+echo x > run.nsys-rep
+sqlite3 other.sqlite 'CREATE TABLE t(a)'
+sqlite3 nsight.sqlite 'CREATE TABLE StringIds(id, value)'
+mkdir folder
+{
+    try
+    (cd folder && try report && try report latest)
+    try help
+    try --help
+    for command in run train report recover sql doctor version help; do
+        try help $command
+    done
+    try reprot
+    try banana
+    try top
+    try --jsn
+    try ./train.py
+    try help reprot
+    try run
+    try run --
+    try run --evry 3 -- true
+    try run --every 0 -- true
+    try run --steps 7:3 -- true
+    try run --max-size 1X -- true
+    try run --overhead 2 -- true
+    try run -o
+    try run -x -- true
+    try report --json=yes
+    try report --width 7
+    try report --color=blue
+    try report one two
+    try recover
+    try sql
+    try sql --csv --json text.tacho 'SELECT 1'
+    try report nothing.tacho
+    try report $'odd\nname\e[31m'
+    for file in empty.tacho text.tacho kineto.json kineto.json.gz run.nsys-rep other.sqlite nsight.sqlite folder; do
+        try report "$file"
+    done
+    try sql text.tacho 'SELECT 1'
+    try recover text.tacho
+    try recover nothing.tacho.live
+} > "$work/all"
+sed -i "s|$work|WORK|g" "$work/all"
+
+if [ -n "${BLESS:-}" ]; then
+    mkdir -p "$here/golden"
+    cp "$work/all" "$golden"
+fi
+diff -u "$golden" "$work/all" || fail "messages differ from $golden (BLESS=1 accepts them)"
+
+# --help of a command is the same text; --version is version
+for command in run report recover sql doctor version help; do
+    cmp -s <("$TACHO" help $command) <("$TACHO" $command --help) || fail "$command --help differs from help $command"
+done
+[ "$("$TACHO" --version)" = "$("$TACHO" version)" ] || fail "--version"
+"$TACHO" version --verbose | grep -q '^SQLite: ' || fail "version --verbose"
+
+# colour: only on a terminal, never with NO_COLOR
+if command -v script > /dev/null; then
+    colored() { script -qec "env -u NO_COLOR TERM=xterm $1" /dev/null < /dev/null | grep -c $'\e\['; }
+    [ "$(colored "$TACHO reprot")" != 0 ] || fail "no colour on a terminal"
+    [ "$(colored "env NO_COLOR=1 $TACHO reprot")" = 0 ] || fail "colour in spite of NO_COLOR"
+    [ "$(colored "env TERM=dumb $TACHO reprot")" = 0 ] || fail "colour on a dumb terminal"
+fi
+! env -u NO_COLOR TERM=xterm "$TACHO" reprot 2>&1 | grep -q $'\e' || fail "colour in a pipe"

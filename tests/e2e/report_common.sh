@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+# Shared by the report scripts: sourced, not run.
+# shellcheck shell=bash
+SRC=${SRC:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
+fail() {
+    echo "FAIL: $*"
+    exit 1
+}
+# work_folder: the script stands in an empty folder, removed at its end
+work_folder() {
+    work=$(mktemp -d "${TMPDIR:-/tmp}/tacho-report-XXXXXX") || exit 1
+    trap 'cd /; rm -rf "$work"' EXIT
+    cd "$work" || exit 1
+}
+# field FILE SECTION KEY: a value of tacho-report/1, which has one key a line
+field() {
+    awk -v section="^ \"$2\":" -v key="^  \"$3\":" '$0 ~ section { on = 1; next } on && /^ [}\]]/ { exit } on && $0 ~ key { sub(/^[^:]*: /, ""); sub(/,$/, ""); print; exit }' "$1"
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Dataset and loader: what a batch holds, the same batches whoever makes them, small and odd texts, stopping early, failing
+ * storage. No OpenMP runs here, so that the thread sanitizer can watch it.
+ */
+#include "lt_support.h"
+
+#include <sys/stat.h>
+
+#include "libtrain/loader.h"
+
+static char folder[256], text[300];
+static struct lt_dataset *data;
+
+static int open_text(size_t bytes)
+{
+    struct tacho_error err = {0};
+    const char *paths[] = {text};
+    write_text(text, bytes, 5);
+    return lt_dataset_open(&data, paths, 1, &err);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "%s", scratch_folder());
+    snprintf(text, sizeof text, "%s/text", folder);
+    data = NULL;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    lt_dataset_close(data);
+    unlink(text);
+    rmdir(folder);
+    return pool_free(state);
+}
+
+static unsigned char byte_at(uint64_t i)
+{
+    return (unsigned char)(32 + lt_random_bits(5, i) % 95);
+}
+
+static struct lt_loader *make(const struct lt_loader_config *config, struct lt_trace *trace)
+{
+    struct tacho_error err = {0};
+    struct lt_loader *l = NULL;
+    if (lt_loader_create(&l, data, config, trace, &err))
+        fail_msg("%s", err.what);
+    return l;
+}
+
+static struct lt_batch next(struct lt_loader *l)
+{
+    struct tacho_error err = {0};
+    struct lt_batch batch = {0};
+    if (lt_loader_next(l, &batch, &err))
+        fail_msg("%s", err.what);
+    return batch;
+}
+
+static void in_file_order(void **state)
+{
+    (void)state;
+    assert_int_equal(open_text(1000), 0);
+    struct lt_loader_config k = {.from = 100, .to = 1000, .b = 3, .t = 7};
+    struct lt_loader *l = make(&k, NULL);
+    assert_int_equal(lt_loader_samples(l), 899 / 7);
+    for (uint64_t batch = 0; batch < 100; batch++) { /* more than two epochs */
+        struct lt_batch x = next(l);
+        for (uint64_t i = 0; i < 3 * 7; i++) {
+            uint64_t at = 100 + (3 * batch + i / 7) % lt_loader_samples(l) * 7 + i % 7;
+            assert_int_equal(x.tokens[i], byte_at(at));
+            assert_int_equal(x.targets[i], byte_at(at + 1));
+        }
+    }
+    assert_int_equal(lt_loader_position(l), 300);
+    lt_loader_destroy(l);
+}
+
+/* Each sample of an epoch once, in another order each epoch, and not in file order. */
+static void shuffled(void **state)
+{
+    (void)state;
+    for (uint64_t n = 1; n < 70; n += 17) {
+        uint64_t moved = 0, same = 0;
+        for (uint64_t epoch = 0; epoch < 2; epoch++) {
+            unsigned char seen[70] = {0};
+            for (uint64_t i = 0; i < n; i++) {
+                uint64_t image = lt_random_permute(lt_random_bits(3, epoch), i, n);
+                assert_true(image < n && !seen[image]);
+                seen[image] = 1;
+                moved += image != i;
+                same += epoch == 1 && image == lt_random_permute(lt_random_bits(3, 0), i, n);
+            }
+        }
+        if (n > 10)
+            assert_true(moved > n && same < n / 2);
+    }
+}
+
+/* The first `batches` batches, one after the other. */
+static int32_t *take(int workers, int prefetch, uint64_t position, int64_t batches)
+{
+    struct lt_loader_config k = {.to = lt_dataset_bytes(data),
+                                 .b = 2,
+                                 .t = 11,
+                                 .workers = workers,
+                                 .prefetch = prefetch,
+                                 .shuffle = 1,
+                                 .seed = 42,
+                                 .position = position};
+    struct lt_loader *l = make(&k, NULL);
+    int32_t *all = pool_bytes((size_t)(batches * 44) * sizeof *all);
+    for (int64_t i = 0; i < batches; i++) {
+        struct lt_batch x = next(l);
+        memcpy(all + i * 44, x.tokens, 22 * sizeof *all);
+        memcpy(all + i * 44 + 22, x.targets, 22 * sizeof *all);
+    }
+    assert_int_equal(lt_loader_position(l), position + 2 * (uint64_t)batches);
+    lt_loader_destroy(l);
+    return all;
+}
+
+static void same_batches_whoever_makes_them(void **state)
+{
+    (void)state;
+    assert_int_equal(open_text(3001), 0);
+    const int32_t *want = take(0, 0, 0, 400);
+    static const int crews[][2] = {{1, 1}, {1, 4}, {2, 1}, {3, 7}, {8, 3}};
+    for (size_t i = 0; i < sizeof crews / sizeof *crews; i++)
+        assert_memory_equal(take(crews[i][0], crews[i][1], 0, 400), want, 400 * 44 * sizeof *want);
+    assert_memory_equal(take(2, 2, 2 * 150, 250), want + 150 * 44, 250 * 44 * sizeof *want); /* resumed */
+}
+
+static void small_texts(void **state)
+{
+    (void)state;
+    struct tacho_error err = {0};
+    struct lt_loader *l = NULL;
+    assert_int_equal(open_text(8), 0);
+    struct lt_loader_config k = {.to = 8, .b = 2, .t = 8, .workers = 2, .prefetch = 2};
+    assert_int_equal(lt_loader_create(&l, data, &k, NULL, &err), TACHO_EFORMAT);
+    assert_null(l);
+    assert_non_null(strstr(err.what, "8 bytes"));
+    assert_true(strlen(err.hint) > 0);
+    k.t = 7; /* one sample, used for every place of every batch */
+    l = make(&k, NULL);
+    for (int i = 0; i < 5; i++) {
+        struct lt_batch x = next(l);
+        assert_int_equal(x.tokens[7], byte_at(0));
+        assert_int_equal(x.targets[13], byte_at(7));
+    }
+    lt_loader_destroy(l);
+}
+
+static void bad_paths(void **state)
+{
+    (void)state;
+    struct tacho_error err = {0};
+    const char *paths[] = {text};
+    struct lt_dataset *d = NULL;
+    assert_int_equal(lt_dataset_open(&d, paths, 1, &err), TACHO_ENOTFOUND);
+    assert_non_null(strstr(err.what, text));
+    write_text(text, 0, 1);
+    assert_int_equal(lt_dataset_open(&d, paths, 1, &err), TACHO_EFORMAT);
+    assert_non_null(strstr(err.what, text));
+    paths[0] = "/dev/null";
+    assert_int_equal(lt_dataset_open(&d, paths, 1, &err), TACHO_EFORMAT);
+    paths[0] = folder; /* holds one empty file */
+    assert_int_equal(lt_dataset_open(&d, paths, 1, &err), TACHO_EFORMAT);
+    assert_null(d);
+}
+
+/* Files of a folder follow one another by name; links and hidden files do not count; reads cross from one to the next. */
+static void folders(void **state)
+{
+    (void)state;
+    struct tacho_error err = {0};
+    char path[4][320];
+    static const char *const names[] = {"b", "a", ".hidden", "link"};
+    const char *paths[] = {folder};
+    char got[7] = {0};
+    for (int i = 0; i < 4; i++)
+        snprintf(path[i], sizeof path[i], "%s/%s", folder, names[i]);
+    for (int i = 0; i < 3; i++) {
+        FILE *f = fopen(path[i], "w");
+        fputs(i == 0 ? "4567" : i == 1 ? "0123" : "hidden", f);
+        fclose(f);
+    }
+    assert_int_equal(symlink(path[0], path[3]), 0);
+    assert_int_equal(lt_dataset_open(&data, paths, 1, &err), 0);
+    assert_int_equal(lt_dataset_bytes(data), 8);
+    assert_int_equal(lt_dataset_files(data), 2);
+    assert_int_equal(lt_dataset_read(data, 2, got, 6, &err), 0);
+    assert_string_equal(got, "234567");
+    assert_int_not_equal(lt_dataset_read(data, 5, got, 4, &err), 0); /* beyond the end */
+    for (int i = 0; i < 4; i++)
+        unlink(path[i]);
+}
+
+/* Workers that wait for room, that work, and that nobody ever asked for anything. */
+static void stops_early(void **state)
+{
+    (void)state;
+    assert_int_equal(open_text(5000), 0);
+    for (int i = 0; i < 60; i++) {
+        struct lt_loader_config k = {
+            .to = 5000, .b = 1 + i % 3, .t = 16, .workers = 1 + i % 5, .prefetch = 1 + i % 4, .shuffle = 1};
+        struct lt_loader *l = make(&k, NULL);
+        for (int j = 0; j < i % 7; j++)
+            next(l);
+        if (i % 11 == 0)
+            usleep(2000);
+        lt_loader_destroy(l);
+    }
+    lt_loader_destroy(NULL);
+}
+
+static void a_text_that_shrinks(void **state)
+{
+    (void)state;
+    for (int workers = 0; workers < 3; workers++) {
+        struct tacho_error err = {0};
+        assert_int_equal(open_text(5000), 0);
+        struct lt_loader_config k = {.to = 5000, .b = 4, .t = 16, .workers = workers, .prefetch = 2};
+        struct lt_loader *l = make(&k, NULL);
+        struct lt_batch x;
+        assert_int_equal(truncate(text, 900), 0);
+        int rc = 0;
+        for (int i = 0; i < 100 && rc == 0; i++)
+            rc = lt_loader_next(l, &x, &err);
+        assert_int_equal(rc, TACHO_EIO);
+        assert_non_null(strstr(err.what, text));
+        assert_int_equal(lt_loader_next(l, &x, &err), TACHO_EIO);
+        lt_loader_destroy(l);
+        lt_dataset_close(data);
+        data = NULL;
+    }
+}
+
+/* The ranges a run reports: each batch is read, decoded and collated once, on the worker's thread. */
+static void ranges(void **state)
+{
+    (void)state;
+    static const char *const no_ops[] = {"none"};
+    struct lt_trace *trace = NULL;
+    struct tacho_error err = {0};
+    char timers[320], line[4096];
+    int reads = 0, waits = 0;
+    assert_int_equal(open_text(5000), 0);
+    assert_int_equal(lt_trace_create(&trace, no_ops, 1, 1), 0);
+    struct lt_loader_config k = {.to = 5000, .b = 2, .t = 16, .workers = 2, .prefetch = 2};
+    struct lt_loader *l = make(&k, trace);
+    for (int i = 0; i < 20; i++)
+        next(l);
+    lt_loader_destroy(l);
+    snprintf(timers, sizeof timers, "%s/timers", folder);
+    assert_int_equal(lt_trace_write(trace, timers, &err), 0);
+    lt_trace_destroy(trace);
+    FILE *f = fopen(timers, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        int count;
+        const char *at = strstr(line, "\"name\":\"read\",\"count\":");
+        if (at && sscanf(at, "\"name\":\"read\",\"count\":%d", &count) == 1)
+            reads += count;
+        at = strstr(line, "\"name\":\"input_wait\",\"count\":");
+        if (at && sscanf(at, "\"name\":\"input_wait\",\"count\":%d", &count) == 1)
+            waits += count;
+    }
+    fclose(f);
+    unlink(timers);
+    assert_int_equal(waits, 20);
+    assert_in_range(reads, 20, 24);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(in_file_order),
+        TEST(shuffled),
+        TEST(same_batches_whoever_makes_them),
+        TEST(small_texts),
+        TEST(bad_paths),
+        TEST(folders),
+        TEST(stops_early),
+        TEST(a_text_that_shrinks),
+        TEST(ranges),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

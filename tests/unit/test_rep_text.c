@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The text report: golden pages (BLESS=1 writes them anew), widths, hostile names, the tables of definitions.
+ */
+#include "rep_fixture.h"
+#include "reports/escape.h"
+
+static char *read_file(const char *path)
+{
+    FILE *in = fopen(path, "r");
+    char *text = NULL;
+    size_t size = 0;
+    if (!in)
+        return NULL;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    for (int c; (c = fgetc(in)) != EOF;)
+        fputc(c, out);
+    fclose(in);
+    fclose(out);
+    return text;
+}
+
+static void check_golden(const char *name, const char *text)
+{
+    char path[300];
+    const char *root = getenv("SRC");
+    snprintf(path, sizeof path, "%s/tests/golden/%s", root && *root ? root : ".", name);
+    if (getenv("BLESS")) {
+        FILE *out = fopen(path, "w");
+        assert_non_null(out);
+        fputs(text, out);
+        assert_int_equal(fclose(out), 0);
+        return;
+    }
+    char *want = read_file(path);
+    if (!want)
+        fail_msg("%s is missing: run with BLESS=1", path);
+    if (strcmp(want, text)) {
+        size_t at = 0;
+        while (want[at] && want[at] == text[at])
+            at++;
+        while (at && text[at - 1] != '\n')
+            at--;
+        print_error("%s differs (BLESS=1 writes it anew), from here on it is now:\n%s\n", path, text + at);
+    }
+    assert_true(!strcmp(want, text));
+    free(want);
+}
+
+static void test_golden(void **state)
+{
+    static const struct {
+        const char *name;
+        void (*make)(struct fixture *f);
+        struct rep_options o;
+    } pages[] = {{"report_training_100.txt", fx_training, {.width = 100, .utf8 = true}},
+                 {"report_training_40_ascii.txt", fx_training, {.width = 40}},
+                 {"report_training_200.txt", fx_training, {.width = 200, .utf8 = true, .ops = 3}},
+                 {"report_ranges_80.txt", fx_ranges, {.width = 80, .utf8 = true}},
+                 {"report_hostile_100.txt", fx_hostile, {.width = 100, .utf8 = true}}};
+    (void)state;
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        struct fixture fx, *f = &fx;
+        pages[i].make(f);
+        char *text = rep_text(fx_analyze(f), "text", &pages[i].o);
+        check_golden(pages[i].name, text);
+        free(text);
+        fx_close(f);
+    }
+}
+
+/* No line is wider than asked for, nothing but printable characters and line ends comes out, no line ends in a blank. */
+static void check_page(const char *text, int width, bool utf8)
+{
+    size_t bytes, n = strlen(text);
+    int column = 0;
+    for (size_t at = 0; at < n; at += bytes) {
+        long code = rep_decode(text + at, n - at, &bytes);
+        if (code == '\n') {
+            assert_true(!at || text[at - 1] != ' ');
+            column = 0;
+            continue;
+        }
+        if (code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e) || (!utf8 && code > 0x7f))
+            fail_msg("character %lx at %zu, width %d", code, at, width);
+        column += rep_char_width(code);
+        if (column > width)
+            fail_msg("a line of %d columns at width %d: %.80s", column, width, text + (at > 60 ? at - 60 : 0));
+    }
+}
+
+static void test_widths_and_hostile_names(void **state)
+{
+    static void (*const runs[])(struct fixture *) = {fx_training, fx_hostile, fx_ranges, fx_open};
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        struct fixture fx, *f = &fx;
+        runs[i](f);
+        struct an_options a = {.file = i == 1 ? "evil\x1b[1m\nfile.tacho" : "run.tacho", .live = i == 2};
+        const struct an_result *r = fx_analyze_with(f, &a);
+        for (int width = 40; width <= 200; width += 1 + width / 20)
+            for (int utf8 = 0; utf8 <= 1; utf8++) {
+                struct rep_options o = {.width = width, .utf8 = utf8, .definitions = width % 2, .ops = 100};
+                char *text = rep_text(r, "text", &o);
+                check_page(text, width, utf8);
+                free(text);
+            }
+        fx_close(f);
+    }
+}
+
+static void test_color_is_only_bold(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_hostile(f);
+    struct rep_options o = {.width = 100, .color = true};
+    char *text = rep_text(fx_analyze(f), "text", &o);
+    int on = 0;
+    for (const char *at = strchr(text, 0x1b); at; at = strchr(at + 1, 0x1b)) {
+        bool bold = !strncmp(at, "\x1b[1m", 4), plain = !strncmp(at, "\x1b[0m", 4);
+        assert_true(bold || plain);
+        on += bold ? 1 : -1;
+        assert_true(on == 0 || on == 1);
+    }
+    assert_int_equal(on, 0);
+    free(text);
+    fx_close(f);
+}
+
+static void test_clean(void **state)
+{
+    static const struct {
+        const char *text, *want;
+        int columns;
+        bool utf8;
+    } cases[] = {{"plain", "plain", 10, true},
+                 {"0123456789", "0123456789", 10, true},
+                 {"0123456789a", "012345678\xe2\x80\xa6", 10, true},
+                 {"0123456789a", "0123456...", 10, false},
+                 {"a\nb", "a\\nb", 10, true},
+                 {"\x1b[1m", "\\x1b[1m", 10, true},
+                 {"\xff", "\\xff", 10, true},
+                 {"\xc2\x9b", "\\x9b", 10, true},
+                 {"\xe2\x80\xae", "\\u202e", 10, true},
+                 {"\xc2\xb5s \xe2\x89\xa4", "us <=", 10, false},
+                 {"\xe6\xb0\xb4\xe6\xb0\xb4", "\xe6\xb0\xb4\xe6\xb0\xb4", 4, true},
+                 {"\xe6\xb0\xb4\xe6\xb0\xb4", "\xe6\xb0\xb4\xe2\x80\xa6", 3, true},
+                 {"\xe6\xb0\xb4", "?", 4, false},
+                 {"ab", "", 0, true},
+                 {"ab\n", "ab", 2, false}};
+    char out[64];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int columns = rep_clean(out, sizeof out, cases[i].text, cases[i].columns, cases[i].utf8);
+        assert_string_equal(out, cases[i].want);
+        assert_int_equal(columns, rep_width(out));
+    }
+    char tiny[4]; /* a buffer too small for the ellipsis */
+    rep_clean(tiny, sizeof tiny, "abcdefgh", 8, true);
+    assert_true(strlen(tiny) < sizeof tiny);
+    rep_valid(out, sizeof out, "a\xff\xc3\xa9", 10);
+    assert_string_equal(out, "a\xef\xbf\xbd\xc3\xa9");
+    rep_valid(out, sizeof out, "abcdef", 3);
+    assert_string_equal(out, "abc\xe2\x80\xa6");
+}
+
+static void test_unknown_format_and_broken_stream(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_training(f);
+    const struct an_result *r = fx_analyze(f);
+    assert_int_equal(rep_write("pdf", r, NULL, stdout), TACHO_EUSAGE);
+    for (const struct rep_format *format = rep_formats; format->name; format++) {
+        FILE *full = fopen("/dev/full", "w");
+        if (!full)
+            skip();
+        assert_int_equal(rep_write(format->name, r, NULL, full), TACHO_EIO);
+        fclose(full);
+    }
+    fx_close(f);
+}
+
+/* docs/metrics.md is this table (BLESS=1 writes it anew). */
+static void test_metrics_page(void **state)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    (void)state;
+    assert_non_null(out);
+    fputs("# Every number of a report\n\nKeys are those of `tacho report --json` (schema `tacho-report/1`); the text report "
+          "shows the same numbers and\n"
+          "`--definitions` appends this table to it. A number that is not known is null, and `absent` has the reason under its "
+          "JSON\npointer. "
+          "Intervals: the measure of a union; touching ranges merge. Written from `analyzers/metrics.c` by\n`BLESS=1 "
+          "build/tests/unit/test_rep_text`.\n\n"
+          "| key | unit | formula | needs | reading |\n|---|---|---|---|---|\n",
+          out);
+    for (const struct an_metric *m = an_metrics; m->key; m++)
+        fprintf(out, "| `%s` | %s | %s | %s | %s |\n", m->key, m->unit, m->formula, m->inputs, m->reading);
+    fclose(out);
+    check_golden("../../docs/metrics.md", text);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clean),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_widths_and_hostile_names),
+        cmocka_unit_test(test_color_is_only_bold),
+        cmocka_unit_test(test_unknown_format_and_broken_stream),
+        cmocka_unit_test(test_metrics_page),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

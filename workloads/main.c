@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * train: runs a recipe of the reference engine. Needs nothing of tacho; whoever listens to NVTX sees its ranges.
+ * Exit codes: 0, 2 usage, 3 bad input, 4 not supported, 5 internal; a signal that ended the run ends the program too.
+ */
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libtrain/gpt2.h"
+#include "workloads/recipe.h"
+
+/* A family of names, one file each. `names` has its sizes in a table of the engine. */
+struct recipe {
+    const struct lt_gpt2_config *names;
+    recipe_run run;
+};
+
+static const struct recipe recipes[] = {
+    {lt_gpt2_configs, recipe_gpt2},
+};
+
+static volatile sig_atomic_t stop_signal;
+
+static void on_signal(int signal)
+{
+    stop_signal = signal;
+}
+
+/* The first signal ends the run after its step; a second one of the same kind ends it at once. */
+static void catch_signals(void)
+{
+    struct sigaction act = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    sigaction(SIGINT, &act, NULL);
+    sigaction(SIGTERM, &act, NULL);
+}
+
+/* OpenMP threads that wait spin by default and take the core from the loader's threads. The runtime reads these variables
+ * before main, so the program starts itself once more. If that fails it only runs slower. */
+static void wait_passively(char **argv)
+{
+    char self[PATH_MAX];
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
+        return;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return;
+    self[n] = '\0';
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+    setenv("GOMP_SPINCOUNT", "2000", 1);
+    execv(self, argv);
+}
+
+static void print_help(void)
+{
+    printf("usage: train RECIPE [OPTION]...\n"
+           "Trains a model on the CPU with the reference engine. Text is read as bytes, one token a byte.\n\nrecipes\n");
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
+        for (const struct lt_gpt2_config *k = recipes[i].names; k->name; k++)
+            printf("  %-24s%s\n  %-24swords %lld, seq %lld, batch %lld\n", k->name, k->help, "", (long long)k->vocab,
+                   (long long)k->seq, (long long)k->batch);
+    options_print(stdout);
+    printf("\nOnly gpt2-tiny has one word a byte value; the others keep GPT-2's 50257 words, so that their shapes are the real "
+           "ones.\n"
+           "Environment: OMP_NUM_THREADS (default: the cores this process may run on), OMP_WAIT_POLICY, GOMP_SPINCOUNT.\n");
+}
+
+static recipe_run find_recipe(const char *name)
+{
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
+        for (const struct lt_gpt2_config *k = recipes[i].names; k->name; k++)
+            if (strcmp(k->name, name) == 0)
+                return recipes[i].run;
+    return NULL;
+}
+
+static int fail(const struct tacho_error *err)
+{
+    fprintf(stderr, "train: %s\n", err->what);
+    if (err->hint[0])
+        fprintf(stderr, "hint: %s\n", err->hint);
+    return tacho_error_exit(err->code);
+}
+
+int main(int argc, char **argv)
+{
+    struct options o;
+    struct tacho_error err = {0};
+    if (options_parse(&o, argc, argv, &err))
+        return fail(&err);
+    if (o.help) {
+        print_help();
+        return 0;
+    }
+    if (o.version) {
+        printf("train %s\n", TACHO_VERSION);
+        return 0;
+    }
+    recipe_run run = o.recipe ? find_recipe(o.recipe) : NULL;
+    if (!run) {
+        tacho_fail(&err, TACHO_EUSAGE, "train --help lists the recipes", o.recipe ? "%s: no such recipe" : "no recipe named%s",
+                   o.recipe ? o.recipe : "");
+        return fail(&err);
+    }
+    if (o.workers > 0)
+        wait_passively(argv);
+    catch_signals();
+    int rc = run(o.recipe, &o, &stop_signal, &err);
+    if (rc)
+        return fail(&err);
+    if (stop_signal) {
+        fflush(stdout);
+        signal(stop_signal, SIG_DFL);
+        raise(stop_signal);
+    }
+    return 0;
+}

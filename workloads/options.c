@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "workloads/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum type { COUNT, NUMBER, TEXT, LIST, FLAG, TITLE };
+
+struct row {
+    const char *name, *value; /* --name VALUE; a TITLE has its words in `help` */
+    enum type type;
+    size_t offset;
+    const char *standard; /* default, as the user would type it; NULL: none */
+    double low, high;     /* bounds of COUNT and NUMBER */
+    const char *help;
+};
+
+#define AT(field) offsetof(struct options, field)
+#define BIG       1e15
+
+static const struct row rows[] = {
+    {NULL, NULL, TITLE, 0, NULL, 0, 0, "shape (defaults: the recipe's)"},
+    {"layers", "N", COUNT, AT(layers), NULL, 1, 4096, "blocks"},
+    {"channels", "N", COUNT, AT(channels), NULL, 1, 1 << 20, "width of the residual stream, a multiple of --heads"},
+    {"heads", "N", COUNT, AT(heads), NULL, 1, 1 << 20, "attention heads"},
+    {"vocab", "N", COUNT, AT(vocab), NULL, 256, 1 << 24, "words; the text uses 256 of them, one a byte"},
+    {"seq", "N", COUNT, AT(seq), NULL, 1, 1 << 20, "tokens a sample"},
+    {"batch", "N", COUNT, AT(batch), NULL, 1, 1 << 20, "samples a micro-batch"},
+    {NULL, NULL, TITLE, 0, NULL, 0, 0, "training"},
+    {"steps", "N", COUNT, AT(steps), "100", 1, BIG, "optimizer updates, those before --resume included"},
+    {"accumulate", "N", COUNT, AT(accumulate), "1", 1, 1 << 20, "micro-batches added up for one update"},
+    {"lr", "X", NUMBER, AT(lr), "6e-4", 0, 1e3, "highest learning rate"},
+    {"min-lr", "X", NUMBER, AT(min_lr), "6e-5", 0, 1e3, "learning rate at the last step"},
+    {"warmup", "N", COUNT, AT(warmup), "10", 0, BIG, "steps of linear warm-up; a cosine follows"},
+    {"weight-decay", "X", NUMBER, AT(weight_decay), "0.1", 0, 1e3, "on matrices, not on layernorm and bias"},
+    {"beta1", "X", NUMBER, AT(beta1), "0.9", 0, 0.999999, "AdamW, first moment"},
+    {"beta2", "X", NUMBER, AT(beta2), "0.95", 0, 0.999999, "AdamW, second moment"},
+    {"clip", "X", NUMBER, AT(clip), "1", 0, 1e9, "bound on the gradient's norm; 0: none"},
+    {"seed", "N", COUNT, AT(seed), "1", 0, BIG, "of the initial weights and of the order of samples"},
+    {NULL, NULL, TITLE, 0, NULL, 0, 0, "input"},
+    {"data", "PATH", LIST, AT(data), NULL, 0, 0, "text file or folder; may be repeated (default: /usr/share/common-licenses)"},
+    {"workers", "N", COUNT, AT(workers), "1", 0, 99, "loader threads; 0: the step's thread reads"},
+    {"prefetch", "N", COUNT, AT(prefetch), "4", 1, 4096, "batches made ahead"},
+    {NULL, NULL, TITLE, 0, NULL, 0, 0, "evaluation and checkpoints"},
+    {"eval-every", "N", COUNT, AT(eval_every), "0", 0, BIG, "steps between evaluations; 0: none"},
+    {"eval-batches", "N", COUNT, AT(eval_batches), "4", 1, BIG, "batches an evaluation"},
+    {"eval-share", "X", NUMBER, AT(eval_share), "0.1", 0, 0.9, "tail of the text that is held out, if there are evaluations"},
+    {"checkpoint", "FILE", TEXT, AT(checkpoint), NULL, 0, 0, "write the state there at the end and on SIGINT or SIGTERM"},
+    {"checkpoint-every", "N", COUNT, AT(checkpoint_every), "0", 0, BIG, "steps between checkpoints; 0: at the end only"},
+    {"resume", "FILE", TEXT, AT(resume), NULL, 0, 0, "continue from that checkpoint, bit by bit"},
+    {NULL, NULL, TITLE, 0, NULL, 0, 0, "the rest"},
+    {"backend", "NAME", TEXT, AT(backend), "cpu", 0, 0, "cpu, or reference: plain C, one thread, for checks"},
+    {"log-every", "N", COUNT, AT(log_every), "10", 0, BIG, "steps between progress lines; 0: none"},
+    {"timers", "FILE", TEXT, AT(timers), NULL, 0, 0, "write the engine's own times as JSON there"},
+    {"help", NULL, FLAG, AT(help), NULL, 0, 0, "this text"},
+    {"version", NULL, FLAG, AT(version), NULL, 0, 0, "print the version"},
+};
+#define ROWS (sizeof rows / sizeof *rows)
+
+static int bad_value(const struct row *r, const char *text, struct tacho_error *err)
+{
+    return tacho_fail(err, TACHO_EUSAGE, "train --help lists the options and their defaults",
+                      r->type == COUNT ? "--%s %s: a whole number from %.0f to %.0f is needed"
+                                       : "--%s %s: a number from %g to %g is needed",
+                      r->name, text, r->low, r->high);
+}
+
+static int set(struct options *o, const struct row *r, const char *text, struct tacho_error *err)
+{
+    void *field = (char *)o + r->offset;
+    char *end = NULL;
+    errno = 0;
+    switch (r->type) {
+    case COUNT: {
+        long long value = strtoll(text, &end, 10);
+        if (errno || end == text || *end || (double)value < r->low || (double)value > r->high)
+            return bad_value(r, text, err);
+        *(int64_t *)field = value;
+        return 0;
+    }
+    case NUMBER: {
+        double value = strtod(text, &end);
+        if (errno == ERANGE || end == text || *end || !isfinite(value) || value < r->low || value > r->high)
+            return bad_value(r, text, err);
+        *(double *)field = value;
+        return 0;
+    }
+    case TEXT:
+        *(const char **)field = text;
+        return 0;
+    case LIST:
+        if (o->data_count == OPTIONS_DATA_CAP)
+            return tacho_fail(err, TACHO_EUSAGE, "put the files into one folder", "--%s: more than %d", r->name,
+                              OPTIONS_DATA_CAP);
+        o->data[o->data_count++] = text;
+        return 0;
+    case FLAG:
+        *(int *)field = 1;
+        return 0;
+    case TITLE:
+        break;
+    }
+    return 0;
+}
+
+static void long_options(struct option *table)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].type != TITLE)
+            table[n++] = (struct option){.name = rows[i].name, .has_arg = rows[i].type != FLAG, .val = 256 + (int)i};
+    table[n] = (struct option){0};
+}
+
+int options_parse(struct options *out, int argc, char **argv, struct tacho_error *err)
+{
+    struct option table[ROWS + 1];
+    int c, rc = 0;
+    long_options(table);
+    *out = (struct options){0};
+    for (size_t i = 0; i < ROWS && rc == 0; i++)
+        if (rows[i].standard)
+            rc = set(out, &rows[i], rows[i].standard, err);
+    opterr = 0;
+    while (rc == 0 && (c = getopt_long(argc, argv, ":h", table, NULL)) != -1) {
+        if (c == 'h')
+            out->help = 1;
+        else if (c == ':')
+            rc = tacho_fail(err, TACHO_EUSAGE, "train --help lists the options", "option %s needs a value", argv[optind - 1]);
+        else if (c == '?')
+            rc = tacho_fail(err, TACHO_EUSAGE, "train --help lists the options", "unknown option %s", argv[optind - 1]);
+        else
+            rc = set(out, &rows[c - 256], optarg, err);
+    }
+    if (rc)
+        return rc;
+    if (optind < argc)
+        out->recipe = argv[optind++];
+    if (optind < argc)
+        return tacho_fail(err, TACHO_EUSAGE, "name one recipe; options begin with --", "unexpected argument %s", argv[optind]);
+    return 0;
+}
+
+void options_print(FILE *to)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        const struct row *r = &rows[i];
+        char left[64];
+        if (r->type == TITLE) {
+            fprintf(to, "\n%s\n", r->help);
+            continue;
+        }
+        snprintf(left, sizeof left, "--%s%s%s", r->name, r->value ? " " : "", r->value ? r->value : "");
+        fprintf(to, "  %-24s%s", left, r->help);
+        fprintf(to, r->standard ? " (default %s)\n" : "\n", r->standard);
+    }
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to workloads: the command line of `train`, one row an option in options.c. All recipes share it.
+ */
+#ifndef WORKLOADS_OPTIONS_H
+#define WORKLOADS_OPTIONS_H
+
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "tacho_error.h"
+
+#define OPTIONS_DATA_CAP 64
+
+/* 0 (or NULL) in a field of shape: the recipe's own value. */
+struct options {
+    int64_t layers, channels, heads, seq, batch, vocab;
+    int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every, workers, prefetch, seed;
+    double lr, min_lr, weight_decay, beta1, beta2, clip, eval_share;
+    const char *backend, *checkpoint, *resume, *timers;
+    const char *data[OPTIONS_DATA_CAP];
+    int64_t data_count;
+    int help, version;
+    const char *recipe; /* NULL: none given */
+};
+
+/* Defaults, then argv. TACHO_EUSAGE with words in *err. Strings point into argv. */
+int options_parse(struct options *out, int argc, char **argv, struct tacho_error *err);
+
+/* The list of options with their defaults, for --help. */
+void options_print(FILE *to);
+
+#endif
