@@ -111,7 +111,7 @@ until [ "${n:-0}" = 3 ]; do sleep 0.1; done
 exit 6
 X
     mkfifo keys
-    "${run[@]:0:3}" script -q -e -c "${run[*]} -o interactive -- sh answers.sh" /dev/null < keys > interactive.out 2>&1 &
+    "${run[@]:0:3}" script -q -e -c "exec ${run[*]} -o interactive -- sh answers.sh" /dev/null < keys > interactive.out 2>&1 &
     pid=$!
     exec 9> keys
     wait_for grep -q ready answers
@@ -143,7 +143,7 @@ X
     whole terminal.tacho
     [ -s terminal.log ] && books terminal.tacho terminal.log "terminal gone"
     # and without protection: both get the HUP of a closing terminal
-    setsid script -q -c "${run[*]} -o hangup -- $bin/target_events --forever --rate 1000" /dev/null > /dev/null 2>&1 < /dev/null &
+    setsid script -q -c "exec ${run[*]} -o hangup -- $bin/target_events --forever --rate 1000" /dev/null > /dev/null 2>&1 < /dev/null &
     pid=$!
     wait_for test -d hangup.tacho.live/segments
     sleep 0.5
