@@ -60,18 +60,19 @@ CFLAGS_ALL = -std=c11 $(OPT) -g -fno-omit-frame-pointer -fvisibility=hidden $(WA
 LDFLAGS_ALL = $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---- rooms: every .c of a folder belongs to it; flags a room needs beyond the common ones stand here -----------------------------
-TACHO_ROOMS := cli reports analyzers tui profiler/collector store
+TACHO_ROOMS := cli reports analyzers tui profiler/collector store store/import store/export
 TRAIN_ROOMS := workloads libtrain
 TACHO_SRC := $(foreach d,$(TACHO_ROOMS),$(wildcard $(d)/*.c))
+TACHO_CXX := $(foreach d,$(TACHO_ROOMS),$(wildcard $(d)/*.cpp))
 TRAIN_SRC := $(foreach d,$(TRAIN_ROOMS),$(wildcard $(d)/*.c))
 AGENT_SRC := $(wildcard profiler/agent/*.c)
-obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
+obj = $(patsubst %.cpp,$(O)/obj/%.o,$(patsubst %.c,$(O)/obj/%.o,$(1)))
 
 TACHO_LIBS = $(SQLITE_LIBS) $(JANSSON_LIBS) $(PFM_LIBS) -lm -lpthread -ldl
 TRAIN_LIBS = $(BLAS_LIBS) $(OPENMP_LIBS) -lm -lpthread -ldl
 $(O)/obj/store/%.o: CPPFLAGS_ALL += $(SQLITE_CFLAGS)
 $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(PFM_CFLAGS)
-$(O)/obj/reports/%.o $(O)/obj/cli/%.o: CPPFLAGS_ALL += $(JANSSON_CFLAGS)
+$(O)/obj/reports/%.o $(O)/obj/cli/%.o $(O)/obj/analyzers/%.o: CPPFLAGS_ALL += $(JANSSON_CFLAGS)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: OPT := $(if $(filter 1,$(DEBUG)),-O0,-O3)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CPPFLAGS_ALL += $(BLAS_CFLAGS)
 $(O)/obj/tests/unit/test_lt_%.o: CFLAGS_ALL += $(OPENMP_CFLAGS)
@@ -81,7 +82,7 @@ $(O)/obj/profiler/agent/%.o: CFLAGS_ALL += -fPIC -ftls-model=initial-exec -fomit
 
 all: $(O)/tacho $(O)/libtacho.so $(O)/train ## tacho, libtacho.so and train (default)
 
-$(O)/tacho: $(call obj,$(TACHO_SRC))
+$(O)/tacho: $(call obj,$(TACHO_SRC) $(TACHO_CXX))
 	$(link)
 $(O)/tacho: LIBS = $(TACHO_LIBS)
 $(O)/train: $(call obj,$(TRAIN_SRC))
@@ -114,7 +115,7 @@ BENCH_SRC := $(wildcard tests/bench/*.c)
 UNIT := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(UNIT_SRC))
 TARGETS := $(patsubst tests/targets/%.c,$(O)/tests/targets/%,$(TARGET_SRC))
 BENCH := $(patsubst tests/bench/%.c,$(O)/tests/bench/%,$(BENCH_SRC))
-$(O)/libtacho.a: $(call obj,$(filter-out cli/main.c,$(TACHO_SRC)))
+$(O)/libtacho.a: $(call obj,$(filter-out cli/main.c,$(TACHO_SRC)) $(TACHO_CXX))
 	$(archive)
 $(O)/libtrain.a: $(call obj,$(filter-out workloads/main.c,$(TRAIN_SRC)))
 	$(archive)

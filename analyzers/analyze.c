@@ -9,9 +9,10 @@
 
 #include "analyzers/analyzer.h"
 
-static const struct an_analyzer *const analyzers[] = {&an_steps, &an_phases,   &an_budget, &an_utilization,
-                                                      &an_ops,   &an_loader,   &an_series, &an_system,
-                                                      &an_trust, &an_findings, &an_verdict};
+static const struct an_analyzer *const analyzers[] = {&an_steps,       &an_phases,    &an_gpu,    &an_budget,   &an_attribution,
+                                                      &an_utilization, &an_roofline,  &an_ops,    &an_launches, &an_copies,
+                                                      &an_syncs,       &an_precision, &an_loader, &an_series,   &an_system,
+                                                      &an_quality,     &an_trust,     &an_compat, &an_findings, &an_verdict};
 #define ANALYZERS (sizeof analyzers / sizeof *analyzers)
 
 const struct an_listing *an_list(void)
@@ -143,9 +144,7 @@ static int copy_ceilings(struct an_context *c)
 /* Parts of DESIGN 7 that no analyzer of this version fills. */
 static void absent_parts(struct an_result *r)
 {
-    r->gpu_devices.reason = "no accelerator in this run: budget_by_device has the CPU";
     r->critical_path.reason = "needs the dependency graph, which is not in this version";
-    r->roofline_points.reason = "needs a memory bandwidth ceiling (tacho calibrate), which is not in this version";
     r->ranks.reason = r->run.ranks > 1 ? "comparing ranks is not in this version" : "one rank: nothing to compare";
     r->memory.reason = "allocations are not recorded in this version; system has the resident set";
     r->energy.reason = "energy is not recorded in this version";
@@ -156,7 +155,8 @@ static void absent_parts(struct an_result *r)
 static const char *missing_input(const struct an_context *c, unsigned needs)
 {
     unsigned have = (c->t->slice.count ? AN_INPUT_SLICES : 0u) | (c->step_count ? AN_INPUT_STEPS : 0u) |
-                    (c->r->steps.detailed ? AN_INPUT_DETAIL : 0u) | (c->t->counter.count ? AN_INPUT_COUNTERS : 0u);
+                    (c->r->steps.detailed ? AN_INPUT_DETAIL : 0u) | (c->t->counter.count ? AN_INPUT_COUNTERS : 0u) |
+                    (c->gpu ? AN_INPUT_DEVICES : 0u);
 #define INPUT_TEXT(name, bit, text) \
     if (needs & ~have & (bit)) \
         return (bit) == AN_INPUT_STEPS && c->r->steps.reason ? c->r->steps.reason : (text);
@@ -201,7 +201,8 @@ int an_analyze(store_reader *r, const struct an_options *o, struct an_result **o
     c.t = t;
     c.r = result;
     c.a = result->arena;
-    rc = run_all(&c);
+    if (!(rc = an_devices_build(&c)))
+        rc = run_all(&c);
 out:
     an_trace_free(t);
     an_arena_free(c.work);

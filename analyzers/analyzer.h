@@ -11,6 +11,7 @@
 
 #include "analyzers/analyzers.h"
 #include "analyzers/arena.h"
+#include "analyzers/device.h"
 #include "analyzers/interval.h"
 #include "analyzers/trace.h"
 
@@ -19,7 +20,8 @@
     X(SLICES, 1, "no range was recorded") \
     X(STEPS, 2, "no steps were found") \
     X(DETAIL, 4, "no counted step has all its ranges in the file") \
-    X(COUNTERS, 8, "no counter was recorded")
+    X(COUNTERS, 8, "no counter was recorded") \
+    X(DEVICES, 16, "no accelerator in this run")
 
 enum an_input {
 #define AN_INPUT_ENUM(name, bit, text) AN_INPUT_##name = (bit),
@@ -30,6 +32,7 @@ enum an_input {
 /* A thread that runs steps: on the CPU engine the place where a step's time is looked at. */
 struct an_lane {
     uint32_t process, track; /* track AN_NONE: steps without ranges in the file */
+    uint32_t device;         /* index into an_devices.device; AN_NONE: the thread itself decides (CPU) */
     int64_t rank;            /* the process's, else the ordinal of the lane */
     size_t first, count;     /* steps of the lane, by start, in an_context.step */
     struct an_span *cut;     /* phases that are cut out of its steps, normalised */
@@ -42,9 +45,10 @@ struct an_step {
     uint32_t lane;
     uint32_t slice;                             /* the range of the step, AN_NONE if it is not in the file */
     int64_t index, start, end, tokens, samples; /* end, tokens, samples: STORE_ABSENT = not known */
-    const char *excluded;                       /* why it is left out of statistics; NULL = counted */
-    bool paused, detailed;                      /* detailed: all its parts are in the file */
-    int64_t cut_ns;                             /* phases inside it */
+    int64_t host_start, host_end; /* the step on the host; start, end are the device's on lanes with a device, else the same */
+    const char *excluded;         /* why it is left out of statistics; NULL = counted */
+    bool paused, detailed;        /* detailed: all its parts are in the file */
+    int64_t cut_ns;               /* phases inside it */
     int64_t class_ns[AN_CLASS_COUNT];
 };
 
@@ -58,7 +62,8 @@ struct an_context {
     size_t step_count;
     struct an_lane *lane;
     size_t lane_count;
-    bool roles_known; /* some range in a step says what it is */
+    const struct an_devices *gpu; /* NULL: no accelerator in this run */
+    bool roles_known;             /* some range in a step says what it is */
     const char *problem[32];
     size_t problems;
 };
@@ -70,8 +75,9 @@ struct an_analyzer {
     void (*absent)(struct an_context *c, const char *reason);
 };
 
-extern const struct an_analyzer an_steps, an_phases, an_budget, an_utilization, an_ops, an_loader, an_series, an_system,
-    an_trust, an_findings, an_verdict;
+extern const struct an_analyzer an_steps, an_phases, an_budget, an_gpu, an_attribution, an_utilization, an_roofline, an_ops,
+    an_launches, an_copies, an_syncs, an_precision, an_loader, an_series, an_system, an_quality, an_trust, an_compat,
+    an_findings, an_verdict;
 
 /* Notes a contradiction in the file for the trust section. */
 __attribute__((format(printf, 2, 3))) void an_problem(struct an_context *c, const char *format, ...);

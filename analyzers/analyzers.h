@@ -21,9 +21,11 @@
 #include "tacho_error.h"
 
 struct an_options {
-    const char *file;      /* name of the run as the user gave it, for the header of the report; NULL = "" */
-    bool live;             /* the run's collector is alive */
-    double peak_flops;     /* --peak: FLOP/s of one device; 0 = the file's ceilings */
+    const char *file;    /* name of the run as the user gave it, for the header of the report; NULL = "" */
+    bool live;           /* the run's collector is alive */
+    double peak_flops;   /* --peak: FLOP/s of one device; 0 = the file's ceilings */
+    const char *classes; /* text of the user's own table of kernel classes (classes.h), read before the built-in one; or NULL */
+    enum an_compat compat; /* fill result.compat too */
     double flops_per_step; /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the payloads' */
 };
 

@@ -188,6 +188,118 @@ struct an_op {
     struct an_count flops, bytes;              /* of all calls */
 };
 
+/* ---- accelerators --------------------------------------------------------------------------------------------------------- */
+
+/* One device of one process, over everything that was recorded on it. Device ops are kernels, copies, memsets and opaque
+ * graphs; every _ns is the measure of a union (DESIGN 5), exact. Invariant: compute + exposed_comm + exposed_copy + opaque +
+ * idle = span.
+ */
+struct an_gpu_device {
+    int64_t rank, process, device; /* rank: of the process, else its ordinal among processes with devices */
+    const char *name, *host;       /* "" when unknown */
+    int64_t ops, streams;
+    struct an_count span_ns, busy_ns, compute_ns, comm_ns, copy_ns, exposed_comm_ns, exposed_copy_ns, opaque_ns, idle_ns;
+    struct an_count compute_sum_ns, comm_sum_ns, copy_sum_ns; /* sums of durations: above the union where streams overlap */
+    struct an_value overlap_pct;                              /* of communication, by compute; absent without communication */
+    struct an_count blocking_proven_ns, blocking_inferred_ns, blocking_unknown_ns;
+    struct an_count absent_launch_starved_ns, absent_blocked_ns, absent_dispatch_ns, absent_dependency_ns;
+};
+
+/* Launches of device work by host calls. */
+struct an_launch_row {
+    const char *name; /* of the API call */
+    int64_t count, host_ns;
+};
+struct an_launches {
+    const char *reason;
+    int64_t calls, matched; /* launching calls; those whose device op is in the file */
+    int64_t graphs;         /* of the calls, launches of CUDA graphs */
+    struct an_value host_mean_us;
+    struct an_value delay_mean_us, delay_median_us, delay_p95_us, delay_max_us; /* end of the call to start on the device */
+    struct an_value queue_mean, queue_max; /* launched and not started, per stream, weighted by time; the longest of all */
+    struct an_value full_queue_pct;        /* of the span, time with 1024 or more waiting on a stream */
+    struct an_count short_kernels;         /* shorter on the device than their launch call on the host */
+    struct an_value short_pct;             /* of the matched kernels */
+    const struct an_launch_row *rows;
+    size_t row_count;
+};
+
+struct an_copy_row {
+    const char *kind;   /* "HtoD" ... "memset" */
+    const char *memory; /* "pageable", "pinned" ..., "" when not known */
+    int64_t count, bytes, total_ns, exposed_ns;
+    struct an_count synchronous; /* of the count, the host call waited for them */
+    struct an_value bytes_per_s, max_bytes_per_s;
+};
+
+struct an_sync_row {
+    const char *name; /* "cudaStreamSynchronize" ... */
+    int64_t count, host_ns, max_ns;
+    struct an_count idle_ns; /* of host_ns, time in which no op ran on any device of the process */
+};
+
+struct an_precision {
+    const char *reason;
+    int64_t matrix_ns, matrix_unit_ns; /* sums over matrix and attention kernels; of these, kernels on matrix units */
+    struct an_value matrix_unit_pct;
+    const struct an_precision_row {
+        const char *dtype; /* of the kernel, by its name: "bf16", "tf32" ..., "unknown" */
+        int64_t count, total_ns;
+        bool matrix_unit;
+    } * rows;
+    size_t row_count;
+};
+
+/* What the capture itself is worth. */
+struct an_quality {
+    const char *reason; /* no foreign or accelerator trace */
+    struct an_count launches_without_op, ops_without_launch, zero_times, unknown_kernels, cut_steps;
+    struct an_value start_gap_ms;         /* first launching call to first device op whose launch is known */
+    struct an_value profiler_overhead_ms; /* in overhead rows of the trace */
+    struct an_value step_overhead_pct;    /* of the host steps, in overhead rows */
+};
+
+/* Device time by what asked for it. */
+struct an_attribution_row {
+    const char *name;
+    int64_t count;              /* calls (op, module, annotation) or visits (line) */
+    int64_t kernels;            /* device ops launched from it */
+    int64_t device_ns, host_ns; /* sum over its device ops; host time in itself without what it calls */
+    struct an_value share_pct;  /* of all attributed and unattributed device time */
+    struct an_count flops, bytes;
+    struct an_value flops_per_s;
+};
+struct an_attribution {
+    const char *by;     /* "op", "module", "line", "annotation" */
+    const char *reason; /* why there is no table: what the trace did not record, and how to record it */
+    int64_t unattributed_ns;
+    const struct an_attribution_row *rows; /* by device time, largest first */
+    size_t row_count;
+};
+
+/* A point on the roofline: one op (or kernel) over the steps. */
+struct an_roofline_point {
+    const char *name, *dtype;
+    int64_t count, flops, bytes, time_ns; /* time: union of its kernels */
+    double intensity, achieved_flops, attainable_flops;
+    const char *bound; /* "compute", "memory", "cached": above the memory roof with bytes of a model */
+    bool bytes_measured;
+};
+
+/* Another tool's arithmetic, for people who compare. */
+enum an_compat { AN_COMPAT_NONE, AN_COMPAT_TRACELENS, AN_COMPAT_HTA, AN_COMPAT_HTA_LAST, AN_COMPAT_TB };
+struct an_compat_row {
+    int64_t rank, device; /* STORE_ABSENT: all */
+    const char *section, *key, *unit;
+    double value;
+};
+struct an_compat_table {
+    const char *tool;   /* "TraceLens gpu_timeline" ..., NULL: not asked for */
+    const char *reason; /* why it is empty */
+    const struct an_compat_row *rows;
+    size_t row_count;
+};
+
 /* ---- loader ------------------------------------------------------------------------------------------------------------- */
 
 struct an_stage {
@@ -296,7 +408,23 @@ struct an_result {
     const struct an_phase *phases;
     size_t phase_count;
     struct an_utilization utilization;
-    struct an_part gpu_devices, critical_path, roofline_points, ranks, memory, energy;
+    struct an_part critical_path, ranks, memory, energy;
+    struct an_part gpu; /* accelerators: reason NULL when the run has some */
+    const struct an_gpu_device *gpus;
+    size_t gpu_count;
+    struct an_launches launches;
+    struct an_part copies, syncs;
+    const struct an_copy_row *copy;
+    size_t copy_count;
+    const struct an_sync_row *sync;
+    size_t sync_count;
+    struct an_precision precision;
+    struct an_quality quality;
+    struct an_attribution attribution[4]; /* op, module, line, annotation */
+    struct an_part roofline;
+    const struct an_roofline_point *points;
+    size_t point_count;
+    struct an_compat_table compat;
     struct an_loader loader;
     struct an_system system;
     const struct an_series *series;

@@ -106,7 +106,8 @@ static int slice_room(struct loader *l, size_t need)
         void *column;
         size_t size;
     } all[] = {{&s->start, sizeof *s->start},   {&s->dur, sizeof *s->dur},       {&s->name, sizeof *s->name},
-               {&s->category, sizeof *s->name}, {&s->detail, sizeof *s->detail}, {&l->track, sizeof *l->track}};
+               {&s->category, sizeof *s->name}, {&s->detail, sizeof *s->detail}, {&s->correlation, sizeof *s->correlation},
+               {&l->track, sizeof *l->track}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         room = old;
         int rc = an_grow(all[i].column, &room, need, all[i].size);
@@ -140,6 +141,7 @@ static int on_slice(void *ctx, const struct store_slice *x)
     s->name[i] = id_raw(x->name);
     s->category[i] = id_raw(x->category);
     s->detail[i] = id_raw(x->detail);
+    s->correlation[i] = x->correlation;
     l->track[i] = id_raw(x->track);
     s->count++;
     seen(l->t, start, dur == AN_OPEN ? start : start + dur);
@@ -294,10 +296,17 @@ static int on_detail(void *ctx, const struct store_detail *x)
                             .palm_flops = known(x->palm_flops),
                             .bytes = known(x->bytes),
                             .samples = known(x->samples),
+                            .communicator = x->communicator,
+                            .ranks = known(x->ranks),
                             .dtype = text_short(l, x->dtype),
                             .pass = text_short(l, x->pass),
                             .kind = text_short(l, x->kind),
-                            .schema = text_short(l, x->schema)};
+                            .schema = text_short(l, x->schema),
+                            .collective = text_short(l, x->collective),
+                            .copy_kind = text_short(l, x->copy_kind),
+                            .grid = text_of(l, x->grid),
+                            .block = text_of(l, x->block),
+                            .payload = text_of(l, x->payload)};
     d->role = role_of(d->schema, d->kind);
     d->paused = d->role == AN_ROLE_STEP && x->flags != STORE_ABSENT && (x->flags & STORE_DETAIL_PAUSED);
     /* A program need not say the kind: then its FLOPs count, but for the optimizer, which multiplies no matrices. */
@@ -341,6 +350,8 @@ static int on_track(void *ctx, const struct store_track *x)
         return l->rc;
     t->track[t->track_count++] = (struct an_track){.id = x->id,
                                                    .process = x->process == STORE_ABSENT ? AN_NONE : id_raw(x->process),
+                                                   .tid = x->tid,
+                                                   .device = text_short(l, x->device),
                                                    .kind = text_short(l, x->kind),
                                                    .name = text_of(l, x->name),
                                                    .unit = text_short(l, x->unit)};
@@ -511,6 +522,7 @@ void an_trace_free(struct an_trace *t)
                    t->slice.category,
                    t->slice.detail,
                    t->slice.parent,
+                   t->slice.correlation,
                    t->counter.time,
                    t->counter.value,
                    t->step,

@@ -6,8 +6,9 @@
  * Slices stand track by track (track.slice_first, track.slice_count) in order of start, of equal starts the longer first, so
  * that a range stands before the ranges nested in it. `parent` is the innermost range of the same track that was open at the
  * start. Kinds of tracks where ranges may overlap freely ("range", loaders of imported files) have parents all the same: they
- * are only used on threads. Cost: 32 bytes a slice when loaded (start 8, dur 8, name 4, category 4, detail 4, parent 4), 48 at
- * the peak of loading. Times: ns as in the file. Damaged times are kept inside int64; what was odd is counted in `odd`.
+ * are only used on threads. Cost: 40 bytes a slice when loaded (start 8, dur 8, correlation 8, name 4, category 4, detail 4,
+ * parent 4), 56 at the peak of loading. Times: ns as in the file. Damaged times are kept inside int64; what was odd is counted
+ * in `odd`.
  */
 #ifndef ANALYZERS_TRACE_H
 #define ANALYZERS_TRACE_H
@@ -44,7 +45,9 @@ enum an_role {
 
 struct an_detail {
     int64_t flops, bytes_read, bytes_written, model_flops, palm_flops, bytes, samples; /* STORE_ABSENT = not known */
-    const char *dtype, *pass, *kind, *schema;                                          /* never NULL, "" = none */
+    int64_t communicator, ranks;
+    const char *dtype, *pass, *kind, *schema;                    /* never NULL, "" = none */
+    const char *collective, *copy_kind, *grid, *block, *payload; /* the same */
     enum an_role role;
     bool hardware; /* matrix, attention or convolution work, or of a kind that was not said: counts as hardware FLOPs */
     bool paused;   /* a step whose parts were not recorded */
@@ -58,7 +61,8 @@ struct an_process {
 struct an_track {
     int64_t id;
     uint32_t process;
-    const char *kind, *name, *unit; /* never NULL */
+    int64_t tid;                             /* STORE_ABSENT: none */
+    const char *kind, *name, *unit, *device; /* never NULL */
     size_t slice_first, slice_count, counter_first, counter_count;
 };
 
@@ -66,6 +70,7 @@ struct an_slices {
     size_t count;
     int64_t *start, *dur;
     uint32_t *name, *category, *detail, *parent;
+    int64_t *correlation; /* STORE_ABSENT: none */
 };
 
 struct an_counters {

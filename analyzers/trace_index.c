@@ -103,6 +103,7 @@ int an_trace_order(struct an_trace *t, uint32_t *track)
     }
     gather_wide(s->start, order, kept, work);
     gather_wide(s->dur, order, kept, work);
+    gather_wide(s->correlation, order, kept, work);
     gather_narrow(s->name, order, kept, (uint32_t *)work);
     gather_narrow(s->category, order, kept, (uint32_t *)work);
     gather_narrow(s->detail, order, kept, (uint32_t *)work);

@@ -27,7 +27,8 @@
     X(USAGE, -10, 2, "wrong usage") \
     X(NOTSUP, -11, 4, "not supported here") \
     X(DENIED, -12, 4, "not permitted") \
-    X(INTERNAL, -13, 5, "internal error")
+    X(INTERNAL, -13, 5, "internal error") \
+    X(INTERRUPTED, -14, 130, "interrupted")
 
 enum tacho_error_code {
     TACHO_OK = 0,

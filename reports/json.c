@@ -290,7 +290,7 @@ static void put_roofline(struct place *top, const struct an_result *r)
         put(&row, "bytes_per_s", flops ? an_num_none("a ceiling of FLOP/s") : an_num(c->value));
         put_text_or(&row, "source", c->source, "not recorded");
     }
-    put_null(&p, "points", r->roofline_points.reason);
+    put_null(&p, "points", r->roofline.reason);
 }
 
 static void put_loader(struct place *top, const struct an_loader *l)
@@ -453,7 +453,7 @@ int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE 
     put_budget(&top, r);
     put_phases(&top, r);
     put_utilization(&top, &r->utilization);
-    put_null(&top, "devices", r->gpu_devices.reason);
+    put_null(&top, "devices", r->gpu.reason);
     put_critical_path(&top, r->critical_path.reason);
     put_roofline(&top, r);
     put_loader(&top, &r->loader);

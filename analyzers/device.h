@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: what ran on accelerators, as columns. Built once, before the steps, from the `stream` tracks
+ * (docs/schema.md); every analyzer of device time reads it from an_context.gpu.
+ *
+ * Device ops are kernels, copies, memsets and opaque graphs, sorted by device, then start, then end. Rows of synchronisation
+ * and annotation are not device ops and are never busy. A row without an end or with a zero time stamp is not an op: it is
+ * counted in `untimed`. What class an op is comes from classes.tsv through an_class_of (classes.h); an unknown name is compute
+ * and counted.
+ */
+#ifndef ANALYZERS_DEVICE_H
+#define ANALYZERS_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzers/interval.h"
+#include "analyzers/trace.h"
+
+struct an_context;
+
+/* name, key for people and files */
+#define AN_DEVICE_CLASS_MAP(X) \
+    X(MATRIX, "matrix") \
+    X(ATTENTION, "attention") \
+    X(OTHER, "other compute") \
+    X(MEMSET, "memset") \
+    X(FUSED, "fused") /* compute and communication in one kernel: counted as compute, its bound is said */ \
+    X(COMM, "comm") \
+    X(COPY, "copy") \
+    X(OPAQUE, "opaque")
+
+enum an_device_class {
+#define AN_DEVICE_CLASS_ENUM(name, key) AN_DEVICE_##name,
+    AN_DEVICE_CLASS_MAP(AN_DEVICE_CLASS_ENUM)
+#undef AN_DEVICE_CLASS_ENUM
+        AN_DEVICE_CLASS_COUNT
+};
+
+#define AN_DEVICE_COMPUTE_MASK \
+    (1u << AN_DEVICE_MATRIX | 1u << AN_DEVICE_ATTENTION | 1u << AN_DEVICE_OTHER | 1u << AN_DEVICE_MEMSET | \
+     1u << AN_DEVICE_FUSED)
+#define AN_DEVICE_COMM_MASK (1u << AN_DEVICE_COMM)
+#define AN_DEVICE_COPY_MASK (1u << AN_DEVICE_COPY)
+#define AN_DEVICE_ALL_MASK  ((1u << AN_DEVICE_CLASS_COUNT) - 1)
+
+const char *an_device_class_key(enum an_device_class c);
+
+struct an_device {
+    uint32_t process;
+    int64_t ordinal, rank; /* rank: the process's, else its ordinal among processes with devices */
+    const char *name;      /* "NVIDIA H100 80GB HBM3", "" when unknown */
+    size_t first, count;   /* its ops in the columns below */
+    int64_t streams;
+};
+
+/* Columns of device ops; index i is one op. */
+struct an_device_ops {
+    size_t count;
+    int64_t *start, *end;
+    uint32_t *slice;  /* its row in an_trace.slice: name, detail, correlation */
+    uint32_t *track;  /* its stream: index into an_trace.track */
+    uint32_t *launch; /* slice of the host call that launched it, AN_NONE: not in the file */
+    uint8_t *class;   /* enum an_device_class */
+    uint8_t *known;   /* 0: no pattern matched its name */
+};
+
+struct an_devices {
+    struct an_device *device;
+    size_t device_count;
+    struct an_device_ops op;
+    int64_t untimed;       /* device rows without a usable time */
+    int64_t launches_lost; /* launching calls whose device op is not in the file */
+    /* The same links the other way: launching host slices in order of track and start, and the ops they launched */
+    uint32_t *launch_slice; /* host slices that launched something, ascending */
+    uint32_t *launch_first; /* launch_first[k] .. launch_first[k + 1]: their ops in launch_op */
+    uint32_t *launch_op;    /* indexes of ops */
+    size_t launch_count;
+};
+
+/* Fills c->gpu; leaves it NULL where the run has no device rows. 0 or TACHO_ENOMEM. */
+int an_devices_build(struct an_context *c);
+
+/* Normalised spans of the ops of device d whose class is in `mask`, clipped to [t0, t1) (INT64_MIN, INT64_MAX: all). *out lies
+ * in the context's work arena. */
+int an_device_spans(const struct an_context *c, const struct an_device *d, unsigned mask, int64_t t0, int64_t t1,
+                    struct an_span **out, size_t *count);
+
+/* Is the host slice a call of an accelerator's API (categories runtime and driver) that can put work on a device? */
+bool an_slice_launches(const struct an_trace *t, size_t i);
+/* Category of slice i, "" for none. */
+const char *an_slice_category(const struct an_trace *t, size_t i);
+
+#endif

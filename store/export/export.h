@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Public header of store/export/: a run in formats other tools open. One row a format in the table of export.c.
+ */
+#ifndef STORE_EXPORT_EXPORT_H
+#define STORE_EXPORT_EXPORT_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "store/store.h"
+
+struct store_export_options {
+    int64_t t0, t1; /* only what overlaps [t0, t1); STORE_ABSENT: from the start, to the end */
+};
+
+struct store_export_format {
+    const char *name;   /* "perfetto", "folded", "csv" */
+    const char *help;   /* one line */
+    const char *suffix; /* ".json" */
+    /* Streams the run to `out`. Overlapping slices of a track go to lanes of their own; times are us since the first event with
+     * three decimals (perfetto), ns (folded, csv). 0 or a TACHO_E* code; a failed stream is TACHO_EIO. */
+    int (*write)(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
+};
+
+/* Ends with name NULL. Static storage. */
+extern const struct store_export_format store_export_formats[];
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to store/import/: what an importer of one format is. To add a format: one file with one struct importer, one line in
+ * the table of import.c.
+ */
+#ifndef STORE_IMPORT_IMPORTER_H
+#define STORE_IMPORT_IMPORTER_H
+
+#include "store/import/import.h"
+#include "store/store.h"
+
+/* One import: the file being written and what is known so far. */
+struct imp_run {
+    store *db;
+    const struct store_import_options *o;
+    struct store_import_result *r;
+    int64_t file_index;  /* of the present input */
+    int64_t done, total; /* bytes, for progress */
+    const char *path;    /* of the present input, for messages */
+    int64_t ranks_seen;  /* files that named their rank */
+};
+
+struct importer {
+    enum store_format format;
+    const char *source; /* value of the run key `source` */
+    /* Is this its format? `head` are the first n bytes of the file (after decompression of a gzip file). */
+    bool (*recognises)(const unsigned char *head, size_t n);
+    /* Reads the whole file into run->db between store_begin and store_commit of its own. Adds to run->r. */
+    int (*read)(struct imp_run *run, const char *path, struct tacho_error *err);
+};
+
+extern const struct importer imp_kineto, imp_nsight;
+
+/* Counts what could not be read (source = base name of the file) in the table `loss`. */
+int imp_loss(struct imp_run *run, const char *reason, int64_t count);
+/* Reports progress; TACHO_EINTERRUPTED when the user wants no more. */
+int imp_progress(struct imp_run *run, int64_t more_bytes);
+
+#endif
