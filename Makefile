@@ -66,6 +66,8 @@ TACHO_SRC := $(foreach d,$(TACHO_ROOMS),$(wildcard $(d)/*.c))
 TACHO_CXX := $(foreach d,$(TACHO_ROOMS),$(wildcard $(d)/*.cpp))
 TRAIN_SRC := $(foreach d,$(TRAIN_ROOMS),$(wildcard $(d)/*.c))
 AGENT_SRC := $(wildcard profiler/agent/*.c)
+HOOK_SRC := $(wildcard profiler/hook/*.c)
+HOOK_PY := $(wildcard profiler/hook/*.py)
 obj = $(patsubst %.cpp,$(O)/obj/%.o,$(patsubst %.c,$(O)/obj/%.o,$(1)))
 
 TACHO_LIBS = $(SQLITE_LIBS) $(JANSSON_LIBS) $(PFM_LIBS) -lm -lpthread -ldl
@@ -80,7 +82,7 @@ $(O)/obj/tests/unit/test_lt_%.o: CFLAGS_ALL += $(OPENMP_CFLAGS)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CFLAGS_ALL += -march=$(MARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(OPENMP_CFLAGS) -Wno-pass-failed
 $(O)/obj/profiler/agent/%.o: CFLAGS_ALL += -fPIC -ftls-model=initial-exec -fomit-frame-pointer
 
-all: $(O)/tacho $(O)/libtacho.so $(O)/train ## tacho, libtacho.so and train (default)
+all: $(O)/tacho $(O)/libtacho.so $(O)/tacho-python/.done $(O)/train ## tacho, libtacho.so and train (default)
 
 $(O)/tacho: $(call obj,$(TACHO_SRC) $(TACHO_CXX))
 	$(link)
@@ -91,6 +93,15 @@ $(O)/train: LIBS = $(TRAIN_LIBS)
 $(O)/libtacho.so: $(call obj,$(AGENT_SRC))
 	$(link)
 $(O)/libtacho.so: LIBS = -shared -Wl,-z,nodelete -Wl,-z,now -lpthread
+
+# the Python hook: a folder that `tacho run` puts on PYTHONPATH
+$(O)/tacho-python/libtacho_hook.so: $(call obj,$(HOOK_SRC))
+	@mkdir -p $(@D)
+	$(link)
+$(O)/tacho-python/libtacho_hook.so: LIBS = -shared -Wl,-z,now -ldl
+$(O)/obj/profiler/hook/%.o: CFLAGS_ALL += -fPIC
+$(O)/tacho-python/.done: $(O)/tacho-python/libtacho_hook.so $(HOOK_PY)
+	$(Q)cp $(HOOK_PY) $(@D)/ && touch $@
 
 define link
 	@echo "  LD      $@"
@@ -107,6 +118,11 @@ $(O)/gen/schema.inc: store/schema.sql
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $< > $@
 $(call obj,$(wildcard store/*.c)): $(O)/gen/schema.inc
+# the table of kernel classes, the same way
+$(O)/gen/classes.inc: analyzers/classes.tsv
+	@mkdir -p $(@D)
+	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $< > $@
+$(call obj,analyzers/classes.c): $(O)/gen/classes.inc
 
 # ---- tests, benchmarks: tests/unit/*.c are cmocka programs, tests/targets/*.c are programs to be profiled ------------------------
 UNIT_SRC := $(wildcard tests/unit/*.c)
@@ -166,7 +182,7 @@ demo: all ## trains a small GPT-2 on text of this machine under tacho, prints th
 	$(Q).ci/demo "$(O)"
 
 # ---- sources: lint, format -------------------------------------------------------------------------------------------------------
-SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) profiler profiler/agent tests/unit tests/targets tests/bench,$(wildcard $(d)/*.[ch])))
+SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) profiler profiler/agent profiler/hook tests/unit tests/targets tests/bench,$(wildcard $(d)/*.[ch])))
 SCRIPTS := $(wildcard .ci/deps .ci/probe .ci/run .ci/demo tests/run tests/lint/*.sh tests/e2e/*.sh tests/bench/*.sh)
 lint: ## formatting, direction of includes, shell scripts, left-over marks
 	$(Q)tests/lint/includes.sh
@@ -187,15 +203,18 @@ install: all ## tacho, libtacho.so, train, tacho_nvtx.h and the documents under 
 	install -m 755 $(O)/tacho "$(D)/bin/tacho"
 	install -m 755 $(O)/libtacho.so "$(D)/lib/libtacho.so"
 	install -m 755 $(O)/train "$(D)/libexec/tacho/train"
+	install -d "$(D)/lib/tacho-python"
+	install -m 755 $(O)/tacho-python/libtacho_hook.so "$(D)/lib/tacho-python/"
+	install -m 644 $(HOOK_PY) "$(D)/lib/tacho-python/"
 	install -m 644 include/tacho_nvtx.h "$(D)/include/tacho_nvtx.h"
 	install -m 644 README.md CHANGELOG.md LICENSE "$(D)/share/doc/tacho/"
 	install -m 644 $(wildcard docs/*.md) "$(D)/share/doc/tacho/docs/"
 uninstall: ## removes what install put under PREFIX
 	rm -f "$(D)/bin/tacho" "$(D)/lib/libtacho.so" "$(D)/include/tacho_nvtx.h"
-	rm -rf "$(D)/libexec/tacho" "$(D)/share/doc/tacho"
+	rm -rf "$(D)/libexec/tacho" "$(D)/lib/tacho-python" "$(D)/share/doc/tacho"
 
 ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
--include $(patsubst %.c,$(O)/obj/%.d,$(TACHO_SRC) $(TRAIN_SRC) $(AGENT_SRC) $(UNIT_SRC) $(TARGET_SRC) $(BENCH_SRC))
+-include $(patsubst %.c,$(O)/obj/%.d,$(TACHO_SRC) $(TRAIN_SRC) $(AGENT_SRC) $(HOOK_SRC) $(UNIT_SRC) $(TARGET_SRC) $(BENCH_SRC))
 endif
 
 deps: ## installs what the build needs (Debian packages, NVTX headers); done by itself when something is missing

@@ -10,7 +10,7 @@ struct values {
     struct cli_range steps;
     int64_t every, max_bytes, sample_ms, pool_mib;
     double overhead;
-    bool no_counters, no_peak, report;
+    bool no_counters, no_hook, no_peak, report;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -26,6 +26,7 @@ static const struct cli_option options[] = {
      0, 0.5},
     {"pool", 0, CLI_INT, AT(pool_mib), "MIB", "memory for events on their way, for each process (64)", 1, 65536},
     {"no-counters", 0, CLI_FLAG, AT(no_counters), NULL, "leave the hardware counters alone", 0, 0},
+    {"no-hook", 0, CLI_FLAG, AT(no_hook), NULL, "leave Python targets alone: no steps, modules and loader of PyTorch", 0, 0},
     {"no-peak", 0, CLI_FLAG, AT(no_peak), NULL, "do not measure the machine's peak (no MFU then)", 0, 0},
     {0},
 };
@@ -33,7 +34,9 @@ static const struct cli_option options[] = {
 const struct cli_spec cli_run_spec = {
     .usage = "[OPTION]... -- COMMAND [ARGUMENT]...",
     .about = "Runs COMMAND as it is and records it into a file. COMMAND keeps its terminal, its signals and its exit code.\n"
-             "Programs that speak NVTX show their ranges; of all others tacho sees CPU, memory and disk.",
+             "Programs that speak NVTX show their ranges; PyTorch programs their steps, modules and loader, without a change; "
+             "of all\n"
+             "others tacho sees CPU, memory and disk.",
     .options = options,
     .examples = "  tacho run -- python3 train.py --epochs 1\n"
                 "  tacho run -o slow.tacho --steps 100:200 -- ./train config.json",
@@ -75,6 +78,7 @@ int cli_run(int argc, char **argv)
     o.pause = v.overhead;
     o.pool_mib = (int)v.pool_mib;
     o.no_counters = v.no_counters;
+    o.no_hook = v.no_hook;
     o.no_peak = v.no_peak;
     o.message = say;
     code = col_run(&o, &r, &err);

@@ -44,6 +44,7 @@ struct col_options {
     double pause;                 /* probability that a step runs with recording paused (overhead measurement), 0..0.5 */
     int pool_mib;                 /* cap of the segments of one process; 0 = the agent's default */
     bool no_counters;             /* leave the hardware counters alone */
+    bool no_hook;                 /* do not put the Python hook on the target's PYTHONPATH */
     bool no_peak;                 /* do not measure the machine's instruction peak */
     /* Called, from the calling thread, with one line (no newline) that a person should see while the target runs. May be NULL.
      * It must survive a terminal that is gone. SIGPIPE is ignored meanwhile. */

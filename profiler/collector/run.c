@@ -75,21 +75,36 @@ static void prepare_target(void *ctx, pid_t pid)
         s->perf = col_perf_open(pid);
 }
 
+/* PYTHONPATH with the folder of the Python hook first (`tacho-python` beside the library); false where there is none. Other
+ * programs do not look at it. */
+static bool python_path(const struct col_session *s, const char *library, char *to, size_t size)
+{
+    char folder[COL_PATH_MAX];
+    const char *slash = strrchr(library, '/'), *old = getenv("PYTHONPATH");
+    int n = snprintf(folder, sizeof folder, "%.*s/tacho-python", slash ? (int)(slash - library) : 1, slash ? library : ".");
+    if (s->options->no_hook || n < 0 || (size_t)n >= sizeof folder || access(folder, R_OK | X_OK))
+        return false;
+    n = snprintf(to, size, "%s%s%s", folder, old && *old ? ":" : "", old ? old : "");
+    return n > 0 && (size_t)n < size;
+}
+
 static int start_target(struct col_session *s, const char *library, struct tacho_error *err)
 {
-    char pause[32], pool[32];
+    char pause[32], pool[32], python[2 * COL_PATH_MAX];
     snprintf(pause, sizeof pause, "%.6g", s->options->pause);
     snprintf(pool, sizeof pool, "%d", s->options->pool_mib);
     const char *old = getenv("NVTX_INJECTION64_PATH");
     if (old && *old && strcmp(old, library) != 0)
         col_session_warn(s, "NVTX_INJECTION64_PATH was set to %s; tacho's own library is used for this run instead", old);
-    const struct col_env env[] = {
-        {"NVTX_INJECTION64_PATH", library},
-        {WIRE_ENV_SEGMENTS, s->live.segments},
-        {WIRE_ENV_PAUSE, pause},
-        {WIRE_ENV_POOL_MIB, s->options->pool_mib > 0 ? pool : NULL},
-    };
-    size_t count = sizeof env / sizeof *env - (s->options->pool_mib > 0 ? 0 : 1); /* a value of the user's own stays */
+    struct col_env env[8];
+    size_t count = 0;
+    env[count++] = (struct col_env){"NVTX_INJECTION64_PATH", library};
+    env[count++] = (struct col_env){WIRE_ENV_SEGMENTS, s->live.segments};
+    env[count++] = (struct col_env){WIRE_ENV_PAUSE, pause};
+    if (s->options->pool_mib > 0) /* else a value of the user's own stays */
+        env[count++] = (struct col_env){WIRE_ENV_POOL_MIB, pool};
+    if (python_path(s, library, python, sizeof python))
+        env[count++] = (struct col_env){"PYTHONPATH", python};
     int error = 0;
     int rc = col_launch(s->options->command, env, count, &s->signals, prepare_target, s, &s->child, &error, err);
     if (rc) {

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libtacho_hook.so: what the Python hook (tacho_hook.py) says, as NVTX. Loaded by Python through ctypes; knows nothing of the
+ * agent: without a tool attached every call is a no-op, and any NVTX tool understands it.
+ *
+ * Payloads carry only what is known: a step its index, work its pass. Readers match fields by name, so that a missing field is
+ * absent and not 0 (include/tacho_nvtx.h).
+ */
+#include "tacho_nvtx.h"
+
+#define HOOK_EXPORT __attribute__((visibility("default")))
+
+struct step_index {
+    uint64_t index;
+};
+struct work_pass {
+    uint8_t pass; /* enum tacho_pass */
+};
+
+static struct tacho_nvtx torch;
+static uint64_t step_schema, work_schema;
+
+HOOK_EXPORT int tacho_hook_open(void);
+HOOK_EXPORT void *tacho_hook_name(const char *text);
+HOOK_EXPORT void tacho_hook_push(void *name);
+HOOK_EXPORT void tacho_hook_push_role(void *name, unsigned kind);
+HOOK_EXPORT void tacho_hook_push_work(void *name, unsigned pass);
+HOOK_EXPORT void tacho_hook_push_step(void *name, uint64_t index);
+HOOK_EXPORT void tacho_hook_pop(void);
+HOOK_EXPORT uint64_t tacho_hook_counter(const char *name);
+HOOK_EXPORT void tacho_hook_sample(uint64_t counter, double value);
+
+/* Registers domain and schemas; again after a fork or never: names and schemas live as long as the process. Returns the version
+ * of this interface. */
+int tacho_hook_open(void)
+{
+    static const nvtxPayloadSchemaEntry_t index = {
+        .type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64, .name = "index", .offset = offsetof(struct step_index, index)};
+    static const nvtxPayloadSchemaEntry_t pass = {
+        .type = NVTX_PAYLOAD_ENTRY_TYPE_UINT8, .name = "pass", .offset = offsetof(struct work_pass, pass)};
+    tacho_nvtx_open(&torch, "torch");
+    step_schema = tacho_nvtx_schema(torch.domain, "tacho.step", &index, 1, sizeof(struct step_index));
+    work_schema = tacho_nvtx_schema(torch.domain, "tacho.work", &pass, 1, sizeof(struct work_pass));
+    return 1;
+}
+
+void *tacho_hook_name(const char *text)
+{
+    return tacho_nvtx_name(&torch, text);
+}
+
+/* A range that says nothing but its name. */
+void tacho_hook_push(void *name)
+{
+    nvtxEventAttributes_t a = {.version = NVTX_VERSION,
+                               .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                               .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
+                               .message.registered = name};
+    nvtxDomainRangePushEx(torch.domain, &a);
+}
+
+/* kind: enum tacho_range_kind */
+void tacho_hook_push_role(void *name, unsigned kind)
+{
+    struct tacho_range r = {.kind = kind};
+    tacho_nvtx_push_range(&torch, name, &r);
+}
+
+/* Work of the CPU: pass is an enum tacho_pass. */
+void tacho_hook_push_work(void *name, unsigned pass)
+{
+    struct work_pass w = {.pass = (uint8_t)pass};
+    tacho_nvtx_push(&torch, name, work_schema, &w, sizeof w);
+}
+
+void tacho_hook_push_step(void *name, uint64_t index)
+{
+    struct step_index s = {.index = index};
+    tacho_nvtx_push(&torch, name, step_schema, &s, sizeof s);
+}
+
+void tacho_hook_pop(void)
+{
+    tacho_nvtx_pop(&torch);
+}
+
+uint64_t tacho_hook_counter(const char *name)
+{
+    return tacho_nvtx_counter(&torch, name);
+}
+
+void tacho_hook_sample(uint64_t counter, double value)
+{
+    tacho_nvtx_sample(&torch, counter, value);
+}

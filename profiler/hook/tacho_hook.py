@@ -1,0 +1,406 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an unmodified PyTorch program tells tacho: steps, modules, loader, garbage collection, phases.
+
+Nothing of PyTorch is imported from here: a finder waits for the modules named in PATCHES and patches each one right after the
+program itself has imported it. The ranges are NVTX, made by libtacho_hook.so in this folder; the domain is `torch`.
+
+step        from one update of the optimizer that updated first to its next one (tacho.step); the first step begins with the
+            first batch or forward pass. The last step of a run never ends: nobody knows where it would have.
+loader      input_wait around DataLoader.__next__; in worker processes, and in line with num_workers=0, read and collate.
+modules     forward of every module, named by its place in the outermost one ("transformer.h.0.attn (Attention)"); the backward
+            pass and the optimizer as wholes. On the CPU they are work; with an accelerator they are the host's part of it.
+collection  every garbage collection. Phases: torch.save, compilation, forward passes in evaluation.
+
+Cost: a module's range is two calls from Python. What they cost is measured at the start, and while modules would cost more than
+BUDGET of a step, the deepest level of them is no longer recorded; the counter `hook.module_depth` says which level is left.
+"""
+
+import ctypes
+import gc
+import os
+import sys
+import threading
+import time
+import weakref
+from importlib.machinery import PathFinder
+
+BUDGET = 0.005  # of a step, for the ranges of modules
+ROLE_INPUT_WAIT, ROLE_READ, ROLE_COLLATE, ROLE_CHECKPOINT, ROLE_EVALUATION, ROLE_COMPILE, ROLE_HOST = 2, 3, 5, 7, 8, 9, 10
+PASS_FORWARD, PASS_BACKWARD, PASS_OPTIMIZER = 1, 2, 4
+
+lib = None  # libtacho_hook.so, once the first patched module is imported
+_names = {}
+
+
+def _open(folder):
+    """Loads the library. PyDLL: a call keeps the interpreter's lock, which is cheaper than giving it away for 30 ns."""
+    global lib
+    lib = ctypes.PyDLL(os.path.join(folder, "libtacho_hook.so"))
+    handle, unsigned, u64 = ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint64
+    for function, result, arguments in (
+        ("open", ctypes.c_int, []),
+        ("name", handle, [ctypes.c_char_p]),
+        ("push", None, [handle]),
+        ("push_role", None, [handle, unsigned]),
+        ("push_work", None, [handle, unsigned]),
+        ("push_step", None, [handle, u64]),
+        ("pop", None, []),
+        ("counter", u64, [ctypes.c_char_p]),
+        ("sample", None, [u64, ctypes.c_double]),
+    ):
+        f = getattr(lib, "tacho_hook_" + function)
+        f.restype, f.argtypes = result, arguments
+        setattr(lib, function, f)
+    lib.open()
+
+
+def _name(text):
+    handle = _names.get(text)
+    if handle is None:
+        handle = _names[text] = lib.name(text.encode("utf-8", "replace"))
+    return handle
+
+
+def _on_accelerator():
+    torch = sys.modules.get("torch")
+    for kind in ("cuda", "xpu", "mps"):
+        module = getattr(torch, kind, None)
+        try:
+            if module is not None and getattr(module, "is_initialized", module.is_available)():
+                return True
+        except Exception:
+            pass
+    return False
+
+
+# ---- steps -------------------------------------------------------------------------------------------------------------------
+
+
+class Steps:
+    """The steps of this process. `open`: a step's range is open on the thread `thread`."""
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.open = False
+        self.index = 0
+        self.thread = None
+        self.anchor = None  # the optimizer whose updates are the steps
+        self.began = 0.0
+        self.accelerator = False
+
+    def begin(self):
+        """Work has begun: the first step, if none is open yet."""
+        if not self.open and self.anchor is None and not self.index:
+            self._push()
+
+    def _push(self):
+        self.accelerator = _on_accelerator()
+        self.thread = threading.get_ident()
+        self.open = True
+        self.began = time.perf_counter()
+        lib.push_step(_name("step"), self.index)
+
+    def updated(self, optimizer):
+        """An optimizer has made an update."""
+        if self.anchor is None or self.anchor() is None:
+            self.anchor = weakref.ref(optimizer)
+        if self.anchor() is not optimizer:
+            return
+        if self.open:
+            if self.thread != threading.get_ident():
+                return  # another thread's step: ranges of a thread nest
+            lib.pop()
+            modules.step_ended(time.perf_counter() - self.began)
+        self.index += 1
+        self._push()
+
+
+steps = Steps()
+
+# ---- modules -----------------------------------------------------------------------------------------------------------------
+
+
+class Modules:
+    """Ranges around forward passes. Depth 1 is the module that is called first, from outside of any other."""
+
+    DEEPEST = 64
+
+    def __init__(self):
+        self.names = {}  # id -> (weak reference, handle)
+        self.local = threading.local()
+        self.limit = self.DEEPEST
+        self.cost = 1.5e-6
+        self.calls = [0] * (self.DEEPEST + 1)  # by depth, in this step, on the step's thread
+        self.counter = 0
+        self.compiling = None
+        self.grad = None
+
+    def measure(self):
+        """Seconds that one range costs here, both hooks included; the smallest of three tries."""
+        handle = _name("hook.measure")
+        tries = []
+        for _ in range(3):
+            t = time.perf_counter()
+            for _ in range(50):
+                lib.push(handle)
+                lib.pop()
+            tries.append((time.perf_counter() - t) / 50)
+        self.cost = min(tries) + 1.5e-6  # the hooks around it, and the slower way through Module.__call__
+
+    def _handle(self, module):
+        entry = self.names.get(id(module))
+        if entry is not None and entry[0]() is module:
+            return entry[1]
+        handle = _name(type(module).__name__)
+        self.names[id(module)] = (weakref.ref(module), handle)
+        return handle
+
+    def _name_all(self, root):
+        """Names every module below `root` by its place; done once for each root, and again when it has grown."""
+        for path, module in root.named_modules():
+            kind = type(module).__name__
+            text = "%s (%s)" % (path, kind) if path else kind
+            self.names[id(module)] = (weakref.ref(module), _name(text))
+
+    def before(self, module, arguments):
+        if self.compiling():
+            return
+        try:
+            stack = self.local.stack
+        except AttributeError:
+            stack = self.local.stack = []
+        depth = len(stack) + 1
+        pushed = False
+        if depth <= self.limit:
+            if depth == 1:
+                entry = self.names.get(id(module))
+                if entry is None or entry[0]() is not module:
+                    self._name_all(module)
+                if module.training:
+                    steps.begin()
+            handle = self._handle(module)
+            if depth == 1 and not module.training and not self.grad():
+                lib.push_role(handle, ROLE_EVALUATION)
+            elif steps.accelerator:
+                lib.push(handle)
+            else:
+                lib.push_work(handle, PASS_FORWARD)
+            pushed = True
+            if depth <= self.DEEPEST:
+                self.calls[depth] += 1
+        stack.append(pushed)
+
+    def after(self, module, arguments, result):
+        if self.compiling():
+            return
+        stack = getattr(self.local, "stack", None)
+        if stack and stack.pop():
+            lib.pop()
+
+    def step_ended(self, seconds):
+        """Keeps as many levels as the budget allows. Levels are only taken away: a changing picture would be worse."""
+        if not self.counter:
+            self.counter = lib.counter(b"hook.module_depth")
+            lib.sample(self.counter, float(self.limit))
+        calls, self.calls = self.calls, [0] * (self.DEEPEST + 1)
+        if steps.index < 2:
+            return  # the first ones are slower than all others
+        deepest = max((d for d in range(1, self.DEEPEST + 1) if calls[d]), default=0)
+        level, spent = 0, 0.0
+        while level < deepest:
+            spent += calls[level + 1] * self.cost
+            if spent > BUDGET * seconds and level >= 1:
+                break
+            level += 1
+        if deepest and level < min(deepest, self.limit):
+            self.limit = level
+            lib.sample(self.counter, float(level))
+
+
+modules = Modules()
+
+# ---- patches: one function a module of PyTorch, called with the module right after its import ------------------------------------
+
+
+def _around(owner, attribute, enter, leave=None):
+    """Replaces owner.attribute by itself between enter(arguments) and a pop."""
+    import functools
+
+    inner = getattr(owner, attribute)
+
+    @functools.wraps(inner)
+    def outer(*arguments, **keywords):
+        enter(arguments)
+        try:
+            return inner(*arguments, **keywords)
+        finally:
+            lib.pop()
+            if leave is not None:
+                leave(arguments)
+
+    setattr(owner, attribute, outer)
+
+
+def _patch_optimizer(m):
+    def before(optimizer, arguments, keywords):
+        steps.begin()
+        text = _name("%s.step" % type(optimizer).__name__)
+        if steps.accelerator:
+            lib.push(text)
+        else:
+            lib.push_work(text, PASS_OPTIMIZER)
+
+    def after(optimizer, arguments, keywords):
+        lib.pop()
+        steps.updated(optimizer)
+
+    m.register_optimizer_step_pre_hook(before)
+    m.register_optimizer_step_post_hook(after)
+
+
+def _patch_module(m):
+    torch = sys.modules["torch"]
+    modules.compiling = lambda: False
+    modules.grad = torch.is_grad_enabled
+    modules.measure()
+    m.register_module_forward_pre_hook(modules.before)
+    try:
+        m.register_module_forward_hook(modules.after, always_call=True)
+    except TypeError:  # PyTorch before 2.1
+        m.register_module_forward_hook(modules.after)
+
+
+def _patch_compiler(m):
+    modules.compiling = m.is_compiling
+
+
+def _patch_autograd(m):
+    def enter(arguments):
+        if steps.accelerator:
+            lib.push(_name("backward"))
+        else:
+            lib.push_work(_name("backward"), PASS_BACKWARD)
+
+    _around(m, "backward", enter)
+
+
+def _patch_loader(m):
+    depth = [0]
+
+    def enter(arguments):
+        steps.begin()
+        lib.push_role(_name("DataLoader.__next__"), ROLE_INPUT_WAIT)
+
+    def leave(arguments):
+        if not depth[0]:
+            depth[0] = lib.counter(b"queue_depth")
+        queue = getattr(arguments[0], "_data_queue", None)
+        if queue is not None:
+            try:
+                lib.sample(depth[0], float(queue.qsize()))
+            except (NotImplementedError, OSError):
+                pass
+
+    _around(m._BaseDataLoaderIter, "__next__", enter, leave)
+
+
+def _patch_fetch(m):
+    def collating(fetcher):
+        inner = fetcher.collate_fn
+
+        def collate(batch):
+            lib.push_role(_name("collate"), ROLE_COLLATE)
+            try:
+                return inner(batch)
+            finally:
+                lib.pop()
+
+        return collate
+
+    init = m._BaseDatasetFetcher.__init__
+
+    def initialise(self, *arguments, **keywords):
+        init(self, *arguments, **keywords)
+        if self.auto_collation:
+            self.collate_fn = collating(self)
+
+    m._BaseDatasetFetcher.__init__ = initialise
+    for fetcher in (m._MapDatasetFetcher, m._IterableDatasetFetcher):
+        _around(fetcher, "fetch", lambda arguments: lib.push_role(_name("read"), ROLE_READ))
+
+
+def _patch_serialization(m):
+    _around(m, "save", lambda arguments: lib.push_role(_name("torch.save"), ROLE_CHECKPOINT))
+
+
+def _patch_compilation(m):
+    handler = m.callback_handler
+    handler.register_start_callback(lambda *arguments: lib.push_role(_name("torch.compile"), ROLE_COMPILE))
+    handler.register_end_callback(lambda *arguments: lib.pop())
+
+
+PATCHES = {
+    "torch.optim.optimizer": _patch_optimizer,
+    "torch.nn.modules.module": _patch_module,
+    "torch.compiler": _patch_compiler,
+    "torch.autograd": _patch_autograd,
+    "torch.utils.data.dataloader": _patch_loader,
+    "torch.utils.data._utils.fetch": _patch_fetch,
+    "torch.serialization": _patch_serialization,
+    "torch._dynamo.callback": _patch_compilation,
+}
+
+# ---- garbage collection ---------------------------------------------------------------------------------------------------------
+
+
+def _collection(phase, info):
+    if phase == "start":
+        lib.push_role(_name("gc.collect %d" % info.get("generation", 0)), ROLE_HOST)
+    else:
+        lib.pop()
+
+
+# ---- waiting for PyTorch ---------------------------------------------------------------------------------------------------------
+
+
+class Finder:
+    """Finds the modules of PATCHES as Python would, and patches them when they have run."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in PATCHES:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
+            return None
+        run = spec.loader.exec_module
+
+        def exec_module(module):
+            run(module)
+            try:
+                if lib is None:
+                    _open(self.folder)
+                    gc.callbacks.append(_collection)
+                    os.register_at_fork(after_in_child=_forked)
+                PATCHES[name](module)
+            except Exception as e:  # another version of PyTorch: that layer stays silent
+                if os.environ.get("TACHO_HOOK") == "debug":
+                    raise
+                del e
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def _forked():
+    """A forked child (a loader worker) runs no steps of its parent; a step of its own begins anew."""
+    steps.reset()
+    modules.local = threading.local()
+
+
+def prepare(folder):
+    sys.meta_path.insert(0, Finder(folder))
