@@ -201,7 +201,7 @@ int an_analyze(store_reader *r, const struct an_options *o, struct an_result **o
     c.t = t;
     c.r = result;
     c.a = result->arena;
-    if (!(rc = an_devices_build(&c)))
+    if (!(rc = an_devices_build(&c, err)))
         rc = run_all(&c);
 out:
     an_trace_free(t);
@@ -211,6 +211,8 @@ out:
         return 0;
     }
     an_result_free(result);
+    if (rc == TACHO_EFORMAT) /* *err says it: the user's table of classes */
+        return rc;
     return tacho_fail(err, rc, NULL, "analysing the run: %s", tacho_error_text(rc));
 }
 

@@ -18,6 +18,8 @@
 #include "analyzers/trace.h"
 
 struct an_context;
+struct an_name_class; /* classes.h */
+struct tacho_error;
 
 /* name, key for people and files */
 #define AN_DEVICE_CLASS_MAP(X) \
@@ -76,10 +78,13 @@ struct an_devices {
     uint32_t *launch_first; /* launch_first[k] .. launch_first[k + 1]: their ops in launch_op */
     uint32_t *launch_op;    /* indexes of ops */
     size_t launch_count;
+    /* What the table of classes says of a kernel's name, by index of an_trace.string; entries of other names are not filled. */
+    const struct an_name_class *name_class;
 };
 
-/* Fills c->gpu; leaves it NULL where the run has no device rows. 0 or TACHO_ENOMEM. */
-int an_devices_build(struct an_context *c);
+/* Fills c->gpu; leaves it NULL where the run has no device rows. 0, TACHO_ENOMEM, or TACHO_EFORMAT for a user's table of
+ * classes that is wrong: *err then says where. */
+int an_devices_build(struct an_context *c, struct tacho_error *err);
 
 /* Normalised spans of the ops of device d whose class is in `mask`, clipped to [t0, t1) (INT64_MIN, INT64_MAX: all). *out lies
  * in the context's work arena. */
