@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
 
+#include "cli/classes_file.h"
 #include "cli/command.h"
 #include "cli/message.h"
 #include "cli/run_file.h"
 
 struct values {
-    const char *output, *color, *format;
+    const char *output, *color, *by, *classes, *hta;
     int64_t width, ops;
     double peak, flops;
-    bool json, save, definitions, no_color;
+    bool json, save, definitions, no_color, tracelens, tb;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -18,9 +20,15 @@ static const struct cli_option options[] = {
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
     {"save", 0, CLI_FLAG, AT(save), NULL, "put metrics and findings into the run's file as well", 0, 0},
     {"definitions", 0, CLI_FLAG, AT(definitions), NULL, "append what each number means", 0, 0},
-    {"ops", 0, CLI_INT, AT(ops), "N", "rows of the table of operations (12)", 1, 100000},
+    {"by", 0, CLI_CHOICE, AT(by), "op|module|line|annotation", "device time by what asked for it (op)", 0, 0},
+    {"top", 0, CLI_INT, AT(ops), "N", "rows of the tables (12)", 1, 100000},
+    {"ops", 0, CLI_INT, AT(ops), "N", "the same as --top", 1, 100000},
+    {"classes", 0, CLI_TEXT, AT(classes), "FILE", "your own kernel classes, before the built-in ones", 0, 0},
     {"peak", 0, CLI_NUMBER, AT(peak), "FLOPS", "peak of one device, FLOP/s, for MFU: 990T", 1, 1e21},
     {"flops-per-step", 0, CLI_NUMBER, AT(flops), "FLOP", "model FLOPs of one step over all ranks, for MFU", 1, 1e24},
+    {"tracelens-compat", 0, CLI_FLAG, AT(tracelens), NULL, "also TraceLens' gpu_timeline, by its arithmetic", 0, 0},
+    {"hta-compat", 0, CLI_MAYBE, AT(hta), "last", "also HTA's figures; last: with the last step", 0, 0},
+    {"tb-compat", 0, CLI_FLAG, AT(tb), NULL, "also the TensorBoard plugin's classes of a step", 0, 0},
     {"width", 0, CLI_INT, AT(width), "N", "columns (those of the terminal, else 100)", 40, 200},
     {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
     {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
@@ -47,6 +55,36 @@ static int save(const struct col_found *found, const struct an_result *result)
     return cli_run_save(found->path, result, &err) ? cli_fail(&err) : 0;
 }
 
+/* One tool at a time: the tables have the same keys for different things. */
+static int compat_of(const struct values *v, enum an_compat *compat)
+{
+    *compat = v->tracelens ? AN_COMPAT_TRACELENS : v->tb ? AN_COMPAT_TB : AN_COMPAT_NONE;
+    if (v->hta)
+        *compat = *v->hta ? AN_COMPAT_HTA_LAST : AN_COMPAT_HTA;
+    if (v->tracelens + v->tb + (v->hta != NULL) > 1)
+        return cli_usage("report", NULL, "only one of --tracelens-compat, --hta-compat and --tb-compat");
+    return 0;
+}
+
+/* Finds and analyses the run. 0 or an exit code, after a message. */
+static int load(const struct values *v, const char *run, struct col_found *found, struct an_result **result)
+{
+    struct an_options o = {.peak_flops = v->peak, .flops_per_step = v->flops};
+    char *classes = NULL;
+    int code = compat_of(v, &o.compat);
+    if (!code)
+        code = cli_classes_load(v->classes, &classes);
+    if (!code)
+        code = cli_run_find(run, found);
+    if (!code && v->save && cli_run_is_import(found))
+        code = cli_run_refuse_import(found, "--save");
+    o.classes = classes;
+    if (!code)
+        code = cli_run_analyze(found, &o, result);
+    free(classes);
+    return code;
+}
+
 int cli_report(int argc, char **argv)
 {
     struct values v = {0};
@@ -56,16 +94,14 @@ int cli_report(int argc, char **argv)
     int first, code = cli_parse(&cli_report_spec, argc, argv, &v, &first);
     if (code >= 0)
         return code;
-    code = cli_run_find(first < argc ? argv[first] : "latest", &found);
-    if (code)
-        return code;
-    code = cli_run_analyze(&found, &(struct an_options){.peak_flops = v.peak, .flops_per_step = v.flops}, &result);
+    code = load(&v, first < argc ? argv[first] : "latest", &found, &result);
     if (code)
         return code;
     bool to_stdout = !v.output || !strcmp(v.output, "-");
     struct rep_options o = cli_report_options(v.width, v.no_color ? "never" : v.color, to_stdout);
     o.definitions = v.definitions;
     o.ops = (int)v.ops;
+    o.by = v.by;
     code = cli_output_open(&out, v.output);
     if (!code) {
         struct tacho_error err = {0};

@@ -58,7 +58,7 @@ const char *cli_closest(const char *typed, const char *const *words)
 /* ---- values --------------------------------------------------------------------------------------------------------------- */
 
 /* A number with an optional unit letter; base 1000 or 1024. Returns false if the text is something else. */
-static bool parse_scaled(const char *text, double base, double *out)
+bool cli_parse_scaled(const char *text, double base, double *out)
 {
     static const char units[] = "kMGTP";
     char *end;
@@ -135,12 +135,12 @@ static int set_value(const char *command, const struct cli_option *o, const char
         *(int64_t *)(void *)place = integer;
         return 0;
     case CLI_NUMBER:
-        if (!parse_scaled(text, 1000, &number) || number < o->low || number > o->high)
+        if (!cli_parse_scaled(text, 1000, &number) || number < o->low || number > o->high)
             break;
         *(double *)(void *)place = number;
         return 0;
     case CLI_SIZE:
-        if (!parse_scaled(text, 1024, &number) || number < o->low || number > o->high)
+        if (!cli_parse_scaled(text, 1024, &number) || number < o->low || number > o->high)
             break;
         *(int64_t *)(void *)place = (int64_t)number;
         return 0;
@@ -149,6 +149,12 @@ static int set_value(const char *command, const struct cli_option *o, const char
             return 0;
         return cli_usage(command, "both ends are included: 10:20, 10:, :20, or one number", "--%s: '%s' is not a range",
                          o->name, text);
+    case CLI_MAYBE:
+        if (!*text) {
+            *(const char **)(void *)place = "";
+            return 0;
+        }
+        /* fall through */
     case CLI_CHOICE:
         if (!is_choice(text, o->argument)) {
             snprintf(hint, sizeof hint, "choose one of %s", o->argument);
@@ -166,9 +172,12 @@ static int set_value(const char *command, const struct cli_option *o, const char
 
 /* ---- parsing ---------------------------------------------------------------------------------------------------------------- */
 
-static bool takes_argument(const struct cli_option *o)
+/* As getopt_long wants it. */
+static int takes_argument(const struct cli_option *o)
 {
-    return o->kind != CLI_FLAG && o->kind != CLI_FLAG_OFF;
+    return o->kind == CLI_FLAG || o->kind == CLI_FLAG_OFF ? no_argument
+           : o->kind == CLI_MAYBE                         ? optional_argument
+                                                          : required_argument;
 }
 
 static int unknown_option(const struct cli_spec *spec, const char *command, const char *typed)
@@ -218,11 +227,11 @@ int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, 
     table[n++] = (struct option){"help", no_argument, NULL, 'h'};
     for (const struct cli_option *o = spec->options; o && o->name; o++) {
         /* values from 256 up cannot be mistaken for letters */
-        table[n] = (struct option){o->name, takes_argument(o) ? required_argument : no_argument, NULL, 256 + n};
+        table[n] = (struct option){o->name, takes_argument(o), NULL, 256 + n};
         n++;
         if (o->letter) {
             *l++ = o->letter;
-            if (takes_argument(o))
+            if (takes_argument(o) == required_argument)
                 *l++ = ':';
         }
     }
@@ -261,12 +270,13 @@ int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, 
 
 /* ---- help ------------------------------------------------------------------------------------------------------------------ */
 
-static void print_option(FILE *out, char letter, const char *name, const char *argument, const char *help)
+static void print_option(FILE *out, char letter, const char *name, const char *argument, bool maybe, const char *help)
 {
     char left[64], short_name[8] = "    ";
     if (letter)
         snprintf(short_name, sizeof short_name, "-%c, ", letter);
-    snprintf(left, sizeof left, "%s--%s%s%s", short_name, name, argument ? "=" : "", argument ? argument : "");
+    const char *equals = !argument ? "" : maybe ? "[=" : "=";
+    snprintf(left, sizeof left, "%s--%s%s%s%s", short_name, name, equals, argument ? argument : "", maybe ? "]" : "");
     fprintf(out, "  %-31s %s\n", left, help);
 }
 
@@ -277,8 +287,8 @@ void cli_spec_print(FILE *out, const char *command, const char *help, const stru
         fprintf(out, "\n%s\n", spec->about);
     fprintf(out, "\noptions:\n");
     for (const struct cli_option *o = spec->options; o && o->name; o++)
-        print_option(out, o->letter, o->name, o->argument, o->help);
-    print_option(out, 'h', "help", NULL, "this text");
+        print_option(out, o->letter, o->name, o->argument, o->kind == CLI_MAYBE, o->help);
+    print_option(out, 'h', "help", NULL, false, "this text");
     if (spec->examples)
         fprintf(out, "\nexamples:\n%s\n", spec->examples);
 }

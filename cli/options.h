@@ -19,6 +19,7 @@ enum cli_kind {
     CLI_SIZE,     /* int64_t bytes: 500M, 2G (powers of 1024), low..high */
     CLI_RANGE,    /* struct cli_range: A:B, A:, :B */
     CLI_CHOICE,   /* const char *: one of the words in `argument`, separated by | */
+    CLI_MAYBE,    /* the same, or "" where no value is given: --name, --name=WORD */
 };
 
 struct cli_range {
@@ -49,6 +50,9 @@ struct cli_spec {
 /* Fills `values` from argv. Returns -1 to go on (argv[*first] is the first word that is no option), else the exit code with
  * which the command has to end: 0 after --help, 2 after a message. */
 int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, int *first);
+
+/* A number with k, M, G, T, P as powers of `base` (1000 or 1024: then KiB, GB ... too). */
+bool cli_parse_scaled(const char *text, double base, double *out);
 
 /* Prints "usage: ...", what the command does, its options, examples. */
 void cli_spec_print(FILE *out, const char *command, const char *help, const struct cli_spec *spec);

@@ -1,477 +1,365 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tacho-report/1 (DESIGN 7). Every key is always there. Whatever writes a null writes its reason into "absent" under the JSON
- * pointer of the null, in the same function, so that the two cannot disagree.
+ * tacho-report/1 (DESIGN 7, docs/report-json.md): the order of the sections, and those that every run has. Every key is always
+ * there.
  */
 #include <inttypes.h>
-#include <jansson.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "reports/escape.h"
 #include "reports/formats.h"
+#include "reports/json_gpu.h"
+#include "reports/json_writer.h"
 
-#define TEXT_MOST 1024 /* characters of a name or sentence */
-#define OPS_MOST  2000
-#define PATH_MOST 160
+#define OPS_MOST 2000
 
-struct writer {
-    json_t *root, *absent;
-    bool failed;
-};
-
-/* An object of the report and its JSON pointer. */
-struct place {
-    struct writer *w;
-    json_t *object;
-    char path[PATH_MOST];
-};
-
-static void set(struct place *p, const char *key, json_t *value)
+static void put_run(struct rep_writer *w, const struct an_run *r)
 {
-    if (!value || json_object_set_new(p->object, key, value))
-        p->w->failed = true;
+    rep_open(w, "run");
+    rep_put_text_or(w, "file", r->file, "the caller did not name the file");
+    rep_put_text_or(w, "program", r->program, "no process was recorded");
+    rep_put_text_or(w, "host", r->host, "not recorded");
+    rep_put_text_or(w, "ended", r->ended, r->live ? "still running" : "not recorded");
+    rep_put_count(w, "exit_status", r->exit_status);
+    rep_put_bool(w, "live", r->live);
+    rep_put_int(w, "processes", r->processes);
+    rep_put_int(w, "ranks", r->ranks);
+    rep_put_int(w, "threads", r->threads);
+    rep_put_count(w, "cores", r->cores);
+    rep_put_value(w, "duration_s", r->duration_s);
+    rep_open(w, "recorded");
+    for (size_t i = 0; i < r->key_count; i++)
+        rep_put_text(w, r->keys[i].key, r->keys[i].value);
+    rep_close(w);
+    rep_close(w);
 }
 
-static json_t *text_json(const char *text)
+static void put_steps(struct rep_writer *w, const struct an_steps *s)
 {
-    char clean[TEXT_MOST * 4 + 8];
-    rep_valid(clean, sizeof clean, text, TEXT_MOST);
-    return json_string(clean);
-}
-
-static void put_null(struct place *p, const char *key, const char *reason)
-{
-    char pointer[PATH_MOST + 64];
-    snprintf(pointer, sizeof pointer, "%s/%s", p->path, key);
-    set(p, key, json_null());
-    json_t *why = text_json(reason && *reason ? reason : "not known");
-    if (!why || json_object_set_new(p->w->absent, pointer, why))
-        p->w->failed = true;
-}
-
-static void put_text(struct place *p, const char *key, const char *text)
-{
-    set(p, key, text_json(text));
-}
-
-/* "" is "not known": a null with its reason. */
-static void put_text_or(struct place *p, const char *key, const char *text, const char *reason)
-{
-    if (text && *text)
-        put_text(p, key, text);
-    else
-        put_null(p, key, reason);
-}
-
-static void put_int(struct place *p, const char *key, int64_t v)
-{
-    set(p, key, json_integer(v));
-}
-
-static void put_bool(struct place *p, const char *key, bool v)
-{
-    set(p, key, json_boolean(v));
-}
-
-static void put_real(struct place *p, const char *key, double v, const char *reason)
-{
-    if (isfinite(v))
-        set(p, key, json_real(v));
-    else
-        put_null(p, key, reason);
-}
-
-static void put(struct place *p, const char *key, struct an_value v)
-{
-    if (v.valid)
-        put_real(p, key, v.value, "not a finite number");
-    else
-        put_null(p, key, v.reason);
-}
-
-static void put_count(struct place *p, const char *key, struct an_count v)
-{
-    if (v.valid)
-        put_int(p, key, v.value);
-    else
-        put_null(p, key, v.reason);
-}
-
-static void put_us(struct place *p, const char *key, struct an_count ns)
-{
-    if (ns.valid)
-        put_real(p, key, (double)ns.value / 1e3, "");
-    else
-        put_null(p, key, ns.reason);
-}
-
-static struct place open_object(struct place *parent, const char *key)
-{
-    struct place p = {.w = parent->w, .object = json_object()};
-    snprintf(p.path, sizeof p.path, "%.*s/%s", PATH_MOST - 32, parent->path, key);
-    set(parent, key, p.object);
-    return p;
-}
-
-static json_t *open_list(struct place *parent, const char *key)
-{
-    json_t *list = json_array();
-    set(parent, key, list);
-    return list;
-}
-
-/* The next element of a list, itself an object. */
-static struct place open_row(struct place *parent, const char *key, json_t *list)
-{
-    struct place p = {.w = parent->w, .object = json_object()};
-    snprintf(p.path, sizeof p.path, "%.*s/%s/%zu", PATH_MOST - 48, parent->path, key, json_array_size(list));
-    if (json_array_append_new(list, p.object))
-        parent->w->failed = true;
-    return p;
-}
-
-static void put_list(struct place *p, const char *key, const char *const *texts, size_t n)
-{
-    json_t *list = open_list(p, key);
-    for (size_t i = 0; i < n; i++)
-        if (json_array_append_new(list, text_json(texts[i])))
-            p->w->failed = true;
-}
-
-/* ---- sections ----------------------------------------------------------------------------------------------------------- */
-
-static void put_run(struct place *top, const struct an_run *r)
-{
-    struct place p = open_object(top, "run");
-    put_text_or(&p, "file", r->file, "the caller did not name the file");
-    put_text_or(&p, "program", r->program, "no process was recorded");
-    put_text_or(&p, "host", r->host, "not recorded");
-    put_text_or(&p, "ended", r->ended, r->live ? "still running" : "not recorded");
-    put_count(&p, "exit_status", r->exit_status);
-    put_bool(&p, "live", r->live);
-    put_int(&p, "processes", r->processes);
-    put_int(&p, "ranks", r->ranks);
-    put_int(&p, "threads", r->threads);
-    put_count(&p, "cores", r->cores);
-    put(&p, "duration_s", r->duration_s);
-    struct place keys = open_object(&p, "recorded");
-    for (size_t i = 0; i < r->key_count; i++) {
-        char key[TEXT_MOST];
-        rep_valid(key, sizeof key, r->keys[i].key, 200);
-        put_text(&keys, key, r->keys[i].value);
-    }
-}
-
-static void put_steps(struct place *top, const struct an_steps *s)
-{
-    struct place p = open_object(top, "steps");
-    put_text_or(&p, "source", s->source, s->reason);
-    put_int(&p, "count", s->count);
-    put_int(&p, "counted", s->counted);
-    put_int(&p, "paused", s->paused);
-    put_int(&p, "detailed", s->detailed);
-    put(&p, "median_ms", s->median_ms);
-    put(&p, "mean_ms", s->mean_ms);
-    put(&p, "p95_ms", s->p95_ms);
-    put(&p, "min_ms", s->min_ms);
-    put(&p, "max_ms", s->max_ms);
-    put(&p, "sd_ms", s->sd_ms);
-    put(&p, "host_median_ms", s->host_median_ms);
-    put(&p, "between_ms", s->between_ms);
-    put(&p, "tokens_per_s", s->tokens_per_s);
-    put(&p, "samples_per_s", s->samples_per_s);
-    put(&p, "tokens_per_step", s->tokens_per_step);
-    put(&p, "samples_per_step", s->samples_per_step);
-    json_t *outliers = open_list(&p, "outliers"), *groups = open_list(&p, "groups");
+    rep_open(w, "steps");
+    rep_put_text_or(w, "source", s->source, s->reason);
+    rep_put_int(w, "count", s->count);
+    rep_put_int(w, "counted", s->counted);
+    rep_put_int(w, "paused", s->paused);
+    rep_put_int(w, "detailed", s->detailed);
+    rep_put_value(w, "median_ms", s->median_ms);
+    rep_put_value(w, "mean_ms", s->mean_ms);
+    rep_put_value(w, "p95_ms", s->p95_ms);
+    rep_put_value(w, "min_ms", s->min_ms);
+    rep_put_value(w, "max_ms", s->max_ms);
+    rep_put_value(w, "sd_ms", s->sd_ms);
+    rep_put_value(w, "host_median_ms", s->host_median_ms);
+    rep_put_value(w, "between_ms", s->between_ms);
+    rep_put_value(w, "tokens_per_s", s->tokens_per_s);
+    rep_put_value(w, "samples_per_s", s->samples_per_s);
+    rep_put_value(w, "tokens_per_step", s->tokens_per_step);
+    rep_put_value(w, "samples_per_step", s->samples_per_step);
+    rep_open_list(w, "outliers");
     for (size_t i = 0; i < s->outlier_count; i++) {
-        struct place row = open_row(&p, "outliers", outliers);
-        put_int(&row, "rank", s->outliers[i].rank);
-        put_int(&row, "index", s->outliers[i].index);
-        put_real(&row, "ms", s->outliers[i].ms, "");
-        put_real(&row, "score", s->outliers[i].score, "");
+        rep_open(w, NULL);
+        rep_put_int(w, "rank", s->outliers[i].rank);
+        rep_put_int(w, "index", s->outliers[i].index);
+        rep_put_real(w, "ms", s->outliers[i].ms, "");
+        rep_put_real(w, "score", s->outliers[i].score, "");
+        rep_close(w);
     }
+    rep_close(w);
+    rep_open_list(w, "groups");
     for (size_t i = 0; i < s->group_count; i++) {
-        struct place row = open_row(&p, "groups", groups);
-        put_count(&row, "tokens", s->groups[i].tokens);
-        put_int(&row, "count", s->groups[i].count);
-        put_real(&row, "median_ms", s->groups[i].median_ms, "");
+        rep_open(w, NULL);
+        rep_put_count(w, "tokens", s->groups[i].tokens);
+        rep_put_int(w, "count", s->groups[i].count);
+        rep_put_real(w, "median_ms", s->groups[i].median_ms, "");
+        rep_close(w);
     }
+    rep_close(w);
+    rep_close(w);
 }
 
-static void put_classes(struct place *p, const struct an_budget *b)
+static void put_classes(struct rep_writer *w, const struct an_budget *b)
 {
     for (int k = 0; k < AN_CLASS_COUNT; k++) {
         char key[40];
         snprintf(key, sizeof key, "%s_pct", an_class_key((enum an_class)k));
-        put(p, key, b->pct[k]);
+        rep_put_value(w, key, b->pct[k]);
     }
 }
 
-static void put_budget(struct place *top, const struct an_result *r)
+static void put_budget(struct rep_writer *w, const struct an_result *r)
 {
-    struct place p = open_object(top, "budget");
-    put_classes(&p, &r->budget);
-    p = open_object(top, "budget_ns");
+    rep_open(w, "budget");
+    put_classes(w, &r->budget);
+    rep_close(w);
+    rep_open(w, "budget_ns");
     for (int k = 0; k < AN_CLASS_COUNT; k++)
-        put_count(&p, an_class_key((enum an_class)k), r->budget.ns[k]);
-    put_int(&p, "step_ns", r->budget.step_ns);
-    put_int(&p, "phase_ns", r->budget.phase_ns);
-    put_int(&p, "steps", r->budget.steps);
-    json_t *list = open_list(top, "budget_by_device");
+        rep_put_count(w, an_class_key((enum an_class)k), r->budget.ns[k]);
+    rep_put_int(w, "step_ns", r->budget.step_ns);
+    rep_put_int(w, "phase_ns", r->budget.phase_ns);
+    rep_put_int(w, "steps", r->budget.steps);
+    rep_close(w);
+    rep_open_list(w, "budget_by_device");
     for (size_t i = 0; i < r->device_count; i++) {
-        struct place row = open_row(top, "budget_by_device", list);
-        put_int(&row, "rank", r->devices[i].rank);
-        put_text(&row, "device", r->devices[i].device);
-        put_text_or(&row, "host", r->devices[i].host, "not recorded");
-        put_int(&row, "steps", r->devices[i].budget.steps);
-        put_bool(&row, "worst", r->devices[i].worst);
-        put_classes(&row, &r->devices[i].budget);
+        const struct an_device_budget *d = &r->devices[i];
+        rep_open(w, NULL);
+        rep_put_int(w, "rank", d->rank);
+        rep_put_text(w, "device", d->device);
+        rep_put_text_or(w, "name", rep_device_name(r, d), "the run does not name the device");
+        rep_put_text_or(w, "host", d->host, "not recorded");
+        rep_put_int(w, "steps", d->budget.steps);
+        rep_put_bool(w, "worst", d->worst);
+        put_classes(w, &d->budget);
+        rep_close(w);
     }
+    rep_close(w);
 }
 
-static void put_phases(struct place *top, const struct an_result *r)
+static void put_phases(struct rep_writer *w, const struct an_result *r)
 {
-    json_t *list = open_list(top, "phases");
+    rep_open_list(w, "phases");
     for (size_t i = 0; i < r->phase_count; i++) {
-        struct place row = open_row(top, "phases", list);
-        put_text(&row, "name", r->phases[i].name);
-        put_int(&row, "count", r->phases[i].count);
-        put_real(&row, "wall_ms", r->phases[i].wall_ms, "");
-        put_real(&row, "exposed_ms", r->phases[i].exposed_ms, "");
+        rep_open(w, NULL);
+        rep_put_text(w, "name", r->phases[i].name);
+        rep_put_int(w, "count", r->phases[i].count);
+        rep_put_real(w, "wall_ms", r->phases[i].wall_ms, "");
+        rep_put_real(w, "exposed_ms", r->phases[i].exposed_ms, "");
+        rep_close(w);
     }
+    rep_close(w);
 }
 
-static void put_utilization(struct place *top, const struct an_utilization *u)
+static void put_utilization(struct rep_writer *w, const struct an_utilization *u)
 {
-    struct place p = open_object(top, "utilization");
-    put_count(&p, "model_flops_per_step", u->model_flops_per_step);
-    put_count(&p, "hardware_flops_per_step", u->hardware_flops_per_step);
-    put_count(&p, "palm_flops_per_step", u->palm_flops_per_step);
-    put_count(&p, "model_flops", u->model_flops);
-    put_count(&p, "hardware_flops", u->hardware_flops);
-    put_count(&p, "palm_flops", u->palm_flops);
-    put_bool(&p, "flops_vary", u->flops_vary);
-    put(&p, "mfu", u->mfu);
-    put(&p, "mfu_palm", u->mfu_palm);
-    put(&p, "hfu", u->hfu);
-    put(&p, "mfu_measured", u->mfu_measured);
-    put(&p, "achieved_flops_per_s", u->achieved_flops);
-    put_text_or(&p, "dtype", u->dtype, u->dtype_reason);
-    put(&p, "peak_flops", u->peak_flops);
-    put_text_or(&p, "peak_source", u->peak_source, u->peak_flops.valid ? "not recorded" : u->peak_flops.reason);
-    put(&p, "roof_measured_flops", u->roof_measured_flops);
-    put(&p, "flop_coverage_pct", u->flop_coverage_pct);
+    rep_open(w, "utilization");
+    rep_put_count(w, "model_flops_per_step", u->model_flops_per_step);
+    rep_put_count(w, "hardware_flops_per_step", u->hardware_flops_per_step);
+    rep_put_count(w, "palm_flops_per_step", u->palm_flops_per_step);
+    rep_put_count(w, "model_flops", u->model_flops);
+    rep_put_count(w, "hardware_flops", u->hardware_flops);
+    rep_put_count(w, "palm_flops", u->palm_flops);
+    rep_put_bool(w, "flops_vary", u->flops_vary);
+    rep_put_value(w, "mfu", u->mfu);
+    rep_put_value(w, "mfu_palm", u->mfu_palm);
+    rep_put_value(w, "hfu", u->hfu);
+    rep_put_value(w, "mfu_measured", u->mfu_measured);
+    rep_put_value(w, "achieved_flops_per_s", u->achieved_flops);
+    rep_put_text_or(w, "dtype", u->dtype, u->dtype_reason);
+    rep_put_value(w, "peak_flops", u->peak_flops);
+    rep_put_text_or(w, "peak_source", u->peak_source, u->peak_flops.valid ? "not recorded" : u->peak_flops.reason);
+    rep_put_value(w, "roof_measured_flops", u->roof_measured_flops);
+    rep_put_value(w, "flop_coverage_pct", u->flop_coverage_pct);
+    rep_close(w);
 }
 
-static void put_critical_path(struct place *top, const char *reason)
+static void put_critical_path(struct rep_writer *w, const char *reason)
 {
-    struct place p = open_object(top, "critical_path");
-    put_null(&p, "window_us", reason);
-    put_null(&p, "length_us", reason);
-    put_null(&p, "explained_pct", reason);
-    put_null(&p, "by_cause_us", reason);
+    rep_open(w, "critical_path");
+    rep_put_null(w, "window_us", reason);
+    rep_put_null(w, "length_us", reason);
+    rep_put_null(w, "explained_pct", reason);
+    rep_put_null(w, "by_cause_us", reason);
+    rep_close(w);
 }
 
-static void put_roofline(struct place *top, const struct an_result *r)
+static void put_loader(struct rep_writer *w, const struct an_loader *l)
 {
-    struct place p = open_object(top, "roofline");
-    json_t *list = open_list(&p, "ceilings");
-    for (size_t i = 0; i < r->ceiling_count; i++) {
-        const struct an_ceiling *c = &r->ceilings[i];
-        bool flops = !strncmp(c->resource, "flops", 5);
-        char name[256];
-        snprintf(name, sizeof name, "%.60s %.60s%s%.60s", *c->device ? c->device : "any device", c->resource,
-                 *c->dtype ? " " : "", c->dtype);
-        struct place row = open_row(&p, "ceilings", list);
-        put_text(&row, "name", name);
-        put(&row, "flops_per_s", flops ? an_num(c->value) : an_num_none("a ceiling of bytes/s"));
-        put(&row, "bytes_per_s", flops ? an_num_none("a ceiling of FLOP/s") : an_num(c->value));
-        put_text_or(&row, "source", c->source, "not recorded");
-    }
-    put_null(&p, "points", r->roofline.reason);
-}
-
-static void put_loader(struct place *top, const struct an_loader *l)
-{
-    struct place p = open_object(top, "dataloader");
-    put(&p, "wait_ms_per_step", l->wait_ms_per_step);
+    rep_open(w, "dataloader");
+    rep_put_text_or(w, "source", l->source, l->reason);
+    rep_put_value(w, "wait_ms_per_step", l->wait_ms_per_step);
+    rep_put_value(w, "inferred_wait_ms_per_step", l->inferred_wait_ms_per_step);
     if (l->stage_count) {
-        struct place stages = open_object(&p, "stage_ms");
+        rep_open(w, "stage_ms");
         for (size_t i = 0; i < l->stage_count; i++)
-            put(&stages, l->stages[i].name, l->stages[i].ms_per_batch);
+            rep_put_value(w, l->stages[i].name, l->stages[i].ms_per_batch);
+        rep_close(w);
     } else {
-        put_null(&p, "stage_ms", l->reason ? l->reason : "the program marks no loader stages (read, decode, collate)");
+        rep_put_null(w, "stage_ms", l->reason ? l->reason : "the program marks no loader stages (read, decode, collate)");
     }
-    put_count(&p, "workers", l->workers);
-    put(&p, "queue_depth_mean", l->queue_depth_mean);
-    put_count(&p, "workers_needed", l->workers_needed);
+    rep_put_count(w, "workers", l->workers);
+    rep_put_value(w, "queue_depth_mean", l->queue_depth_mean);
+    rep_put_count(w, "workers_needed", l->workers_needed);
+    rep_close(w);
 }
 
-static void put_kernels(struct place *top, const struct an_result *r)
+static void put_kernels(struct rep_writer *w, const struct an_result *r)
 {
-    json_t *list = open_list(top, "kernels");
     size_t n = r->op_count < OPS_MOST ? r->op_count : OPS_MOST;
+    rep_open_list(w, "kernels");
     for (size_t i = 0; i < n; i++) {
         const struct an_op *o = &r->ops[i];
-        struct place row = open_row(top, "kernels", list);
-        put_text(&row, "name", o->name);
-        put_text(&row, "category", o->category);
-        put_text(&row, "kind", o->kind);
-        put_text(&row, "pass", o->pass);
-        put_int(&row, "count", o->count);
-        put_real(&row, "total_us", (double)o->total_ns / 1e3, "");
-        put(&row, "mean_us", o->mean_us);
-        put_us(&row, "min_us", o->min_ns);
-        put_us(&row, "max_us", o->max_ns);
-        put(&row, "sd_us", o->sd_us);
-        put_real(&row, "self_us", (double)o->self_ns / 1e3, "");
-        put(&row, "share_pct", o->share_pct);
-        put_count(&row, "flops", o->flops);
-        put_count(&row, "bytes", o->bytes);
-        put(&row, "flops_per_s", o->flops_per_s);
-        put(&row, "bytes_per_s", o->bytes_per_s);
+        rep_open(w, NULL);
+        rep_put_text(w, "name", o->name);
+        rep_put_text(w, "category", o->category);
+        rep_put_text(w, "kind", o->kind);
+        rep_put_text(w, "pass", o->pass);
+        rep_put_int(w, "count", o->count);
+        rep_put_us(w, "total_us", o->total_ns);
+        rep_put_value(w, "mean_us", o->mean_us);
+        rep_put_us_or(w, "min_us", o->min_ns);
+        rep_put_us_or(w, "max_us", o->max_ns);
+        rep_put_value(w, "sd_us", o->sd_us);
+        rep_put_us(w, "self_us", o->self_ns);
+        rep_put_value(w, "share_pct", o->share_pct);
+        rep_put_count(w, "flops", o->flops);
+        rep_put_count(w, "bytes", o->bytes);
+        rep_put_value(w, "flops_per_s", o->flops_per_s);
+        rep_put_value(w, "bytes_per_s", o->bytes_per_s);
+        rep_close(w);
     }
-    put_int(top, "kernels_omitted", (int64_t)(r->op_count - n));
+    rep_close(w);
+    rep_put_text_or(w, "kernels_window", r->ops_window, "nothing was recorded");
+    rep_put_int(w, "kernels_omitted", (int64_t)(r->op_count - n));
 }
 
-static void put_system(struct place *top, const struct an_system *s)
+static void put_system(struct rep_writer *w, const struct an_system *s)
 {
-    struct place p = open_object(top, "system");
-    put(&p, "cpu_cores", s->cpu_cores);
-    put(&p, "machine_busy_pct", s->machine_busy_pct);
-    put(&p, "rss_peak_bytes", s->rss_peak_bytes);
-    put(&p, "read_bytes", s->read_bytes);
-    put(&p, "write_bytes", s->write_bytes);
-    put(&p, "minor_faults", s->minor_faults);
-    put(&p, "major_faults", s->major_faults);
-    put(&p, "voluntary_switches", s->voluntary_switches);
-    put(&p, "involuntary_switches", s->involuntary_switches);
-    put(&p, "instructions_per_cycle", s->instructions_per_cycle);
+    rep_open(w, "system");
+    rep_put_value(w, "cpu_cores", s->cpu_cores);
+    rep_put_value(w, "machine_busy_pct", s->machine_busy_pct);
+    rep_put_value(w, "rss_peak_bytes", s->rss_peak_bytes);
+    rep_put_value(w, "read_bytes", s->read_bytes);
+    rep_put_value(w, "write_bytes", s->write_bytes);
+    rep_put_value(w, "minor_faults", s->minor_faults);
+    rep_put_value(w, "major_faults", s->major_faults);
+    rep_put_value(w, "voluntary_switches", s->voluntary_switches);
+    rep_put_value(w, "involuntary_switches", s->involuntary_switches);
+    rep_put_value(w, "instructions_per_cycle", s->instructions_per_cycle);
+    rep_close(w);
 }
 
-static void put_series(struct place *top, const struct an_result *r)
+static void put_series(struct rep_writer *w, const struct an_result *r)
 {
-    json_t *list = open_list(top, "counters");
+    rep_open_list(w, "counters");
     for (size_t i = 0; i < r->series_count; i++) {
         const struct an_series *s = &r->series[i];
-        struct place row = open_row(top, "counters", list);
-        put_text(&row, "name", s->name);
-        put_text(&row, "unit", s->unit);
-        put_int(&row, "count", s->count);
-        put_real(&row, "first", s->first, "");
-        put_real(&row, "last", s->last, "");
-        put_real(&row, "min", s->min, "");
-        put_real(&row, "max", s->max, "");
-        put_real(&row, "mean", s->mean, "the sum is too large");
+        rep_open(w, NULL);
+        rep_put_text(w, "name", s->name);
+        rep_put_text(w, "unit", s->unit);
+        rep_put_int(w, "count", s->count);
+        rep_put_real(w, "first", s->first, "");
+        rep_put_real(w, "last", s->last, "");
+        rep_put_real(w, "min", s->min, "");
+        rep_put_real(w, "max", s->max, "");
+        rep_put_real(w, "mean", s->mean, "the sum is too large");
+        rep_close(w);
     }
+    rep_close(w);
 }
 
-static void put_findings(struct place *top, const struct an_result *r)
+static void put_findings(struct rep_writer *w, const struct an_result *r)
 {
-    json_t *list = open_list(top, "findings");
+    rep_open_list(w, "findings");
     for (size_t i = 0; i < r->finding_count; i++) {
         const struct an_finding *f = &r->findings[i];
-        struct place row = open_row(top, "findings", list);
         size_t n = 0;
         while (n < sizeof f->evidence / sizeof *f->evidence && f->evidence[n])
             n++;
-        put_text(&row, "id", f->id);
-        put_text(&row, "claim", f->claim);
-        put_list(&row, "evidence", f->evidence, n);
-        put_text(&row, "action", f->action);
-        struct place gain = open_object(&row, "gain_pct");
-        put(&gain, "low", f->gain.low);
-        put(&gain, "expected", f->gain.expected);
-        put(&gain, "high", f->gain.high);
-        put_bool(&gain, "ceiling", f->gain.ceiling);
-        put_text(&row, "method", f->method);
-        put_text(&row, "effort", f->effort);
-        put_text(&row, "confidence", an_confidence_text(f->confidence));
-        put_text(&row, "verify", f->verify);
-        put_text(&row, "wrong_when", f->wrong_when);
+        rep_open(w, NULL);
+        rep_put_text(w, "id", f->id);
+        rep_put_text(w, "claim", f->claim);
+        rep_put_texts(w, "evidence", f->evidence, n);
+        rep_put_text(w, "action", f->action);
+        rep_open(w, "gain_pct");
+        rep_put_value(w, "low", f->gain.low);
+        rep_put_value(w, "expected", f->gain.expected);
+        rep_put_value(w, "high", f->gain.high);
+        rep_put_bool(w, "ceiling", f->gain.ceiling);
+        rep_close(w);
+        rep_put_text(w, "method", f->method);
+        rep_put_text(w, "effort", f->effort);
+        rep_put_text(w, "confidence", an_confidence_text(f->confidence));
+        rep_put_text(w, "verify", f->verify);
+        rep_put_text(w, "wrong_when", f->wrong_when);
+        rep_close(w);
     }
+    rep_close(w);
 }
 
-static void put_trust(struct place *top, const struct an_result *r)
+static void put_trust_lists(struct rep_writer *w, const struct an_result *r)
 {
     const struct an_trust *t = &r->trust;
-    struct place p = open_object(top, "trust");
-    put_int(&p, "events", t->events);
-    put_count(&p, "lost_events", t->lost_events);
-    json_t *list = open_list(&p, "losses");
-    for (size_t i = 0; i < t->loss_count; i++) {
-        struct place row = open_row(&p, "losses", list);
-        put_text(&row, "source", t->losses[i].source);
-        put_text(&row, "reason", t->losses[i].reason);
-        put_count(&row, "count", t->losses[i].count);
-        put_bool(&row, "lost", t->losses[i].lost);
-        put_real(&row, "t0_s", t->losses[i].t0_s, "not known when");
-        put_real(&row, "t1_s", t->losses[i].t1_s, "not known when");
-    }
-    put(&p, "overhead_pct", t->overhead_pct);
-    put(&p, "overhead_low_pct", t->overhead_low_pct);
-    put(&p, "overhead_high_pct", t->overhead_high_pct);
-    put(&p, "replay_error_pct", t->replay_error_pct);
-    list = open_list(&p, "steps_excluded");
+    rep_open_list(w, "steps_excluded");
     for (size_t i = 0; i < r->steps.excluded_count; i++) {
-        struct place row = open_row(&p, "steps_excluded", list);
-        put_int(&row, "rank", r->steps.excluded[i].rank);
-        put_int(&row, "index", r->steps.excluded[i].index);
-        put_real(&row, "ms", r->steps.excluded[i].ms, "the step has no end");
-        put_text(&row, "reason", r->steps.excluded[i].reason);
+        rep_open(w, NULL);
+        rep_put_int(w, "rank", r->steps.excluded[i].rank);
+        rep_put_int(w, "index", r->steps.excluded[i].index);
+        rep_put_real(w, "ms", r->steps.excluded[i].ms, "the step has no end");
+        rep_put_text(w, "reason", r->steps.excluded[i].reason);
+        rep_close(w);
     }
-    list = open_list(&p, "counters_missing");
+    rep_close(w);
+    rep_open_list(w, "counters_missing");
     for (size_t i = 0; i < t->gap_count; i++) {
-        struct place row = open_row(&p, "counters_missing", list);
-        put_text(&row, "name", t->gaps[i].name);
-        put_text(&row, "status", t->gaps[i].status);
+        rep_open(w, NULL);
+        rep_put_text(w, "name", t->gaps[i].name);
+        rep_put_text(w, "status", t->gaps[i].status);
+        rep_close(w);
     }
-    put_int(&p, "open_ranges", t->open_ranges);
-    put_text_or(&p, "clock", t->clock, "not recorded");
-    put_text_or(&p, "version", t->version, "not recorded");
-    put_text_or(&p, "ended", t->ended, "not recorded");
-    put_list(&p, "problems", t->problems, t->problem_count);
+    rep_close(w);
+}
+
+static void put_trust(struct rep_writer *w, const struct an_result *r)
+{
+    const struct an_trust *t = &r->trust;
+    rep_open(w, "trust");
+    rep_put_int(w, "events", t->events);
+    rep_put_count(w, "lost_events", t->lost_events);
+    rep_open_list(w, "losses");
+    for (size_t i = 0; i < t->loss_count; i++) {
+        rep_open(w, NULL);
+        rep_put_text(w, "source", t->losses[i].source);
+        rep_put_text(w, "reason", t->losses[i].reason);
+        rep_put_count(w, "count", t->losses[i].count);
+        rep_put_bool(w, "lost", t->losses[i].lost);
+        rep_put_real(w, "t0_s", t->losses[i].t0_s, "not known when");
+        rep_put_real(w, "t1_s", t->losses[i].t1_s, "not known when");
+        rep_close(w);
+    }
+    rep_close(w);
+    rep_put_value(w, "overhead_pct", t->overhead_pct);
+    rep_put_value(w, "overhead_low_pct", t->overhead_low_pct);
+    rep_put_value(w, "overhead_high_pct", t->overhead_high_pct);
+    rep_put_value(w, "replay_error_pct", t->replay_error_pct);
+    put_trust_lists(w, r);
+    rep_json_capture(w, &r->quality);
+    rep_put_int(w, "open_ranges", t->open_ranges);
+    rep_put_text_or(w, "source", t->source, "not recorded");
+    rep_put_text_or(w, "tool", t->tool, "the recording does not name the tool that made it");
+    rep_put_text_or(w, "clock", t->clock, "not recorded");
+    rep_put_text_or(w, "version", t->version, "not recorded");
+    rep_put_text_or(w, "ended", t->ended, "not recorded");
+    rep_put_texts(w, "problems", t->problems, t->problem_count);
+    rep_close(w);
 }
 
 int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE *out)
 {
-    struct writer w = {.root = json_object(), .absent = json_object()};
-    struct place top = {.w = &w, .object = w.root, .path = ""};
-    int rc = TACHO_ENOMEM;
-    (void)o;
-    if (!w.root || !w.absent)
-        goto out;
-    put_text(&top, "schema", "tacho-report/1");
-    put_text(&top, "verdict", r->verdict);
-    put_text(&top, "verdict_class", r->verdict_class);
-    put_bool(&top, "healthy", r->healthy);
-    put_list(&top, "checked", r->checked, r->checked_count);
-    put_run(&top, &r->run);
-    put_steps(&top, &r->steps);
-    put_budget(&top, r);
-    put_phases(&top, r);
-    put_utilization(&top, &r->utilization);
-    put_null(&top, "devices", r->gpu.reason);
-    put_critical_path(&top, r->critical_path.reason);
-    put_roofline(&top, r);
-    put_loader(&top, &r->loader);
-    put_kernels(&top, r);
-    put_null(&top, "ranks", r->ranks.reason);
-    put_null(&top, "memory", r->memory.reason);
-    put_null(&top, "energy", r->energy.reason);
-    put_system(&top, &r->system);
-    put_series(&top, r);
-    put_findings(&top, r);
-    put_trust(&top, r);
-    if (w.failed || json_object_set(w.root, "absent", w.absent))
-        goto out;
-    rc = json_dumpf(w.root, out, JSON_INDENT(1) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15)) || fputc('\n', out) == EOF
-             ? TACHO_EIO
-             : 0;
-out:
-    json_decref(w.absent);
-    json_decref(w.root);
-    return rc;
+    struct rep_writer writer, *w = &writer;
+    if (rep_writer_begin(w, out))
+        return TACHO_ENOMEM;
+    rep_put_text(w, "schema", "tacho-report/1");
+    rep_put_text(w, "verdict", r->verdict);
+    rep_put_text(w, "verdict_class", r->verdict_class);
+    rep_put_bool(w, "healthy", r->healthy);
+    rep_put_texts(w, "checked", r->checked, r->checked_count);
+    put_run(w, &r->run);
+    put_steps(w, &r->steps);
+    put_budget(w, r);
+    put_phases(w, r);
+    put_utilization(w, &r->utilization);
+    rep_json_devices(w, r);
+    put_critical_path(w, r->critical_path.reason);
+    rep_json_roofline(w, r);
+    put_loader(w, &r->loader);
+    put_kernels(w, r);
+    rep_json_host_to_device(w, r);
+    rep_json_attribution(w, rep_attribution(r, o->by));
+    rep_json_compat(w, &r->compat);
+    rep_put_null(w, "ranks", r->ranks.reason);
+    rep_put_null(w, "memory", r->memory.reason);
+    rep_put_null(w, "energy", r->energy.reason);
+    put_system(w, &r->system);
+    put_series(w, r);
+    put_findings(w, r);
+    put_trust(w, r);
+    int rc = rep_writer_end(w);
+    return rc ? rc : ferror(out) ? TACHO_EIO : 0;
 }

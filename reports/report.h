@@ -21,6 +21,7 @@ struct rep_options {
     bool utf8;        /* bars, dots and dashes in UTF-8, else ASCII */
     bool definitions; /* text: append the definitions of every metric (JSON never does) */
     int ops;          /* rows of the ops table in text; 0 = 12 */
+    const char *by;   /* which table of device time: "op" (also NULL), "module", "line", "annotation" */
 };
 
 struct rep_format {

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to reports/: the sections of tacho-report/1 that accelerators fill. On a run without one each is null with the
+ * reason.
+ */
+#ifndef REPORTS_JSON_GPU_H
+#define REPORTS_JSON_GPU_H
+
+#include "reports/json_writer.h"
+
+void rep_json_devices(struct rep_writer *w, const struct an_result *r);
+void rep_json_roofline(struct rep_writer *w, const struct an_result *r);
+void rep_json_host_to_device(struct rep_writer *w, const struct an_result *r); /* launches, copies, syncs, precision */
+void rep_json_attribution(struct rep_writer *w, const struct an_attribution *a);
+void rep_json_compat(struct rep_writer *w, const struct an_compat_table *t);
+void rep_json_capture(struct rep_writer *w, const struct an_quality *q);
+
+/* The name of the device a budget belongs to, "" when the run does not name it. */
+const char *rep_device_name(const struct an_result *r, const struct an_device_budget *d);
+/* The table of device time by "op" (also for NULL), "module", "line" or "annotation". */
+const struct an_attribution *rep_attribution(const struct an_result *r, const char *by);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For test_rep_*.c: a result of an accelerator run, made by hand: two devices, all tables, names that kernels really have and
+ * names that try to break out. Static storage.
+ */
+#ifndef REP_GPU_H
+#define REP_GPU_H
+
+#include <string.h>
+
+#include "analyzers/result.h"
+#include "store/store.h"
+
+#define GPU_ELEMENTWISE \
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3> " \
+    ">(int, " \
+    "at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3>)"
+#define GPU_HOSTILE "\x1b[31mkernel</script>\n<b>\xe2\x80\xae"
+
+static inline struct an_budget gpu_budget(int64_t shift)
+{
+    struct an_budget b = {.step_ns = 1000000000, .steps = 10, .roles_known = true};
+    const int64_t ns[AN_CLASS_COUNT] = {
+        [AN_CLASS_COMPUTE] = 550000000 - shift, [AN_CLASS_COMM] = 200000000 + shift, [AN_CLASS_COPY] = 30000000,
+        [AN_CLASS_INPUT] = 120000000,           [AN_CLASS_HOST] = 90000000,          [AN_CLASS_UNATTRIBUTED] = 10000000};
+    for (int k = 0; k < AN_CLASS_COUNT; k++) {
+        b.ns[k] = an_int(ns[k]);
+        b.pct[k] = an_num((double)ns[k] / 1e7);
+    }
+    b.ns[AN_CLASS_BUBBLE] = an_int_none("no pipeline stages were recorded");
+    b.pct[AN_CLASS_BUBBLE] = an_num_none("no pipeline stages were recorded");
+    return b;
+}
+
+static inline struct an_gpu_device gpu_device(int64_t rank, const char *name)
+{
+    return (struct an_gpu_device){.rank = rank,
+                                  .process = rank + 1,
+                                  .device = rank,
+                                  .name = name,
+                                  .host = "",
+                                  .ops = 10300,
+                                  .streams = 4,
+                                  .span_ns = an_int(1234567891234),
+                                  .busy_ns = an_int(1134567891234),
+                                  .compute_ns = an_int(900000000001),
+                                  .comm_ns = an_int(300000000000),
+                                  .copy_ns = an_int(40000000000),
+                                  .exposed_comm_ns = an_int(200000000000),
+                                  .exposed_copy_ns = an_int(34567891233),
+                                  .opaque_ns = an_int(0),
+                                  .idle_ns = an_int(100000000000),
+                                  .compute_sum_ns = an_int(950000000001),
+                                  .comm_sum_ns = an_int(300000000000),
+                                  .copy_sum_ns = an_int(40000000000),
+                                  .overlap_pct = an_num(33.3333),
+                                  .blocking_proven_ns = an_int(150000000000),
+                                  .blocking_inferred_ns = an_int(20000000000),
+                                  .blocking_unknown_ns = an_int(30000000000),
+                                  .absent_launch_starved_ns = an_int(60000000000),
+                                  .absent_blocked_ns = an_int(230000000000),
+                                  .absent_dispatch_ns = an_int_none("the trace has no launch calls"),
+                                  .absent_dependency_ns = an_int(44567891233)};
+}
+
+static inline struct an_op gpu_op(const char *name, const char *category, int64_t count, int64_t total)
+{
+    return (struct an_op){.name = name,
+                          .category = category,
+                          .kind = "",
+                          .pass = "",
+                          .count = count,
+                          .total_ns = total,
+                          .self_ns = total,
+                          .min_ns = an_int(total / count - 1000),
+                          .max_ns = an_int(total / count + 1000),
+                          .mean_us = an_num((double)total / (double)count / 1e3),
+                          .sd_us = an_num(0.5),
+                          .share_pct = an_num((double)total / 1e10),
+                          .flops_per_s = an_num_none("kernels carry no FLOPs"),
+                          .bytes_per_s = an_num_none("kernels carry no bytes"),
+                          .flops = an_int_none("kernels carry no FLOPs"),
+                          .bytes = an_int_none("kernels carry no bytes")};
+}
+
+static inline void gpu_tables(struct an_result *r)
+{
+    static struct an_op ops[8];
+    static struct an_launch_row launches[] = {{"cudaLaunchKernel", 9000, 45000000}, {"cudaGraphLaunch", 12, 9000000}};
+    static struct an_copy_row copies[3];
+    static struct an_sync_row syncs[2];
+    static struct an_precision_row precision[] = {
+        {"fp32", 400, 500000000, false, true}, {"bf16", 600, 200000000, true, true}, {"unknown", 9, 100000000, false, false}};
+    static struct an_attribution_row rows[3];
+    static struct an_roofline_point points[2];
+    static char long_name[10001];
+    memset(long_name, 'k', sizeof long_name - 1);
+    ops[0] = gpu_op("ampere_sgemm_128x64_nn", "kernel", 1000, 400000000000);
+    ops[1] = gpu_op(GPU_ELEMENTWISE, "kernel", 3000, 200000000000);
+    ops[2] =
+        gpu_op("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long, ncclWork*)", "kernel", 60, 300000000000);
+    ops[3] = gpu_op("Memcpy HtoD (Pageable -> Device)", "memcpy", 20, 40000000000);
+    ops[4] = gpu_op("Memset (Device)", "memset", 5, 5000000);
+    ops[5] = gpu_op(GPU_HOSTILE, "kernel", 2, 4000);
+    ops[6] = gpu_op(long_name, "kernel", 2, 4000);
+    ops[7] = gpu_op("aten::mm", "op", 1000, 90000000000);
+    r->ops = ops;
+    r->op_count = sizeof ops / sizeof *ops;
+    r->ops_window = "the whole trace";
+    r->launches = (struct an_launches){.calls = 9012,
+                                       .matched = 9000,
+                                       .graphs = 12,
+                                       .host_mean_us = an_num(5.99),
+                                       .delay_mean_us = an_num(41.5),
+                                       .delay_median_us = an_num(12.25),
+                                       .delay_p95_us = an_num(300),
+                                       .delay_max_us = an_num(12000),
+                                       .queue_mean = an_num(3.5),
+                                       .queue_max = an_num(120),
+                                       .full_queue_pct = an_num(0),
+                                       .short_kernels = an_int(3000),
+                                       .short_pct = an_num(33.333),
+                                       .rows = launches,
+                                       .row_count = 2};
+    copies[0] = (struct an_copy_row){.kind = "HtoD",
+                                     .memory = "pageable",
+                                     .count = 20,
+                                     .bytes = an_int(3200000000),
+                                     .total_ns = 400000000,
+                                     .exposed_ns = 300000000,
+                                     .synchronous = an_int(20),
+                                     .rule = "copies of pageable memory wait",
+                                     .bytes_per_s = an_num(8e9),
+                                     .max_bytes_per_s = an_num(9.5e9)};
+    copies[1] = (struct an_copy_row){.kind = "DtoD",
+                                     .memory = "",
+                                     .count = 400,
+                                     .bytes = an_int(1000000000),
+                                     .total_ns = 5000000,
+                                     .exposed_ns = 0,
+                                     .synchronous = an_int_none("no launch calls"),
+                                     .bytes_per_s = an_num(2e11),
+                                     .max_bytes_per_s = an_num(4e11)};
+    copies[2] = (struct an_copy_row){.kind = "memset",
+                                     .memory = "",
+                                     .count = 5,
+                                     .bytes = an_int(100),
+                                     .total_ns = 5000,
+                                     .exposed_ns = 0,
+                                     .synchronous = an_int(0),
+                                     .bytes_per_s = an_num(2e7),
+                                     .max_bytes_per_s = an_num(3e7)};
+    r->copy = copies;
+    r->copy_count = 3;
+    syncs[0] = (struct an_sync_row){"cudaStreamSynchronize", 60, 90000000, 5000000, an_int(20000000)};
+    syncs[1] = (struct an_sync_row){"cudaDeviceSynchronize", 1, 1000, 1000, an_int_none("no device ops around it")};
+    r->sync = syncs;
+    r->sync_count = 2;
+    r->precision = (struct an_precision){.matrix_ns = 800000000,
+                                         .matrix_unit_ns = 300000000,
+                                         .matrix_unit_pct = an_num(37.5),
+                                         .rows = precision,
+                                         .row_count = 3};
+    rows[0] = (struct an_attribution_row){
+        "aten::mm",         1000,           1000, 400000000000, 90000000000, an_num(40), an_int(7000000000000000),
+        an_int(9000000000), an_num(1.75e13)};
+    rows[1] = (struct an_attribution_row){"aten::add_",
+                                          3000,
+                                          3000,
+                                          200000000000,
+                                          30000000000,
+                                          an_num(20),
+                                          an_int_none("no shapes"),
+                                          an_int_none("no shapes"),
+                                          an_num_none("no shapes")};
+    rows[2] = (struct an_attribution_row){
+        GPU_HOSTILE, 1, 1, 4000, 10, an_num(0), an_int_none("no shapes"), an_int_none("no shapes"), an_num_none("no shapes")};
+    for (int k = 0; k < 4; k++)
+        r->attribution[k] = (struct an_attribution){.by = (const char *[]){"op", "module", "line", "annotation"}[k],
+                                                    .unattributed_ns = 5000000,
+                                                    .rows = rows,
+                                                    .row_count = 3};
+    r->attribution[2].reason = "the trace recorded no Python stacks: record with with_stack=True";
+    r->attribution[2].row_count = 0;
+    points[0] = (struct an_roofline_point){"aten::mm", "fp32",  1000,    7000000000000000, 9000000000, 400000000000,
+                                           777.8,      1.75e13, 1.95e13, "compute",        false};
+    points[1] = (struct an_roofline_point){"aten::add_", "",  3000,   1000000000, 12000000000, 200000000000,
+                                           0.083,        5e9, 1.3e11, "memory",   false};
+    r->points = points;
+    r->point_count = 2;
+}
+
+/* Everything that an accelerator run has. */
+static inline const struct an_result *gpu_result(void)
+{
+    static struct an_result r;
+    static struct an_device_budget devices[2];
+    static struct an_gpu_device gpus[2];
+    static struct an_stage stages[1];
+    static const char *const signs[] = {"the host step is 12 % longer than the device's"};
+    static const char *const checked[] = {"loader", "copies"};
+    static const struct an_step_exclusion excluded[] = {{0, 9, 120.5, "first"}, {0, 20, 99, "last"}};
+    static const struct an_ceiling ceilings[] = {{"NVIDIA A100", "flops", "fp32", "datasheet", 1.95e13},
+                                                 {"NVIDIA A100", "bandwidth", "", "datasheet", 1.555e12}};
+    static const struct an_loss losses[] = {{"kineto", "no end", {3, NULL, true}, true, 0.5, 1.5}};
+    static const struct an_finding findings[] = {
+        {.id = "EXPOSED_COMM",
+         .claim = "20 % of the step is communication that nothing hides",
+         .evidence = {"exposed communication 20 ms a step (steps 10-19)"},
+         .action = "overlap the gradients' all-reduce with backward",
+         .gain = {{0, "a ceiling", false}, {0, "a ceiling", false}, {25, NULL, true}, true},
+         .method = "ceiling: T / (T - R) - 1",
+         .effort = "a setting",
+         .confidence = AN_MEDIUM,
+         .verify = "tacho report",
+         .wrong_when = "the link is the limit"}};
+    const char *none = "not in this test";
+    memset(&r, 0, sizeof r);
+    gpus[0] = gpu_device(0, "NVIDIA A100-SXM4-80GB");
+    gpus[1] = gpu_device(1, "");
+    gpus[1].overlap_pct = an_num_none("no communication");
+    devices[0] = (struct an_device_budget){.rank = 0, .process = 1, .device = "gpu:0", .host = "", .budget = gpu_budget(0)};
+    devices[1] = (struct an_device_budget){
+        .rank = 1, .process = 2, .device = "gpu:1", .host = "node2", .budget = gpu_budget(50000000), .worst = true};
+    r.verdict = "COMMUNICATION-BOUND: 22.5 % of every step is exposed communication (steps 10-19, medium confidence).";
+    r.verdict_class = "COMMUNICATION-BOUND";
+    r.checked = checked;
+    r.checked_count = 2;
+    r.run = (struct an_run){.file = "trace.json.gz",
+                            .program = "python",
+                            .host = "",
+                            .ended = "",
+                            .processes = 2,
+                            .ranks = 2,
+                            .threads = 4,
+                            .exit_status = an_int_none("a trace has none"),
+                            .cores = an_int_none("the file does not say how many cores the target could use"),
+                            .duration_s = an_num(1.2)};
+    r.steps = (struct an_steps){.source = "ProfilerStep",
+                                .count = 12,
+                                .counted = 10,
+                                .detailed = 10,
+                                .first_index = 10,
+                                .last_index = 19,
+                                .median_ms = an_num(100),
+                                .mean_ms = an_num(100),
+                                .p95_ms = an_num(110),
+                                .min_ms = an_num(90),
+                                .max_ms = an_num(111),
+                                .sd_ms = an_num(3),
+                                .host_median_ms = an_num(98.5),
+                                .tokens_per_s = an_num_none(none),
+                                .samples_per_s = an_num_none(none),
+                                .tokens_per_step = an_num_none(none),
+                                .samples_per_step = an_num_none(none),
+                                .between_ms = an_num_none(none),
+                                .excluded = excluded,
+                                .excluded_count = 2};
+    r.budget = gpu_budget(25000000);
+    r.devices = devices;
+    r.device_count = 2;
+    struct an_utilization *u = &r.utilization;
+    u->model_flops_per_step = u->hardware_flops_per_step = u->palm_flops_per_step = an_int_none(none);
+    u->model_flops = u->hardware_flops = u->palm_flops = an_int_none(none);
+    u->mfu = u->mfu_palm = u->hfu = u->mfu_measured = u->achieved_flops = an_num_none(none);
+    u->peak_flops = u->roof_measured_flops = u->flop_coverage_pct = an_num_none(none);
+    u->dtype_reason = none;
+    r.gpus = gpus;
+    r.gpu_count = 2;
+    gpu_tables(&r);
+    r.quality = (struct an_quality){.launches_without_op = an_int(12),
+                                    .ops_without_launch = an_int(34),
+                                    .zero_times = an_int(0),
+                                    .unknown_kernels = an_int(7),
+                                    .kernels_lost = an_int(5),
+                                    .unknown_names = an_int(2),
+                                    .unknown_pct = an_num(0.4),
+                                    .signs = signs,
+                                    .sign_count = 1,
+                                    .cut_steps = an_int(1),
+                                    .start_gap_ms = an_num(1.25),
+                                    .profiler_overhead_ms = an_num(8),
+                                    .step_overhead_pct = an_num(0.8)};
+    stages[0] = (struct an_stage){"next", an_num(12), 10};
+    r.loader = (struct an_loader){.source = "enumerate(DataLoader)",
+                                  .inferred_wait_ms_per_step = an_num_none(none),
+                                  .wait_ms_per_step = an_num(12),
+                                  .stages = stages,
+                                  .stage_count = 1,
+                                  .workers = an_int_none(none),
+                                  .queue_depth_mean = an_num_none(none),
+                                  .workers_needed = an_int_none(none),
+                                  .batches = 10};
+    r.system.reason = "a trace has no system layer";
+    r.system.cpu_cores = r.system.machine_busy_pct = r.system.rss_peak_bytes = an_num_none(r.system.reason);
+    r.system.read_bytes = r.system.write_bytes = r.system.minor_faults = an_num_none(r.system.reason);
+    r.system.major_faults = r.system.voluntary_switches = an_num_none(r.system.reason);
+    r.system.involuntary_switches = r.system.instructions_per_cycle = an_num_none(r.system.reason);
+    r.findings = findings;
+    r.finding_count = 1;
+    r.ceilings = ceilings;
+    r.ceiling_count = 2;
+    r.critical_path.reason = r.ranks.reason = r.memory.reason = r.energy.reason = none;
+    r.trust = (struct an_trust){.events = 105167,
+                                .lost_events = an_int(3),
+                                .overhead_pct = an_num_none("a trace has no paused steps"),
+                                .overhead_low_pct = an_num_none(none),
+                                .overhead_high_pct = an_num_none(none),
+                                .replay_error_pct = an_num_none(none),
+                                .source = "kineto",
+                                .tool = "",
+                                .clock = "",
+                                .version = "",
+                                .ended = "complete",
+                                .losses = losses,
+                                .loss_count = 1};
+    return &r;
+}
+
+#endif
