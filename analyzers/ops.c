@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of ops: one row for each name, category and kind of range, over all threads and the whole run. Self time is what no
- * nested range of the same thread covers. Where limits (--steps, --every, --max-size) left slices out, count, total and self
- * time of steps come from the aggregates, which are kept for the whole run; minimum, maximum and spread from the slices there
- * are.
+ * The table of ops: one row for each name, category and kind.
+ *
+ * A run with an accelerator: the device ops that begin in a counted step (without counted steps: all of them); the kind is the
+ * class of the op. What the host did stands in the tables of attribution.
+ *
+ * A run without: the ranges of all threads of the whole run. Self time is what no nested range of the same thread covers. Where
+ * limits (--steps, --every, --max-size) left slices out, count, total and self time of steps come from the aggregates, which
+ * are kept for the whole run; minimum, maximum and spread from the slices there are.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,14 +15,14 @@
 #include <string.h>
 
 #include "analyzers/analyzer.h"
+#include "analyzers/stats.h"
 
 struct op {
     uint32_t name, category;
     const char *kind, *pass; /* texts of details, shared */
     const char *schema;
     int64_t count, total, self, flops, bytes;
-    int64_t seen, min, max;    /* of slices with an end */
-    double mean, m2;           /* Welford 1962 */
+    struct an_tally seen;      /* of slices with an end */
     double flops_ns, bytes_ns; /* time of the calls whose FLOPs or bytes are known */
 };
 
@@ -104,12 +108,7 @@ static void op_call(struct op *o, const struct an_detail *d, int64_t dur)
 {
     o->count++;
     o->total = an_time_add(o->total, dur);
-    o->min = !o->seen || dur < o->min ? dur : o->min;
-    o->max = !o->seen || dur > o->max ? dur : o->max;
-    o->seen++;
-    double delta = (double)dur - o->mean;
-    o->mean += delta / (double)o->seen;
-    o->m2 += delta * ((double)dur - o->mean);
+    an_tally_add(&o->seen, dur);
     op_payload(o, d, 1, dur);
 }
 
@@ -213,6 +212,72 @@ static int merge_aggregates(const struct an_trace *tr, struct table *t)
     return rc;
 }
 
+/* ---- device ops --------------------------------------------------------------------------------------------------------- */
+
+/* Times of the counted steps of device d: of the lanes it serves, else of the lanes of its process. Normalised. */
+static int device_steps(const struct an_context *c, uint32_t d, struct an_span **out, size_t *count, int64_t *steps)
+{
+    bool own = false;
+    size_t n = 0;
+    for (size_t k = 0; k < c->lane_count; k++)
+        own = own || c->lane[k].device == d;
+    *out = an_arena_zero(c->work, c->step_count, sizeof **out);
+    if (!*out)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < c->step_count; i++) {
+        const struct an_step *s = &c->step[i];
+        const struct an_lane *l = &c->lane[s->lane];
+        if (an_step_counted(s) && (own ? l->device == d : l->process == c->gpu->device[d].process))
+            (*out)[n++] = (struct an_span){s->start, s->end};
+    }
+    *steps = an_time_add(*steps, own ? (int64_t)n : 0);
+    *count = an_spans_normalize(*out, n);
+    return 0;
+}
+
+/* One device: its ops that begin in `span`, or all. They are sorted by start, as the spans are. */
+static int device_rows(const struct an_context *c, const struct an_device *d, const struct an_span *span, size_t spans,
+                       bool all, struct table *t)
+{
+    const struct an_device_ops *op = &c->gpu->op;
+    size_t at = 0;
+    for (size_t i = d->first; i < d->first + d->count; i++) {
+        while (at < spans && span[at].end <= op->start[i])
+            at++;
+        if (!all && (at == spans || op->start[i] < span[at].start))
+            continue;
+        size_t slice = op->slice[i];
+        struct an_detail key = {
+            .kind = an_device_class_key((enum an_device_class)op->class[i]), .pass = "", .schema = "gpu.kernel"};
+        uint32_t row = table_row(t, c->t->slice.name[slice], c->t->slice.category[slice], &key);
+        if (row == AN_NONE)
+            return TACHO_ENOMEM;
+        int64_t dur = an_time_sub(op->end[i], op->start[i]);
+        op_call(&t->op[row], an_trace_detail(c->t, c->t->slice.detail[slice]), dur);
+        t->op[row].self = t->op[row].total;
+    }
+    return 0;
+}
+
+static int sum_devices(struct an_context *c, struct table *t)
+{
+    const struct an_devices *g = c->gpu;
+    struct an_span **span = an_arena_zero(c->work, g->device_count, sizeof *span);
+    size_t *spans = an_arena_zero(c->work, g->device_count, sizeof *spans), any = 0;
+    int64_t steps = 0;
+    int rc = span && spans ? 0 : TACHO_ENOMEM;
+    for (uint32_t d = 0; d < g->device_count && !rc; d++) {
+        rc = device_steps(c, d, &span[d], &spans[d], &steps);
+        any += spans[d];
+    }
+    for (size_t d = 0; d < g->device_count && !rc; d++)
+        rc = device_rows(c, &g->device[d], span[d], spans[d], !any, t);
+    c->r->ops_window = !any    ? "the whole capture"
+                       : steps ? an_arena_format(c->a, "%" PRId64 " counted steps", steps)
+                               : "the counted steps";
+    return rc;
+}
+
 /* ---- the rows ----------------------------------------------------------------------------------------------------------- */
 
 /* A loader's worker that waits for room in the queue does nothing: it has no share of the work. */
@@ -245,11 +310,13 @@ static struct an_op op_row(struct an_context *c, const struct op *o, int64_t sel
                       .count = o->count,
                       .total_ns = o->total,
                       .self_ns = o->self};
-    r.min_ns = o->seen ? an_int(o->min) : an_int_none(none);
-    r.max_ns = o->seen ? an_int(o->max) : an_int_none(none);
+    r.min_ns = o->seen.count ? an_int(o->seen.min) : an_int_none(none);
+    r.max_ns = o->seen.count ? an_int(o->seen.max) : an_int_none(none);
     r.mean_us = o->count ? an_num((double)o->total / (double)o->count / 1e3) : an_num_none(none);
-    r.sd_us = o->seen > 1 ? an_num(sqrt(o->m2 / (double)(o->seen - 1)) / 1e3)
-                          : an_num_none("fewer than two calls with an end in the file");
+    double sd = an_tally_sd(&o->seen);
+    r.sd_us = !isnan(sd)
+                  ? an_num(sd / 1e3)
+                  : an_num_none(o->seen.count > 1 ? "the times do not fit" : "fewer than two calls with an end in the file");
     if (is_idle(o))
         r.share_pct = an_num_none("waiting for room in the queue is no work");
     else
@@ -262,6 +329,14 @@ static struct an_op op_row(struct an_context *c, const struct op *o, int64_t sel
     return r;
 }
 
+static int sum_threads(const struct an_trace *t, struct table *table)
+{
+    int rc = 0;
+    for (size_t k = 0; k < t->track_count && !rc; k++)
+        rc = sweep_track(t, &t->track[k], table, strcmp(t->track[k].kind, "range") != 0);
+    return !rc && t->aggregate.count ? merge_aggregates(t, table) : rc;
+}
+
 static int ops_run(struct an_context *c)
 {
     const struct an_trace *t = c->t;
@@ -269,10 +344,11 @@ static int ops_run(struct an_context *c)
     struct an_op *rows = NULL;
     int rc = 0;
     int64_t self_all = 0;
-    for (size_t k = 0; k < t->track_count && !rc; k++)
-        rc = sweep_track(t, &t->track[k], &table, strcmp(t->track[k].kind, "range") != 0);
-    if (!rc && t->aggregate.count)
-        rc = merge_aggregates(t, &table);
+    c->r->ops_window = "the whole run";
+    if (c->gpu && c->gpu->op.count)
+        rc = sum_devices(c, &table);
+    else
+        rc = sum_threads(t, &table);
     if (!rc && !(rows = an_arena_zero(c->a, table.count, sizeof *rows)))
         rc = TACHO_ENOMEM;
     if (!rc) {
@@ -284,7 +360,6 @@ static int ops_run(struct an_context *c)
             rows[i] = op_row(c, &table.op[i], self_all);
         c->r->ops = rows;
         c->r->op_count = table.count;
-        c->r->ops_window = "the whole run";
     }
     free(table.op);
     free(table.bucket);
@@ -299,5 +374,6 @@ static void ops_absent(struct an_context *c, const char *reason)
     c->r->op_count = 0;
 }
 
-const struct an_analyzer an_ops = {"ops", "every range by name: count, time, spread, self time, FLOP/s, bytes/s",
+const struct an_analyzer an_ops = {"ops",
+                                   "every kernel, else every range, by name: count, time, spread, self time, FLOP/s, bytes/s",
                                    AN_INPUT_SLICES, ops_run, ops_absent};

@@ -227,8 +227,11 @@ struct an_launches {
 struct an_copy_row {
     const char *kind;   /* "HtoD" ... "memset" */
     const char *memory; /* "pageable", "pinned" ..., "" when not known */
-    int64_t count, bytes, total_ns, exposed_ns;
+    int64_t count, total_ns;
+    int64_t exposed_ns;          /* union of the row's copies without compute and communication; of memsets: without others */
+    struct an_count bytes;       /* of those whose size the trace says */
     struct an_count synchronous; /* of the count, the host call waited for them */
+    const char *rule;            /* why they are synchronous, NULL where none is */
     struct an_value bytes_per_s, max_bytes_per_s;
 };
 
@@ -246,6 +249,7 @@ struct an_precision {
         const char *dtype; /* of the kernel, by its name: "bf16", "tf32" ..., "unknown" */
         int64_t count, total_ns;
         bool matrix_unit;
+        bool told; /* false: the name does not tell whether it ran on matrix units */
     } * rows;
     size_t row_count;
 };
@@ -254,9 +258,14 @@ struct an_precision {
 struct an_quality {
     const char *reason; /* no foreign or accelerator trace */
     struct an_count launches_without_op, ops_without_launch, zero_times, unknown_kernels, cut_steps;
+    struct an_count kernels_lost;  /* of launches_without_op, launches of kernels and graphs: copies of 0 bytes have no op */
+    struct an_count unknown_names; /* distinct names of unknown_kernels */
+    struct an_value unknown_pct;   /* of the time of all kernels, summed */
     struct an_value start_gap_ms;         /* first launching call to first device op whose launch is known */
     struct an_value profiler_overhead_ms; /* in overhead rows of the trace */
     struct an_value step_overhead_pct;    /* of the host steps, in overhead rows */
+    const char *const *signs;             /* sentences: what suggests that recording changed the times; what limits them */
+    size_t sign_count;
 };
 
 /* Device time by what asked for it. */
@@ -310,7 +319,9 @@ struct an_stage {
 
 struct an_loader {
     const char *reason; /* why there is nothing about a loader */
+    const char *source; /* "tacho.range", "enumerate(DataLoader)", "gaps": inferred; NULL with a reason */
     struct an_value wait_ms_per_step;
+    struct an_value inferred_wait_ms_per_step; /* no marker: a guess from gaps, and an upper bound */
     const struct an_stage *stages;
     size_t stage_count;
     struct an_count workers; /* threads or processes other than the step's that run loader stages */
@@ -381,6 +392,8 @@ struct an_trust {
     struct an_value overhead_low_pct, overhead_high_pct; /* 95 % bootstrap interval */
     struct an_value replay_error_pct;
     int64_t open_ranges; /* ranges without an end */
+    const char *source;  /* "tacho", "kineto", "nsight": who recorded it */
+    const char *tool;    /* the foreign profiler and its version as the trace says it; "" when unknown */
     const char *clock;   /* "tsc", "monotonic" ...; "" when unknown */
     const char *version; /* tacho that recorded; "" when unknown */
     const char *ended;   /* how the recording ended: "complete", "still running", "recovered: ..." */

@@ -65,6 +65,69 @@ uint64_t an_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
+/* Puts the element that sorting would put at k there, smaller ones before it, larger ones behind it (Hoare's FIND). Pivots are
+ * random: no order of the input is slow. */
+static void select_at(double *x, size_t n, size_t k)
+{
+    uint64_t state = n;
+    ptrdiff_t low = 0, high = (ptrdiff_t)n - 1, at = (ptrdiff_t)k;
+    while (low < high) {
+        double pivot = x[low + (ptrdiff_t)(an_random(&state) % (uint64_t)(high - low + 1))];
+        ptrdiff_t i = low, j = high;
+        while (i <= j) {
+            while (x[i] < pivot)
+                i++;
+            while (x[j] > pivot)
+                j--;
+            if (i <= j) {
+                double swap = x[i];
+                x[i++] = x[j];
+                x[j--] = swap;
+            }
+        }
+        if (j < at)
+            low = i;
+        if (i > at)
+            high = j;
+    }
+}
+
+double an_quantile_of(double *x, size_t n, double q)
+{
+    if (!n)
+        return NAN;
+    double at = q * (double)(n - 1), next = INFINITY;
+    size_t low = (size_t)at;
+    select_at(x, n, low);
+    if (low + 1 >= n)
+        return x[low];
+    for (size_t i = low + 1; i < n; i++)
+        next = x[i] < next ? x[i] : next;
+    return x[low] + (at - (double)low) * (next - x[low]);
+}
+
+void an_tally_add(struct an_tally *t, int64_t x)
+{
+    unsigned __int128 size = x < 0 ? -(unsigned __int128)x : (unsigned __int128)x;
+    t->min = !t->count || x < t->min ? x : t->min;
+    t->max = !t->count || x > t->max ? x : t->max;
+    t->count++;
+    t->inexact |= __builtin_add_overflow(t->sum, x, &t->sum);
+    t->inexact |= __builtin_add_overflow(t->squares, size * size, &t->squares);
+}
+
+double an_tally_sd(const struct an_tally *t)
+{
+    if (t->count < 2 || t->inexact)
+        return NAN;
+    /* sum of squares - sum^2 / n, the quotient split into its whole part and the rest, so that nothing cancels */
+    unsigned __int128 n = (unsigned __int128)t->count;
+    unsigned __int128 sum = t->sum < 0 ? -(unsigned __int128)t->sum : (unsigned __int128)t->sum;
+    unsigned __int128 square = sum * sum;
+    long double spread = (long double)(t->squares - square / n) - (long double)(square % n) / (long double)n;
+    return (double)sqrtl(spread > 0 ? spread / (long double)(t->count - 1) : 0);
+}
+
 /* Index of the next of n equally likely ones (Lemire's multiply-shift; its bias of n / 2^32 does not matter here). */
 static size_t random_below(uint64_t *state, size_t n)
 {

@@ -5,6 +5,7 @@
 #ifndef ANALYZERS_STATS_H
 #define ANALYZERS_STATS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,19 @@ struct an_interval {
  * samples resampled with replacement, percentile method, 2,000 rounds; the same seed gives the same interval). `a` and `b` get
  * sorted. Returns 0 or TACHO_ENOMEM. na, nb >= 1, median(b) > 0. */
 int an_bootstrap_ratio(double *a, size_t na, double *b, size_t nb, uint64_t seed, struct an_interval *out);
+
+/* The same of an unsorted array, in linear time; reorders it. */
+double an_quantile_of(double *x, size_t n, double q);
+
+/* Count, sum, extremes and sum of squares of times in ns, exact in integers. Start with zeroes. */
+struct an_tally {
+    int64_t count, sum, min, max;
+    unsigned __int128 squares;
+    bool inexact; /* a sum did not fit */
+};
+void an_tally_add(struct an_tally *t, int64_t x);
+/* Sample standard deviation, n - 1: exact up to the last division and root; NAN for n < 2 and where a sum did not fit. */
+double an_tally_sd(const struct an_tally *t);
 
 /* splitmix64: the next number of a stream that starts at *state. */
 uint64_t an_random(uint64_t *state);

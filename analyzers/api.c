@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/api.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static bool has(const char *name, const char *word)
+{
+    return strstr(name, word) != NULL;
+}
+
+/* Calls that hold one of the words below and put nothing on a device: nodes of graphs, functions of the host, questions. */
+static bool is_other(const char *name)
+{
+    static const char *const words[] = {"GraphAdd", "GraphExec", "NodeGet", "NodeSet", "LaunchHostFunc", "LaunchConfig"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (has(name, words[i]))
+            return true;
+    return false;
+}
+
+struct an_api_call an_api_of(const char *name)
+{
+    struct an_api_call a = {AN_API_OTHER, has(name, "Async")};
+    if (is_other(name))
+        return a;
+    if (has(name, "Synchronize"))
+        a.kind = AN_API_SYNC;
+    else if (has(name, "GraphLaunch"))
+        a.kind = AN_API_GRAPH;
+    else if (has(name, "Memcpy") || has(name, "MemoryCopy") || has(name, "MemBufferCopy"))
+        a.kind = AN_API_COPY;
+    else if (has(name, "Memset") || has(name, "MemoryFill") || has(name, "MemBufferFill"))
+        a.kind = AN_API_MEMSET;
+    else if (has(name, "Launch") || has(name, "InvokeKernel"))
+        a.kind = AN_API_KERNEL;
+    return a;
+}

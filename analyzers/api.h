@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: what a call of an accelerator's API does, by its name. CUDA (runtime and driver, with the suffixes of
+ * their versions), HIP, Level Zero, SYCL and others follow the same words: Launch, Memcpy, Memset, Synchronize, Async.
+ */
+#ifndef ANALYZERS_API_H
+#define ANALYZERS_API_H
+
+#include <stdbool.h>
+
+enum an_api_kind {
+    AN_API_OTHER,
+    AN_API_KERNEL, /* launches a kernel */
+    AN_API_GRAPH,  /* launches a graph */
+    AN_API_COPY,
+    AN_API_MEMSET,
+    AN_API_SYNC, /* the host waits for a device, a stream or an event */
+};
+
+struct an_api_call {
+    enum an_api_kind kind;
+    bool async; /* copies and memsets: by its name the call does not wait */
+};
+
+struct an_api_call an_api_of(const char *name);
+
+/* Can a call of this kind put work on a device? */
+static inline bool an_api_launches(struct an_api_call a)
+{
+    return a.kind == AN_API_KERNEL || a.kind == AN_API_GRAPH || a.kind == AN_API_COPY || a.kind == AN_API_MEMSET;
+}
+
+#endif
