@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -6,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/message.h"
+#include "cli/progress.h"
 #include "cli/run_file.h"
 #include "cli/sql_format.h"
 
@@ -58,6 +61,8 @@ static int add_indexes(const struct col_found *found)
 {
     struct tacho_error err = {0};
     store *s = NULL;
+    if (cli_run_is_import(found))
+        return cli_run_refuse_import(found, "--index");
     int code = found->live ? tacho_fail(&err, TACHO_EBUSY, "wait for the run to end", "%s: still being recorded: no indexes",
                                         found->run)
                            : store_open_results(found->path, &s, &err);
@@ -76,6 +81,15 @@ static int interactive(const char *path)
         return 5;
     sprintf(name, "%s%s", path[0] == '/' ? "" : "./", path);
     cli_say("sqlite3 -readonly; '.tables' lists the tables, '.quit' ends");
+    int status = 0;
+    pid_t child = cli_removes_at_exit() ? fork() : 0; /* what has to be removed afterwards needs somebody who stays */
+    if (child > 0) {
+        signal(SIGINT, SIG_IGN); /* it is sqlite3's */
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+        }
+        free(name);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 5;
+    }
     execlp("sqlite3", "sqlite3", "-readonly", "-box", name, (char *)NULL);
     free(name);
     tacho_fail(&err, TACHO_ENOTSUP, "install sqlite3, or give the query as an argument",

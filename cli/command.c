@@ -43,7 +43,8 @@ void cli_help_print(FILE *out, bool all)
     if (all)
         fputs("\n"
               "A RUN is a .tacho file, the .tacho.live folder of a run that was not finished, or 'latest' (the newest in this "
-              "folder).\n"
+              "folder);\n"
+              "or a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, a folder of per-rank traces.\n"
               "Results go to standard output, messages to standard error. NO_COLOR and --color=WHEN control colour.\n"
               "\n"
               "exit codes: 0 ok, 2 wrong usage, 3 bad input, 4 not supported or not permitted, 5 internal error;\n"
@@ -76,8 +77,7 @@ static void survive(int signal_number)
 /* Names that the design gives to commands of later versions: nobody should be told that they meant something else. */
 static bool is_later(const char *name)
 {
-    static const char *const later[] = {"top",   "advise",    "verify", "diff", "import", "export",
-                                        "merge", "calibrate", "plan",   "tune", "watch"};
+    static const char *const later[] = {"top", "advise", "verify", "diff", "merge", "calibrate", "plan", "tune", "watch"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (!strcmp(name, later[i]))
             return true;

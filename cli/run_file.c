@@ -7,10 +7,20 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/import_cache.h"
 #include "cli/message.h"
 #include "store/store.h"
+
+/* A file of that name is meant to be a run: what is wrong with it is told by the store, in the terms of a recording. */
+static bool is_own(const char *path)
+{
+    size_t n = strlen(path), m = strlen(COL_SUFFIX);
+    struct stat st;
+    return n >= m && !strcmp(path + n - m, COL_SUFFIX) && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
 
 int cli_run_find(const char *arg, struct col_found *found)
 {
@@ -23,7 +33,28 @@ int cli_run_find(const char *arg, struct col_found *found)
         return cli_fail(&err);
     if (found->recovered && found->note[0])
         cli_say("%s", found->note);
-    return 0;
+    if (found->live || found->recovered || is_own(found->path))
+        return 0;
+    enum store_format format;
+    int rc = store_format_of(found->run, &format, &err);
+    if (!rc && format == STORE_FORMAT_TACHO)
+        return 0;
+    return rc ? cli_fail(&err) : cli_import_cached(found->run, found->path, sizeof found->path);
+}
+
+bool cli_run_is_import(const struct col_found *found)
+{
+    return !found->live && strcmp(found->path, found->run) != 0;
+}
+
+int cli_run_refuse_import(const struct col_found *found, const char *what)
+{
+    struct tacho_error err;
+    char hint[sizeof err.hint], *word = cli_shell_word(found->run);
+    snprintf(hint, sizeof hint, "make a run of it first: tacho import %.150s -o FILE.tacho", word ? word : found->run);
+    free(word);
+    tacho_fail(&err, TACHO_EUSAGE, hint, "%s: %s: a trace of another tool is never written to", found->run, what);
+    return cli_fail(&err);
 }
 
 int cli_run_analyze(const struct col_found *found, const struct an_options *o, struct an_result **out)

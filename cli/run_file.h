@@ -11,8 +11,14 @@
 #include "profiler/collector/collector.h"
 #include "reports/report.h"
 
-/* Finds the run; a dead live one is finished on the way, which is said on stderr. 0 or an exit code, after a message. */
+/* Finds the run; a dead live one is finished on the way, which is said on stderr. A trace of another tool, or a folder of
+ * them, is imported (cli/import_cache.h): `path` is what to open, `run` stays the user's file. 0 or an exit code, after a
+ * message. */
 int cli_run_find(const char *arg, struct col_found *found);
+/* Is it an import? Then nothing may be written into what is opened. */
+bool cli_run_is_import(const struct col_found *found);
+/* Says that WHAT ("--save") needs a file of the user's own, made by 'tacho import'. Returns the exit code. */
+int cli_run_refuse_import(const struct col_found *found, const char *what);
 /* Loads and analyzes. 0 or an exit code, after a message. *out is freed with an_result_free. */
 int cli_run_analyze(const struct col_found *found, const struct an_options *o, struct an_result **out);
 /* Writes the result's metrics and findings into a finished file of ours: every number of the JSON report's sections steps,

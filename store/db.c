@@ -86,19 +86,21 @@ int store_db_fail(struct tacho_error *err, sqlite3 *db, int rc, const char *path
     return tacho_fail(err, code, hint_for(code), "%s: %s: %s", path, doing, tacho_error_text(code));
 }
 
+static const char import_hint[] = "a trace of another tool: tacho import FILE -o RUN.tacho makes a run of it";
+
 /* The first bytes of files that people will try, and what to tell them. */
 static const struct foreign {
     const char *magic;
     size_t bytes;
     const char *what, *hint;
 } foreign[] = {
-    {"{", 1, "a JSON file (a Kineto or Chrome trace?)", "reading traces of other tools is not built yet"},
-    {"[", 1, "a JSON file (a Chrome trace?)", "reading traces of other tools is not built yet"},
-    {"\x1f\x8b", 2, "a gzip file (a compressed trace?)", "reading traces of other tools is not built yet"},
+    {"{", 1, "a JSON file (a Kineto or Chrome trace?)", import_hint},
+    {"[", 1, "a JSON file (a Chrome trace?)", import_hint},
+    {"\x1f\x8b", 2, "a gzip file (a compressed trace?)", import_hint},
     {"NSYS", 4, "an Nsight Systems report (.nsys-rep)",
-     "export it with 'nsys export --type sqlite FILE'; reading that is not built yet"},
+     "export it: nsys export --type sqlite FILE; tacho reads the .sqlite file"},
     {"QDSTRM", 6, "an Nsight Systems stream (.qdstrm)",
-     "convert it with Nsight's QdstrmImporter; reading that is not built yet"},
+     "convert it with Nsight's QdstrmImporter, then: nsys export --type sqlite FILE"},
     {"PERFILE2", 8, "a perf.data file", "tacho does not read it: use 'perf report'"},
 };
 
@@ -130,7 +132,7 @@ static int fail_foreign_sqlite(struct tacho_error *err, const char *path, sqlite
         nsight = sqlite3_step(s) == SQLITE_ROW;
     sqlite3_finalize(s);
     if (nsight)
-        return tacho_fail(err, TACHO_ENOTSUP, "reading traces of other tools is not built yet",
+        return tacho_fail(err, TACHO_ENOTSUP, import_hint,
                           "%s: this is an Nsight Systems export (SQLite)", path);
     return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file; 'tacho run -- CMD' makes one",
                       "%s: an SQLite database, but not a .tacho file", path);

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/run_file.h"
+#include "store/export/export.h"
+
+struct values {
+    const char *output, *format, *from, *to;
+    struct cli_range steps;
+};
+
+#define AT(field) offsetof(struct values, field)
+static const struct cli_option options[] = {
+    {"format", 'f', CLI_CHOICE, AT(format), "perfetto|folded|csv", "what to write (perfetto)", 0, 0},
+    {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
+    {"from", 0, CLI_TEXT, AT(from), "T", "leave out what ended before T after the first event: 1.5s, 200ms, 30us, 7ns", 0, 0},
+    {"to", 0, CLI_TEXT, AT(to), "T", "leave out what began at T or later", 0, 0},
+    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only the time of steps A to B", 0, 0},
+    {0},
+};
+
+const struct cli_spec cli_export_spec = {
+    .usage = "[OPTION]... RUN",
+    .about = "Writes a run as a timeline for ui.perfetto.dev (perfetto), as stacks with self times for flame graphs (folded), "
+             "or as one row a slice (csv).\n"
+             "docs/export.md says what stands where.",
+    .options = options,
+    .examples = "  tacho export latest -o run.json\n"
+                "  tacho export latest --steps 10:12 -o steps.json\n"
+                "  tacho export trace.json.gz --format folded | flamegraph.pl --countname ns > flames.svg",
+    .least = 1,
+    .most = 1,
+    .words_missing = "the run to export",
+};
+
+/* "1.5s", "200ms", a bare number is seconds. */
+static bool parse_time(const char *text, int64_t *ns)
+{
+    static const struct {
+        const char *name;
+        double ns;
+    } units[] = {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}};
+    char *end;
+    double value = strtod(text, &end);
+    for (size_t i = 0; end != text && i < sizeof units / sizeof *units; i++)
+        if (!strcmp(end, units[i].name) && value >= 0 && value * units[i].ns < 9e18) {
+            *ns = (int64_t)(value * units[i].ns + 0.5);
+            return true;
+        }
+    return false;
+}
+
+static int first_column(void *ctx, int columns, const struct store_cell *cells)
+{
+    int64_t *out = ctx;
+    for (int i = 0; i < columns && i < 2; i++)
+        out[i] = cells[i].type == STORE_CELL_INTEGER ? cells[i].integer : STORE_ABSENT;
+    return 0;
+}
+
+/* --from and --to count from the first event. */
+static int window_of_times(store_reader *r, const struct values *v, struct store_export_options *o)
+{
+    int64_t first[2] = {STORE_ABSENT, STORE_ABSENT}, from = 0, to = 0;
+    if (v->from && !parse_time(v->from, &from))
+        return cli_usage("export", "give a number with s, ms, us or ns", "--from: '%s' is not a time", v->from);
+    if (v->to && !parse_time(v->to, &to))
+        return cli_usage("export", "give a number with s, ms, us or ns", "--to: '%s' is not a time", v->to);
+    if (v->from && v->to && to <= from)
+        return cli_usage("export", NULL, "--to is not after --from");
+    if (!v->from && !v->to)
+        return 0;
+    if (store_query(r, "SELECT min(t) FROM (SELECT min(start) AS t FROM slice UNION ALL SELECT min(time) FROM counter)", NULL,
+                    first_column, first) < 0)
+        return cli_fail(store_reader_error(r));
+    if (first[0] == STORE_ABSENT)
+        return 0;
+    if (v->from)
+        o->t0 = first[0] > INT64_MAX - from ? INT64_MAX : first[0] + from;
+    if (v->to)
+        o->t1 = first[0] > INT64_MAX - to ? INT64_MAX : first[0] + to;
+    return 0;
+}
+
+/* Steps that the program marked (tacho.step), else those of PyTorch's profiler: both have numbers of their own. */
+static int window_of_steps(store_reader *r, const struct col_found *found, const struct values *v,
+                           struct store_export_options *o)
+{
+    static const char *const sources[] = {
+        "SELECT min(start), max(\"end\") FROM step WHERE \"index\"",
+        "SELECT min(start), max(start + dur) FROM slice JOIN string ON string.id = slice.name "
+        "WHERE text GLOB 'ProfilerStep#[0-9]*' AND CAST(substr(text, 14) AS INTEGER)",
+    };
+    struct tacho_error err;
+    char sql[400];
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        int64_t span[2] = {STORE_ABSENT, STORE_ABSENT};
+        snprintf(sql, sizeof sql, "%s BETWEEN %" PRId64 " AND %" PRId64, sources[i], v->steps.from, v->steps.to);
+        if (store_query(r, sql, NULL, first_column, span) < 0)
+            return cli_fail(store_reader_error(r));
+        if (span[0] != STORE_ABSENT && span[1] != STORE_ABSENT) {
+            o->t0 = span[0];
+            o->t1 = span[1];
+            return 0;
+        }
+    }
+    tacho_fail(&err, TACHO_ENOTFOUND,
+               "--steps takes steps that have numbers (tacho.step, ProfilerStep#N); --from and --to take times",
+               "%s: no such steps", found->run);
+    return cli_fail(&err);
+}
+
+int cli_export(int argc, char **argv)
+{
+    struct values v = {.format = "perfetto"};
+    struct store_export_options o = {.t0 = STORE_ABSENT, .t1 = STORE_ABSENT};
+    struct col_found found;
+    struct cli_output out;
+    struct tacho_error err = {0};
+    store_reader *r = NULL;
+    int first, code = cli_parse(&cli_export_spec, argc, argv, &v, &first);
+    if (code >= 0)
+        return code;
+    if (v.steps.set && (v.from || v.to))
+        return cli_usage("export", NULL, "--steps and --from, --to exclude each other");
+    code = cli_run_find(argv[first], &found);
+    if (code)
+        return code;
+    if (store_open(found.path, &r, &err))
+        return cli_fail(&err);
+    const struct store_export_format *f = store_export_formats;
+    while (strcmp(f->name, v.format) != 0)
+        f++;
+    code = v.steps.set ? window_of_steps(r, &found, &v, &o) : window_of_times(r, &v, &o);
+    if (!code)
+        code = cli_output_open(&out, v.output);
+    if (!code) {
+        int rc = f->write(r, &o, out.file, &err);
+        if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
+            char what[sizeof err.what];
+            snprintf(what, sizeof what, "%s", err.what);
+            tacho_fail(&err, rc, NULL, "%.200s: %.300s", found.run, what);
+            code = cli_fail(&err);
+        }
+        code = cli_output_close(&out, code);
+    }
+    store_reader_close(r);
+    return code;
+}

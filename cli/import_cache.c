@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two commands may want the same import at once: the second waits at KEY.lock for the first and finds its file. Where locks do
+ * not work (some network filesystems) both import, each into a file of its own name, and the last rename wins: the contents
+ * are the same. A file of the cache is complete or not there.
+ */
+#include "cli/import_cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/message.h"
+#include "cli/options.h"
+#include "cli/progress.h"
+#include "store/store.h"
+
+#define STALE_SECONDS 86400 /* files of imports that were killed */
+
+/* ---- importing ----------------------------------------------------------------------------------------------------------- */
+
+static bool is_about_output(int code, const char *out)
+{
+    struct stat st;
+    if (code == TACHO_ENOSPACE)
+        return true;
+    return (code == TACHO_EDENIED || code == TACHO_EIO || code == TACHO_EEXISTS || code == TACHO_ENOTFOUND) &&
+           stat(out, &st) != 0;
+}
+
+int cli_import_files(const char *const *in, size_t in_count, const char *out, bool quiet, struct store_import_result *r,
+                     int *code)
+{
+    struct tacho_error err = {0};
+    struct store_import_result none = {0};
+    struct cli_progress p;
+    *r = none;
+    cli_progress_begin(&p, in[0]);
+    struct store_import_options o = {.in = in, .in_count = in_count, .out = out, .progress = cli_progress_step, .ctx = &p};
+    int rc = store_import(&o, r, &err);
+    int stopped = cli_progress_end(&p);
+    if (code)
+        *code = rc;
+    if (!rc)
+        return 0;
+    if (rc == TACHO_EINTERRUPTED && stopped && stopped != SIGINT)
+        raise(stopped);
+    if (quiet && is_about_output(rc, out))
+        return tacho_error_exit(rc);
+    return cli_fail(&err);
+}
+
+/* ---- the folder ---------------------------------------------------------------------------------------------------------- */
+
+/* 0 or an errno. */
+static int folder_make(char *folder, size_t size)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int n = cache && *cache == '/' ? snprintf(folder, size, "%s/tacho/imports", cache)
+            : home && *home == '/' ? snprintf(folder, size, "%s/.cache/tacho/imports", home)
+                                   : -1;
+    if (n < 0)
+        return ENOENT;
+    if ((size_t)n >= size)
+        return ENAMETOOLONG;
+    for (char *p = folder + 1; *p; p++)
+        if (*p == '/') {
+            *p = 0;
+            mkdir(folder, 0700); /* the last one decides */
+            *p = '/';
+        }
+    if (mkdir(folder, 0700) && errno != EEXIST)
+        return errno;
+    return access(folder, R_OK | W_OK | X_OK) ? errno : 0;
+}
+
+static int64_t limit(void)
+{
+    const char *text = getenv("TACHO_IMPORT_CACHE");
+    double value;
+    if (!text || !*text)
+        return CLI_IMPORT_CACHE_BYTES;
+    if (cli_parse_scaled(text, 1024, &value) && value >= 0 && value < 9e18)
+        return (int64_t)value;
+    cli_say("TACHO_IMPORT_CACHE: '%s' is not a size; taking the usual one", text);
+    return CLI_IMPORT_CACHE_BYTES;
+}
+
+struct kept {
+    char name[64];
+    int64_t bytes, used; /* used: mtime, ns */
+};
+
+static int by_use(const void *a, const void *b)
+{
+    const struct kept *x = a, *y = b;
+    return x->used < y->used ? -1 : x->used > y->used;
+}
+
+static bool is_key_name(const char *name)
+{
+    return strspn(name, "0123456789abcdef") == 32 && !strcmp(name + 32, ".tacho");
+}
+
+/* The least recently used go until all fit, but never the one just made. What killed imports left goes too. */
+static void evict(const char *folder, const char *keep, int64_t most)
+{
+    struct kept *k = NULL;
+    size_t n = 0, cap = 0;
+    int64_t total = 0;
+    DIR *d = opendir(folder);
+    if (!d)
+        return;
+    for (struct dirent *e; (e = readdir(d));) {
+        struct stat st;
+        if (fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+            continue;
+        if (!is_key_name(e->d_name)) {
+            if (st.st_mtime < time(NULL) - STALE_SECONDS)
+                unlinkat(dirfd(d), e->d_name, 0);
+            continue;
+        }
+        total += st.st_size;
+        if (n == cap) {
+            struct kept *bigger = realloc(k, (cap = cap ? 2 * cap : 64) * sizeof *k);
+            if (!bigger)
+                break;
+            k = bigger;
+        }
+        k[n].bytes = st.st_size;
+        k[n].used = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        snprintf(k[n++].name, sizeof k->name, "%.63s", e->d_name);
+    }
+    if (n)
+        qsort(k, n, sizeof *k, by_use);
+    for (size_t i = 0; i < n && total > most; i++)
+        if (strcmp(k[i].name, keep) && !unlinkat(dirfd(d), k[i].name, 0))
+            total -= k[i].bytes;
+    closedir(d);
+    free(k);
+}
+
+/* Is there a file that can be read? Marks it as used now. */
+static bool is_kept(const char *path)
+{
+    store_reader *r = NULL;
+    if (access(path, F_OK))
+        return false;
+    bool ok = !store_open(path, &r, NULL);
+    store_reader_close(r);
+    if (ok)
+        utimensat(AT_FDCWD, path, NULL, 0);
+    return ok;
+}
+
+/* ---- finding ------------------------------------------------------------------------------------------------------------- */
+
+static int temporary(const char *in, const char *why, char *path, size_t size)
+{
+    struct store_import_result r;
+    const char *tmp = getenv("TMPDIR");
+    char folder[PATH_MAX];
+    cli_say("%s: nothing kept for the next time (%s)", in, why);
+    if ((size_t)snprintf(folder, sizeof folder, "%s/tacho-import-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp") >= sizeof folder ||
+        !mkdtemp(folder)) {
+        struct tacho_error err;
+        tacho_fail(&err, TACHO_EIO, "set TMPDIR or XDG_CACHE_HOME to a folder that can be written", "%s: %s", folder,
+                   strerror(errno));
+        return cli_fail(&err);
+    }
+    snprintf(path, size, "%s/run.tacho", folder);
+    if (cli_remove_at_exit(folder) || cli_remove_at_exit(path)) {
+        rmdir(folder);
+        struct tacho_error err;
+        tacho_fail(&err, TACHO_EINTERNAL, NULL, "%s: too many temporary files", in);
+        return cli_fail(&err);
+    }
+    return cli_import_files(&in, 1, path, false, &r, NULL);
+}
+
+/* Waits for the lock of KEY. A descriptor, or -1: there are no locks here; *stopped: the user wants no more. */
+static int lock(const char *in, const char *path, bool *stopped)
+{
+    char name[PATH_MAX];
+    struct cli_progress p;
+    if ((size_t)snprintf(name, sizeof name, "%s.lock", path) >= sizeof name)
+        return -1;
+    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -1;
+    if (!flock(fd, LOCK_EX | LOCK_NB))
+        return fd;
+    cli_progress_begin(&p, in);
+    int rc;
+    while ((rc = flock(fd, LOCK_EX)) != 0 && errno == EINTR && !cli_progress_step(&p, 0, 0)) {
+    }
+    *stopped = rc && errno == EINTR;
+    int number = cli_progress_end(&p);
+    if (!rc)
+        return fd;
+    close(fd);
+    if (*stopped && number != SIGINT)
+        raise(number);
+    return -1;
+}
+
+/* Imports into a name of its own, then gives the file the name of its key. *code: a TACHO_E* code. */
+static int make(const char *in, const char *path, int *code)
+{
+    struct store_import_result r;
+    char own[PATH_MAX];
+    if ((size_t)snprintf(own, sizeof own, "%s.%ld", path, (long)getpid()) >= sizeof own) {
+        *code = TACHO_EDENIED;
+        return tacho_error_exit(*code);
+    }
+    unlink(own);
+    int rc = cli_import_files(&in, 1, own, true, &r, code);
+    if (rc)
+        return rc;
+    if (rename(own, path)) {
+        unlink(own);
+        *code = TACHO_EDENIED;
+        return tacho_error_exit(*code);
+    }
+    return 0;
+}
+
+int cli_import_cached(const char *in, char *path, size_t size)
+{
+    struct tacho_error err = {0};
+    char folder[PATH_MAX - 64], key[33];
+    bool stopped = false;
+    int64_t most = limit();
+    if (store_import_key(&in, 1, key, &err))
+        return cli_fail(&err);
+    int os = most ? folder_make(folder, sizeof folder) : 0;
+    if (!most || os)
+        return temporary(in, most ? strerror(os) : "TACHO_IMPORT_CACHE is 0", path, size);
+    if ((size_t)snprintf(path, size, "%s/%s.tacho", folder, key) >= size)
+        return temporary(in, strerror(ENAMETOOLONG), path, size);
+    if (is_kept(path))
+        return 0;
+    int held = lock(in, path, &stopped), code = 0;
+    if (stopped) {
+        tacho_fail(&err, TACHO_EINTERRUPTED, NULL, "%s: interrupted", in);
+        return cli_fail(&err);
+    }
+    int rc = is_kept(path) ? 0 : make(in, path, &code);
+    if (!rc)
+        evict(folder, strrchr(path, '/') + 1, most);
+    if (held >= 0) {
+        char name[PATH_MAX];
+        snprintf(name, sizeof name, "%s/%s.tacho.lock", folder, key);
+        unlink(name);
+        close(held);
+    }
+    bool about_cache = rc && (code == TACHO_ENOSPACE || code == TACHO_EDENIED || code == TACHO_EIO || code == TACHO_ENOTFOUND ||
+                              code == TACHO_EEXISTS);
+    return about_cache ? temporary(in, tacho_error_text(code), path, size) : rc;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * RFC 4180: CRLF, quotes doubled, a header line. One row a slice with everything that is known of it; absent is empty, an empty
+ * text is "". By track, then time.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "store/export/exporter.h"
+
+static void text(FILE *out, const char *t)
+{
+    if (!t)
+        return;
+    if (*t && !strpbrk(t, "\",\r\n")) {
+        fputs(t, out);
+        return;
+    }
+    putc('"', out);
+    for (; *t; t++) {
+        if (*t == '"')
+            putc('"', out);
+        putc(*t, out);
+    }
+    putc('"', out);
+}
+
+static void integer(FILE *out, int64_t value)
+{
+    if (value != STORE_ABSENT)
+        fprintf(out, "%" PRId64, value);
+}
+
+static void next(FILE *out)
+{
+    putc(',', out);
+}
+
+static void detail(FILE *out, const struct store_detail *d)
+{
+    const int64_t numbers[] = {d->flops, d->bytes_read, d->bytes_written, d->model_flops,  d->palm_flops,
+                               d->bytes, d->samples,    d->ranks,         d->communicator, d->flags ? d->flags : STORE_ABSENT};
+    const char *const texts[] = {d->dtype, d->pass,  d->kind,   d->copy_kind, d->collective,
+                                 d->grid,  d->block, d->schema, d->payload};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        next(out);
+        integer(out, numbers[i]);
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        next(out);
+        text(out, texts[i]);
+    }
+}
+
+static void row(FILE *out, const struct exp_run *run, const struct exp_slice *s)
+{
+    static const struct store_detail none = {.flops = STORE_ABSENT,
+                                             .bytes_read = STORE_ABSENT,
+                                             .bytes_written = STORE_ABSENT,
+                                             .model_flops = STORE_ABSENT,
+                                             .palm_flops = STORE_ABSENT,
+                                             .bytes = STORE_ABSENT,
+                                             .samples = STORE_ABSENT,
+                                             .communicator = STORE_ABSENT,
+                                             .ranks = STORE_ABSENT};
+    const struct exp_track *t = &run->track[s->track];
+    const struct exp_process *p = t->process_at != EXP_NONE ? &run->process[t->process_at] : NULL;
+    integer(out, p ? p->rank : STORE_ABSENT);
+    next(out);
+    text(out, p ? p->host : NULL);
+    next(out);
+    integer(out, p ? p->pid : STORE_ABSENT);
+    next(out);
+    text(out, p ? p->program : NULL);
+    next(out);
+    integer(out, t->id);
+    next(out);
+    text(out, t->kind);
+    next(out);
+    text(out, t->name);
+    next(out);
+    text(out, t->device);
+    next(out);
+    integer(out, t->tid);
+    next(out);
+    integer(out, s->start);
+    next(out);
+    integer(out, s->end == INT64_MAX ? STORE_ABSENT : s->end - s->start);
+    next(out);
+    text(out, s->name != EXP_NONE ? run->text[s->name] : NULL);
+    next(out);
+    text(out, s->category != EXP_NONE ? run->text[s->category] : NULL);
+    next(out);
+    integer(out, s->correlation);
+    bool known = s->detail != EXP_NONE && run->detail[s->detail].id;
+    detail(out, known ? &run->detail[s->detail] : &none);
+    fputs("\r\n", out);
+}
+
+int exp_csv_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err)
+{
+    struct exp_run run;
+    int code = exp_run_load(r, o, &run, err);
+    if (code)
+        return code;
+    fputs("rank,host,pid,program,track,track_kind,track_name,device,tid,start_ns,dur_ns,name,category,correlation,"
+          "flops,bytes_read,bytes_written,model_flops,palm_flops,bytes,samples,ranks,communicator,flags,"
+          "dtype,pass,kind,copy_kind,collective,grid,block,schema,payload\r\n",
+          out);
+    for (size_t i = 0; i < run.slice_count && !ferror(out); i++)
+        row(out, &run, &run.slice[i]);
+    exp_run_free(&run);
+    return exp_end(out, 0, err);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A run in memory: rows of the window in the order in which timelines and stacks want them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/export/exporter.h"
+
+static void *room(void *array, size_t count, size_t *cap, size_t size)
+{
+    if (count < *cap)
+        return array;
+    size_t bigger = *cap ? 2 * *cap : 64;
+    void *p = bigger > SIZE_MAX / size ? NULL : realloc(array, bigger * size);
+    if (p)
+        *cap = bigger;
+    return p;
+}
+
+#define ROOM(array, count, cap) \
+    do { \
+        void *room_p = room(array, count, &(cap), sizeof *(array)); \
+        if (!room_p) \
+            return TACHO_ENOMEM; \
+        (array) = room_p; \
+    } while (0)
+
+/* NULL stays NULL; *code tells of missing memory. */
+static char *copy(const char *text, int *code)
+{
+    char *c = text ? strdup(text) : NULL;
+    if (text && !c)
+        *code = TACHO_ENOMEM;
+    return c;
+}
+
+static int on_run(void *ctx, const char *key, const char *value)
+{
+    struct exp_run *run = ctx;
+    int code = 0;
+    size_t cap = run->key_cap;
+    ROOM(run->key, run->key_count, cap);
+    cap = run->key_cap;
+    ROOM(run->value, run->key_count, cap);
+    run->key_cap = cap;
+    run->key[run->key_count] = copy(key, &code);
+    run->value[run->key_count++] = copy(value, &code);
+    return code;
+}
+
+static int on_string(void *ctx, int64_t id, const char *text)
+{
+    struct exp_run *run = ctx;
+    int code = 0;
+    if (id < 0 || id >= (int64_t)run->text_count)
+        return 0;
+    free(run->text[id]);
+    run->text[id] = copy(text, &code);
+    return code;
+}
+
+static int on_detail(void *ctx, const struct store_detail *d)
+{
+    struct exp_run *run = ctx;
+    int code = 0;
+    if (d->id < 0 || d->id >= (int64_t)run->detail_cap || run->detail[d->id].id)
+        return 0;
+    struct store_detail *x = &run->detail[d->id];
+    *x = *d;
+    x->dtype = copy(d->dtype, &code);
+    x->pass = copy(d->pass, &code);
+    x->kind = copy(d->kind, &code);
+    x->schema = copy(d->schema, &code);
+    x->collective = copy(d->collective, &code);
+    x->copy_kind = copy(d->copy_kind, &code);
+    x->grid = copy(d->grid, &code);
+    x->block = copy(d->block, &code);
+    x->payload = copy(d->payload, &code);
+    return code;
+}
+
+static int on_process(void *ctx, const struct store_process *p)
+{
+    struct exp_run *run = ctx;
+    int code = 0;
+    ROOM(run->process, run->process_count, run->process_cap);
+    run->process[run->process_count++] = (struct exp_process){
+        .id = p->id, .rank = p->rank, .pid = p->pid, .host = copy(p->host, &code), .program = copy(p->program, &code)};
+    return code;
+}
+
+static int on_track(void *ctx, const struct store_track *t)
+{
+    struct exp_run *run = ctx;
+    int code = 0;
+    ROOM(run->track, run->track_count, run->track_cap);
+    struct exp_track *x = &run->track[run->track_count++];
+    *x = (struct exp_track){.id = t->id, .process = t->process, .tid = t->tid, .process_at = EXP_NONE};
+    x->kind = copy(t->kind ? t->kind : "", &code);
+    x->name = copy(t->name, &code);
+    x->device = copy(t->device, &code);
+    x->unit = copy(t->unit, &code);
+    for (size_t i = 0; i < run->process_count; i++)
+        if (run->process[i].id == t->process)
+            x->process_at = (uint32_t)i;
+    return code;
+}
+
+uint32_t exp_track_at(const struct exp_run *run, int64_t id)
+{
+    size_t low = 0, high = run->track_count; /* they come in the order of their ids */
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (run->track[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < run->track_count && run->track[low].id == id ? (uint32_t)low : EXP_NONE;
+}
+
+static uint32_t index_of(int64_t id, size_t count)
+{
+    return id > 0 && id < (int64_t)count ? (uint32_t)id : EXP_NONE;
+}
+
+static int on_slice(void *ctx, const struct store_slice *s)
+{
+    struct exp_run *run = ctx;
+    uint32_t track = exp_track_at(run, s->track);
+    int64_t end = s->dur == STORE_ABSENT              ? INT64_MAX
+                  : s->dur < 0                        ? s->start
+                  : s->start > INT64_MAX - 1 - s->dur ? INT64_MAX - 1
+                                                      : s->start + s->dur;
+    bool instant = end == s->start && s->start == run->t0; /* a mark on the edge is inside */
+    if (track == EXP_NONE || s->start >= run->t1 || (end <= run->t0 && !instant))
+        return 0;
+    ROOM(run->slice, run->slice_count, run->slice_cap);
+    run->slice[run->slice_count++] = (struct exp_slice){.start = s->start,
+                                                        .end = end,
+                                                        .correlation = s->correlation,
+                                                        .track = track,
+                                                        .name = index_of(s->name, run->text_count),
+                                                        .category = index_of(s->category, run->text_count),
+                                                        .detail = index_of(s->detail, run->detail_cap)};
+    if (s->start < run->origin)
+        run->origin = s->start;
+    return 0;
+}
+
+static int on_counter(void *ctx, const struct store_counter *c)
+{
+    struct exp_run *run = ctx;
+    if (c->time >= run->t0 && c->time < run->t1 && c->time < run->origin)
+        run->origin = c->time;
+    return 0;
+}
+
+static int order(const void *a, const void *b)
+{
+    const struct exp_slice *x = a, *y = b;
+    if (x->track != y->track)
+        return x->track < y->track ? -1 : 1;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    if (x->end != y->end)
+        return x->end > y->end ? -1 : 1;
+    return x->name < y->name ? -1 : x->name > y->name;
+}
+
+static int last_id(void *ctx, int columns, const struct store_cell *cells)
+{
+    size_t *out = ctx;
+    *out = columns == 1 && cells[0].integer > 0 ? (size_t)cells[0].integer : 0;
+    return 0;
+}
+
+/* Ids are dense in a sound file; a damaged one may say anything. */
+static int id_room(store_reader *r, const char *table, const char *sql, size_t *out)
+{
+    int64_t rows = 0;
+    size_t most = 0;
+    int code = store_count(r, table, &rows);
+    if (!code)
+        code = store_query(r, sql, NULL, last_id, &most);
+    if (code)
+        return code;
+    if (rows < 0 || most > 2 * (size_t)rows + 1000000)
+        return TACHO_ECORRUPT;
+    *out = most + 1;
+    return 0;
+}
+
+static int load(store_reader *r, struct exp_run *run)
+{
+    int code = id_room(r, "string", "SELECT max(id) FROM string", &run->text_count);
+    if (!code)
+        code = id_room(r, "detail", "SELECT max(id) FROM detail", &run->detail_cap);
+    if (code)
+        return code;
+    run->text = calloc(run->text_count, sizeof *run->text);
+    run->detail = calloc(run->detail_cap, sizeof *run->detail);
+    if (!run->text || !run->detail)
+        return TACHO_ENOMEM;
+    code = store_run_each(r, on_run, run);
+    if (!code)
+        code = store_string_each(r, 0, on_string, run);
+    if (!code)
+        code = store_detail_each(r, 0, on_detail, run);
+    if (!code)
+        code = store_process_each(r, on_process, run);
+    if (!code)
+        code = store_track_each(r, 0, on_track, run);
+    if (!code)
+        code = store_slice_each(r, 0, on_slice, run);
+    if (!code)
+        code = store_counter_each(r, 0, on_counter, run);
+    return code;
+}
+
+int exp_run_load(store_reader *r, const struct store_export_options *o, struct exp_run *run, struct tacho_error *err)
+{
+    *run = (struct exp_run){
+        .t0 = o->t0 == STORE_ABSENT ? INT64_MIN : o->t0, .t1 = o->t1 == STORE_ABSENT ? INT64_MAX : o->t1, .origin = INT64_MAX};
+    int code = load(r, run);
+    if (code) {
+        exp_run_free(run);
+        if (err && store_reader_error(r)->code == code)
+            *err = *store_reader_error(r);
+        else
+            tacho_fail(err, code, NULL, "%s", tacho_error_text(code));
+        return code;
+    }
+    if (run->origin == INT64_MAX)
+        run->origin = 0;
+    if (run->slice_count)
+        qsort(run->slice, run->slice_count, sizeof *run->slice, order);
+    for (size_t i = 0; i < run->slice_count; i++) {
+        struct exp_track *t = &run->track[run->slice[i].track];
+        if (!t->count++)
+            t->first = i;
+    }
+    return 0;
+}
+
+void exp_run_free(struct exp_run *run)
+{
+    for (size_t i = 0; i < run->key_count; i++) {
+        free(run->key[i]);
+        free(run->value[i]);
+    }
+    for (size_t i = 0; run->text && i < run->text_count; i++)
+        free(run->text[i]);
+    for (size_t i = 0; run->detail && i < run->detail_cap; i++) {
+        struct store_detail *d = &run->detail[i];
+        const char *const texts[] = {d->dtype,     d->pass, d->kind,  d->schema, d->collective,
+                                     d->copy_kind, d->grid, d->block, d->payload};
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
+            free((void *)(uintptr_t)texts[k]);
+    }
+    for (size_t i = 0; i < run->process_count; i++) {
+        free(run->process[i].host);
+        free(run->process[i].program);
+    }
+    for (size_t i = 0; i < run->track_count; i++) {
+        free(run->track[i].kind);
+        free(run->track[i].name);
+        free(run->track[i].device);
+        free(run->track[i].unit);
+    }
+    free(run->key);
+    free(run->value);
+    free(run->text);
+    free(run->detail);
+    free(run->process);
+    free(run->track);
+    free(run->slice);
+    *run = (struct exp_run){0};
+}
+
+const char *exp_text(const struct exp_run *run, uint32_t name)
+{
+    const char *t = name != EXP_NONE ? run->text[name] : NULL;
+    return t ? t : "";
+}
+
+const char *exp_run_value(const struct exp_run *run, const char *key)
+{
+    for (size_t i = 0; i < run->key_count; i++)
+        if (run->key[i] && !strcmp(run->key[i], key))
+            return run->value[i];
+    return NULL;
+}
+
+/* ---- lanes --------------------------------------------------------------------------------------------------------------- */
+
+#define LANES_MAX 512 /* more rows than anybody looks at: what overlaps even then lies in the last one */
+
+int64_t exp_lane_put(struct exp_lanes *l, const struct exp_run *run, size_t i, size_t *parent)
+{
+    const struct exp_slice *s = &run->slice[i];
+    size_t at = 0;
+    for (; at < l->count; at++) {
+        struct exp_lane *x = &l->lane[at];
+        while (x->depth && run->slice[x->open[x->depth - 1]].end <= s->start)
+            x->depth--;
+        if (!x->depth || run->slice[x->open[x->depth - 1]].end >= s->end || at == LANES_MAX - 1)
+            break;
+    }
+    if (at == l->count) {
+        ROOM(l->lane, l->count, l->cap);
+        l->lane[l->count++] = (struct exp_lane){0};
+    }
+    struct exp_lane *x = &l->lane[at];
+    *parent = x->depth ? x->open[x->depth - 1] : SIZE_MAX;
+    ROOM(x->open, x->depth, x->cap);
+    x->open[x->depth++] = i;
+    return (int64_t)at;
+}
+
+void exp_lanes_free(struct exp_lanes *l)
+{
+    for (size_t i = 0; i < l->count; i++)
+        free(l->lane[i].open);
+    free(l->lane);
+    *l = (struct exp_lanes){0};
+}
+
+void exp_lanes_reset(struct exp_lanes *l)
+{
+    exp_lanes_free(l);
+}
