@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #define WIRE_MAGIC         0x306c6f6f70484354ull /* "TCHpool0" */
-#define WIRE_VERSION       1u
+#define WIRE_VERSION       2u
 #define WIRE_HEADER_BYTES  16384u
 #define WIRE_SEGMENT_BYTES (64u << 10)
 #define WIRE_SEGMENT_CAP   1024u /* 64 MiB a process unless $TACHO_POOL_MIB says otherwise */
@@ -52,6 +52,10 @@
 #define WIRE_ENV_POOL_MIB "TACHO_POOL_MIB" /* cap of segments a process, MiB */
 #define WIRE_ENV_PAUSE    "TACHO_PAUSE"    /* probability that a tacho.step is run with recording paused, "0" = never */
 #define WIRE_ENV_CLOCK    "TACHO_CLOCK"    /* "monotonic" forces clock_gettime (tests) */
+#define WIRE_ENV_GPU      "TACHO_GPU"      /* "off": no device work is recorded; "whole-graphs", "memory": see agent/cupti.c */
+#define WIRE_ENV_GPU_MIB  "TACHO_GPU_MIB"  /* cap of device buffers a process, MiB */
+#define WIRE_ENV_CUPTI    "TACHO_CUPTI"    /* path of the libcupti to use */
+#define WIRE_ENV_CHAIN    "TACHO_CHAIN_CUDA" /* what CUDA_INJECTION64_PATH was before: loaded after us */
 
 enum wire_clock { WIRE_CLOCK_TSC = 1, WIRE_CLOCK_MONOTONIC = 2 };
 enum wire_state { WIRE_FREE = 0, WIRE_TAKEN = 1, WIRE_ACTIVE = 2, WIRE_FULL = 3 };
@@ -68,7 +72,11 @@ enum wire_state { WIRE_FREE = 0, WIRE_TAKEN = 1, WIRE_ACTIVE = 2, WIRE_FULL = 3 
     X(PAYLOAD_CUT, 0, "payload cut at 64 bytes") \
     X(DOMAIN_FULL, 0, "domain merged into '(other domains)': domain table full") \
     X(UNBALANCED, 0, "pop without push") \
-    X(NO_TIME, 1, "counter sample dropped: its timestamp is of a clock unknown here")
+    X(NO_TIME, 1, "counter sample dropped: its timestamp is of a clock unknown here") \
+    X(GPU_DROPPED, 1, "device record dropped by CUPTI: its own buffers were full") \
+    X(GPU_NO_BUFFER, 1, "device record dropped: all buffers full (raise TACHO_GPU_MIB)") \
+    X(GPU_LATE, 1, "device records not flushed: CUPTI did not answer when the process ended") \
+    X(NCCL_SLOTS, 1, "collective not recorded: table of running collectives full")
 
 enum wire_loss_reason {
 #define WIRE_LOSS_ENUM(name, event_lost, text) WIRE_LOSS_##name,
@@ -168,5 +176,132 @@ struct wire_record {
 _Static_assert(sizeof(struct wire_record) == 16, "record header is 16 bytes");
 
 #define WIRE_RECORD_MAX (sizeof(struct wire_record) + 8 + 8 + WIRE_PAYLOAD_MAX + 8 + 8)
+
+/* ---- device work: `gpu.PID.N` beside `pool.PID.N` ---------------------------------------------------------------------------
+ *
+ * Buffers of CUPTI activity records, lent to CUPTI and decoded by the collector, so that the target builds no rows.
+ *
+ *     offset 0                    struct wire_gpu
+ *     gpu->directory_offset       struct wire_buffer[buffer_cap]
+ *     gpu->names_offset           struct wire_gpu_name[name_cap]     pointers of names in records -> arena ids of the pool
+ *     gpu->buffers_offset         buffer_cap buffers of buffer_bytes
+ *
+ * WRITER (agent). A FREE buffer is all zero. CUPTI asks for one: LENT. CUPTI gives it back: the agent replaces the name pointers
+ * of its records by WIRE_GPU_NAME_TAG | arena id, and publishes it with state = DONE (release); `sequence` orders them.
+ * READER (collector). Decodes DONE buffers, commits the rows together with the position, zeroes the buffer, sets FREE. When the
+ * process is gone, LENT buffers are read up to the first record that is zero; names that are still pointers are looked up in
+ * the table.
+ * Records have the layout of the CUPTI that wrote them. The agent notes the size of each kind that it steps over, so a reader
+ * need not know a CUPTI newer than itself; the fields that it reads keep their places (collector/cupti.h). */
+#define WIRE_GPU_MAGIC        0x3075706748435474ull
+#define WIRE_GPU_PREFIX       "gpu."
+#define WIRE_GPU_BUFFER_BYTES (2u << 20)
+#define WIRE_GPU_BUFFERS      64u
+#define WIRE_GPU_GROW         2u /* buffers backed at a time */
+#define WIRE_GPU_KINDS        64u
+#define WIRE_GPU_APIS         1024u /* callback ids a domain */
+#define WIRE_GPU_NAMES        8192u
+#define WIRE_GPU_ANCHORS      1024u
+#define WIRE_GPU_GAPS         16u
+#define WIRE_GPU_NAME_TAG     0x7ac0000000000000ull
+#define WIRE_GPU_NAME_MAX     32768u /* bytes of a kernel's name */
+
+enum wire_gpu_state { WIRE_GPU_STARTING = 0, WIRE_GPU_ON = 1, WIRE_GPU_FAILED = 2, WIRE_GPU_ENDED = 3 };
+
+/* Where the start of recording failed: name, text. */
+#define WIRE_GPU_STAGE_MAP(X) \
+    X(NONE, "") \
+    X(SPACE, "no space for its buffers") \
+    X(LIBRARY, "libcupti was not found") \
+    X(SYMBOL, "libcupti lacks what is needed") \
+    X(SUBSCRIBE, "another tool holds CUPTI") \
+    X(REGISTER, "CUPTI refused the buffers") \
+    X(ENABLE, "CUPTI refused to record kernels") \
+    X(THREAD, "no thread could be started")
+enum wire_gpu_stage {
+#define WIRE_GPU_STAGE_ENUM(name, text) WIRE_GPU_STAGE_##name,
+    WIRE_GPU_STAGE_MAP(WIRE_GPU_STAGE_ENUM)
+#undef WIRE_GPU_STAGE_ENUM
+};
+
+enum wire_buffer_state { WIRE_BUFFER_FREE = 0, WIRE_BUFFER_LENT = 1, WIRE_BUFFER_DONE = 2 };
+struct wire_buffer {
+    _Atomic uint32_t state; /* enum wire_buffer_state */
+    uint32_t valid;         /* bytes of complete records */
+    uint64_t generation;    /* from 1 */
+    uint64_t sequence;      /* order of completion, from 1 */
+    uint64_t context;       /* as CUPTI gave it back with the buffer */
+    uint32_t stream;
+    uint32_t dropped; /* records that CUPTI says it lost */
+    uint32_t records;
+    uint32_t reserved[5];
+};
+_Static_assert(sizeof(struct wire_buffer) == 64, "directory line is one cache line");
+
+struct wire_gpu_name {
+    _Atomic uint64_t pointer; /* 0 = empty; written after `id` */
+    uint32_t id;
+    uint32_t epoch; /* of loaded modules, in which the pointer was seen */
+};
+
+/* One moment on all clocks. cupti: what cuptiGetTimestamp says, whatever clock that is. */
+struct wire_gpu_anchor {
+    uint64_t cupti;
+    int64_t realtime, monotonic;
+    uint64_t tsc;
+};
+
+/* Another profiler had the records. t1 0: it still has them. CLOCK_MONOTONIC ns. */
+struct wire_gpu_gap {
+    _Atomic int64_t t0, t1;
+};
+
+struct wire_gpu {
+    uint64_t magic; /* written last, with release order */
+    uint32_t version, pid;
+    uint64_t start_ticks;
+    uint32_t buffer_bytes, buffer_cap, name_cap, cupti_version;
+    int32_t driver_version; /* of CUDA, 13000 for 13.0; 0 = not known */
+    uint32_t whole_graphs;
+    uint64_t directory_offset, names_offset, buffers_offset, file_bytes;
+    char library[512]; /* the libcupti in use */
+    char holder[64];   /* the tool that holds CUPTI, where CUPTI says so */
+    _Atomic uint32_t state;
+    _Atomic uint32_t stage; /* enum wire_gpu_stage */
+    _Atomic uint32_t error; /* CUptiResult behind it */
+    _Atomic uint32_t buffers_backed;
+    _Atomic uint32_t anchors; /* ever taken; the last WIRE_GPU_ANCHORS are kept, number n in anchor[n % WIRE_GPU_ANCHORS] */
+    _Atomic uint32_t gaps;    /* ever begun; kept likewise */
+    _Atomic uint32_t recording; /* 1: inside of a capture window */
+    _Atomic uint32_t windows;   /* ever opened */
+    _Atomic uint64_t sequence;
+    _Atomic uint64_t step; /* index + 1 of the newest tacho.step; 0 = none yet */
+    _Atomic uint64_t step_time; /* when it began, CLOCK_MONOTONIC ns */
+    _Atomic uint32_t kind_error[WIRE_GPU_KINDS];      /* CUptiResult of enabling it; 0 = enabled or not asked for */
+    _Atomic uint32_t record_bytes[WIRE_GPU_KINDS];    /* 0 = none seen yet */
+    _Atomic uint32_t api_name[2][WIRE_GPU_APIS];      /* arena ids by callback id: driver, runtime */
+    struct wire_gpu_anchor anchor[WIRE_GPU_ANCHORS];
+    struct wire_gpu_gap gap[WIRE_GPU_GAPS];
+};
+
+/* ---- capture windows: the file `control` in the segment folder ----------------------------------------------------------------
+ *
+ * Written by the collector before the target starts and by `tacho capture` later; all processes of the run look at it.
+ * `sequence` is odd while it is being written. */
+#define WIRE_CONTROL       "control"
+#define WIRE_CONTROL_MAGIC 0x306c72746e6f6354ull
+enum wire_capture {
+    WIRE_CAPTURE_ALL = 0,
+    WIRE_CAPTURE_NONE = 1,  /* until somebody asks */
+    WIRE_CAPTURE_STEPS = 2, /* tacho.steps from..to, of these every Nth */
+    WIRE_CAPTURE_UNTIL = 3, /* before the time `until` */
+};
+struct wire_control {
+    uint64_t magic;
+    _Atomic uint32_t sequence;
+    _Atomic uint32_t mode; /* enum wire_capture */
+    _Atomic int64_t from, to, every;
+    _Atomic int64_t until; /* CLOCK_MONOTONIC ns */
+};
 
 #endif

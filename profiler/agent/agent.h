@@ -146,6 +146,8 @@ struct agent_process {
     uint32_t pause_domain, pause_depth;
     uint64_t random;
     _Atomic uint64_t steps;
+    /* cupti.c: device work is recorded in this very process, not in its parent. nccl.c: its slots are this process's own */
+    _Atomic uint32_t cuda_once, cuda_live;
     /* thread.c */
     uint32_t tid_names;
     struct {
@@ -178,6 +180,8 @@ bool agent_pool_open(void);
 void agent_pool_never(uint64_t lost);
 /* Takes a segment for `t`; false with the reason when there is none. */
 bool agent_pool_take(struct agent_thread *t, enum wire_loss_reason *reason);
+/* Backs bytes of any file of ours that is mapped at `map`: space on the disk first, then pages. fd < 0: pages alone. */
+bool agent_pool_back(int fd, char *map, uint64_t offset, uint64_t bytes);
 /* Backs the arena up to `bytes`. */
 bool agent_pool_back_arena(uint64_t bytes);
 /* In a forked child: what is still written to the parent's pool goes to private pages from here on. No lock needed. */
@@ -261,6 +265,20 @@ void agent_pause_begin(struct agent_thread *t, bool recorded);
 bool agent_pause_end(struct agent_thread *t, uint32_t domain, uint32_t depth);
 /* Ends the pause of a thread that goes away. */
 void agent_pause_abandon(struct agent_thread *t);
+
+/* ---- device work: cuda.c, cupti.c, cupti_buffer.c; collectives: nccl.c ---- */
+
+/* Where NVTX or NCCL call us for the first time in an object: starts recording device work if CUDA is up and its own injection
+ * has not reached us. Never initialises CUDA. */
+void agent_cuda_look(void);
+/* Does this process record device work? */
+static inline bool agent_cuda_live(void)
+{
+    return atomic_load_explicit(&agent_process->cuda_live, memory_order_acquire) != 0;
+}
+/* A tacho.step begins on this thread: opens or closes a capture window; closes it for a step that is paused. */
+void agent_cuda_step(uint64_t index, bool paused);
+void agent_cuda_resume(void);
 
 /* ---- NVTX ---- */
 

@@ -33,6 +33,7 @@ static int attach(NvtxGetExportTableFunc_t get)
     const NvtxExportTableCallbacks *tables = get ? get(NVTX_ETID_CALLBACKS) : NULL;
     if (!tables || tables->struct_size < sizeof *tables || !tables->GetModuleFunctionTable || !agent_start())
         return 0;
+    agent_cuda_look();
     bool ok = attach_table(tables, NVTX_CB_MODULE_CORE, agent_core);
     attach_table(tables, NVTX_CB_MODULE_CORE2, agent_core2); /* version 1 has none */
     return ok;

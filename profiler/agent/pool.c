@@ -42,7 +42,7 @@ static void pool_path(char *path, size_t size, const char *prefix, uint32_t pid,
 
 /* Backs [offset, offset + bytes) of the file `fd`, or of the mapping alone where the file cannot be opened any more (chroot).
  */
-static bool pool_back(int fd, char *map, uint64_t offset, uint64_t bytes)
+bool agent_pool_back(int fd, char *map, uint64_t offset, uint64_t bytes)
 {
     if (fd >= 0) {
         int rc;
@@ -77,7 +77,7 @@ static int pool_reopen(const struct wire_pool *pool)
 static bool pool_grow(struct wire_pool *pool, uint64_t offset, uint64_t bytes)
 {
     int fd = pool_reopen(pool);
-    bool ok = pool_back(fd, (char *)pool, offset, bytes);
+    bool ok = agent_pool_back(fd, (char *)pool, offset, bytes);
     if (fd >= 0)
         close(fd);
     return ok;
@@ -154,7 +154,7 @@ static bool pool_inherit(struct wire_pool *pool, int fd)
     uint64_t used = 16; /* id 0: the empty string */
     if (inherited) {
         uint64_t theirs = atomic_load_explicit(&inherited->arena_used, memory_order_acquire);
-        if (theirs > WIRE_ARENA_GROW && !pool_back(fd, (char *)pool, pool->arena_offset, theirs))
+        if (theirs > WIRE_ARENA_GROW && !agent_pool_back(fd, (char *)pool, pool->arena_offset, theirs))
             return false;
         memcpy(arena, (char *)inherited + inherited->arena_offset, theirs);
         used = theirs;
@@ -250,7 +250,7 @@ static bool pool_build(void)
     char *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         goto fail_file;
-    if (!pool_back(fd, map, 0, arena + WIRE_ARENA_GROW) || !pool_back(fd, map, segments, (uint64_t)first * WIRE_SEGMENT_BYTES))
+    if (!agent_pool_back(fd, map, 0, arena + WIRE_ARENA_GROW) || !agent_pool_back(fd, map, segments, (uint64_t)first * WIRE_SEGMENT_BYTES))
         goto fail_map;
     self->pid = pid;
     self->number = number;

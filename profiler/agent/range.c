@@ -87,6 +87,18 @@ int agent_level_signal(uint32_t domain, int step)
 
 /* ---- events, the thread being entered ---- */
 
+/* Index of the step that a tacho.step's payload names; false where it names none. */
+static bool step_index(const struct agent_event *e, uint64_t *index)
+{
+    struct agent_field f = {0};
+    while (e->data && agent_schema_field(e->schema, &f))
+        if (!strcmp(f.name, "index") && f.offset + sizeof *index <= e->bytes) {
+            memcpy(index, (const char *)e->data + f.offset, sizeof *index);
+            return true;
+        }
+    return false;
+}
+
 /* A tacho.step is recorded also where recording is paused, and may begin a pause. */
 static int push_step(struct agent_thread *t, uint32_t domain, struct agent_level *level, const struct agent_event *e)
 {
@@ -94,6 +106,9 @@ static int push_step(struct agent_thread *t, uint32_t domain, struct agent_level
     const uint32_t depth = level_depth(level);
     level_move(level, domain, depth + 1);
     bool pause = agent_pause_decide(t, domain, depth);
+    uint64_t index;
+    if (agent_cuda_live() && step_index(e, &index))
+        agent_cuda_step(index, pause); /* before the step begins: what it costs lies outside */
     bool done = !level->deep && agent_append(t, WIRE_PUSH | (pause ? WIRE_PAUSED : 0u), domain, depth, 0, e, &reason);
     if (pause)
         agent_pause_begin(t, done);
@@ -146,8 +161,8 @@ static int pop(struct agent_thread *t, uint32_t domain, struct agent_level *leve
     /* A range whose push was recorded is closed even inside a pause: a missing end would be worse than one record. */
     if (!agent_append(t, WIRE_POP, domain, depth, time, e, &reason))
         agent_lose(reason, 1);
-    if (agent_paused())
-        agent_pause_end(t, domain, depth);
+    if (agent_paused() && agent_pause_end(t, domain, depth))
+        agent_cuda_resume();
     return (int)depth;
 }
 
