@@ -26,6 +26,7 @@ struct an_options {
     double peak_flops;   /* --peak: FLOP/s of one device; 0 = the file's ceilings */
     const char *classes; /* text of the user's own table of kernel classes (classes.h), read before the built-in one; or NULL */
     enum an_compat compat; /* fill result.compat too */
+    bool samples;          /* keep values of each step in result.samples, for an_diff_results (diff.h) */
     double flops_per_step; /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the payloads' */
 };
 

@@ -405,6 +405,8 @@ struct an_trust {
     size_t problem_count;
 };
 
+struct an_samples; /* values of each step: diff.h */
+
 /* ---- all of it ---------------------------------------------------------------------------------------------------------- */
 
 struct an_result {
@@ -438,6 +440,7 @@ struct an_result {
     const struct an_roofline_point *points;
     size_t point_count;
     struct an_compat_table compat;
+    const struct an_samples *samples; /* diff.h; NULL: not asked for */
     struct an_loader loader;
     struct an_system system;
     const struct an_series *series;
