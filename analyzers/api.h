@@ -7,6 +7,7 @@
 #define ANALYZERS_API_H
 
 #include <stdbool.h>
+#include <string.h>
 
 enum an_api_kind {
     AN_API_OTHER,
@@ -23,6 +24,12 @@ struct an_api_call {
 };
 
 struct an_api_call an_api_of(const char *name);
+
+/* Is it a category of API calls (docs/schema.md)? */
+static inline bool an_category_is_call(const char *category)
+{
+    return !strcmp(category, "runtime") || !strcmp(category, "driver");
+}
 
 /* Can a call of this kind put work on a device? */
 static inline bool an_api_launches(struct an_api_call a)

@@ -37,13 +37,23 @@ static int row_order(const void *x, const void *y)
     return a->count != b->count ? (a->count > b->count ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-/* Is slice i a launching call? By its name, or because something on a device says so; *k walks along launch_slice. */
-static bool launches(const struct an_context *c, size_t i, size_t *k)
+/* Is slice i a launching call? Because something on a device says so (*k walks along launch_slice), or by its name; a call
+ * inside another call is part of that one. `call` caches of each category, and at its end of none, whether it is one of API
+ * calls: 1 no, 2 yes. */
+static bool launches(const struct an_context *c, size_t i, size_t *k, uint8_t *call)
 {
     const struct an_devices *g = c->gpu;
+    const struct an_trace *t = c->t;
     while (*k < g->launch_count && g->launch_slice[*k] < i)
         ++*k;
-    return (*k < g->launch_count && g->launch_slice[*k] == i) || an_slice_launches(c->t, i);
+    if (*k < g->launch_count && g->launch_slice[*k] == i)
+        return true;
+    uint32_t category = t->slice.category[i] < t->string_count ? t->slice.category[i] : (uint32_t)t->string_count;
+    if (!call[category])
+        call[category] = an_category_is_call(an_trace_name(t, category)) ? 2 : 1;
+    uint32_t parent = t->slice.parent[i];
+    return call[category] == 2 && an_slice_launches(t, i) &&
+           (parent == AN_NONE || !an_category_is_call(an_slice_category(t, parent)));
 }
 
 static int count_calls(struct an_context *c)
@@ -54,9 +64,10 @@ static int count_calls(struct an_context *c)
     size_t rows = 0, room = 0, at = 0;
     int64_t timed = 0, host = 0;
     uint32_t *of_name = calloc(t->string_count + 1, sizeof *of_name); /* row + 1 of a name; the last one: no name */
-    int rc = of_name ? 0 : TACHO_ENOMEM;
+    uint8_t *call = calloc(t->string_count + 1, 1);
+    int rc = of_name && call ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; i < t->slice.count && !rc; i++) {
-        if (!launches(c, i, &at))
+        if (!launches(c, i, &at, call))
             continue;
         uint32_t name = t->slice.name[i] < t->string_count ? t->slice.name[i] : (uint32_t)t->string_count;
         if (!of_name[name] && !(rc = an_grow(&row, &room, rows + 1, sizeof *row))) {
@@ -84,6 +95,7 @@ static int count_calls(struct an_context *c)
     r->host_mean_us = timed ? an_num((double)host / (double)timed / 1e3) : an_num_none("no launching call is in the file");
     free(row);
     free(of_name);
+    free(call);
     return rc;
 }
 

@@ -2,8 +2,8 @@
  *
  * The table of ops: one row for each name, category and kind.
  *
- * A run with an accelerator: the device ops that begin in a counted step (without counted steps: all of them); the kind is the
- * class of the op. What the host did stands in the tables of attribution.
+ * A run with an accelerator: the device ops of the whole capture; the kind is the class of the op. What the host did stands in
+ * the tables of attribution.
  *
  * A run without: the ranges of all threads of the whole run. Self time is what no nested range of the same thread covers. Where
  * limits (--steps, --every, --max-size) left slices out, count, total and self time of steps come from the aggregates, which
@@ -214,68 +214,21 @@ static int merge_aggregates(const struct an_trace *tr, struct table *t)
 
 /* ---- device ops --------------------------------------------------------------------------------------------------------- */
 
-/* Times of the counted steps of device d: of the lanes it serves, else of the lanes of its process. Normalised. */
-static int device_steps(const struct an_context *c, uint32_t d, struct an_span **out, size_t *count, int64_t *steps)
-{
-    bool own = false;
-    size_t n = 0;
-    for (size_t k = 0; k < c->lane_count; k++)
-        own = own || c->lane[k].device == d;
-    *out = an_arena_zero(c->work, c->step_count, sizeof **out);
-    if (!*out)
-        return TACHO_ENOMEM;
-    for (size_t i = 0; i < c->step_count; i++) {
-        const struct an_step *s = &c->step[i];
-        const struct an_lane *l = &c->lane[s->lane];
-        if (an_step_counted(s) && (own ? l->device == d : l->process == c->gpu->device[d].process))
-            (*out)[n++] = (struct an_span){s->start, s->end};
-    }
-    *steps = an_time_add(*steps, own ? (int64_t)n : 0);
-    *count = an_spans_normalize(*out, n);
-    return 0;
-}
-
-/* One device: its ops that begin in `span`, or all. They are sorted by start, as the spans are. */
-static int device_rows(const struct an_context *c, const struct an_device *d, const struct an_span *span, size_t spans,
-                       bool all, struct table *t)
-{
-    const struct an_device_ops *op = &c->gpu->op;
-    size_t at = 0;
-    for (size_t i = d->first; i < d->first + d->count; i++) {
-        while (at < spans && span[at].end <= op->start[i])
-            at++;
-        if (!all && (at == spans || op->start[i] < span[at].start))
-            continue;
-        size_t slice = op->slice[i];
-        struct an_detail key = {
-            .kind = an_device_class_key((enum an_device_class)op->class[i]), .pass = "", .schema = "gpu.kernel"};
-        uint32_t row = table_row(t, c->t->slice.name[slice], c->t->slice.category[slice], &key);
-        if (row == AN_NONE)
-            return TACHO_ENOMEM;
-        int64_t dur = an_time_sub(op->end[i], op->start[i]);
-        op_call(&t->op[row], an_trace_detail(c->t, c->t->slice.detail[slice]), dur);
-        t->op[row].self = t->op[row].total;
-    }
-    return 0;
-}
-
 static int sum_devices(struct an_context *c, struct table *t)
 {
-    const struct an_devices *g = c->gpu;
-    struct an_span **span = an_arena_zero(c->work, g->device_count, sizeof *span);
-    size_t *spans = an_arena_zero(c->work, g->device_count, sizeof *spans), any = 0;
-    int64_t steps = 0;
-    int rc = span && spans ? 0 : TACHO_ENOMEM;
-    for (uint32_t d = 0; d < g->device_count && !rc; d++) {
-        rc = device_steps(c, d, &span[d], &spans[d], &steps);
-        any += spans[d];
+    const struct an_device_ops *op = &c->gpu->op;
+    const struct an_slices *s = &c->t->slice;
+    for (size_t i = 0; i < op->count; i++) {
+        const char *class = an_device_class_key((enum an_device_class)op->class[i]);
+        struct an_detail key = {.kind = class, .pass = "", .schema = "gpu.kernel"};
+        uint32_t row = table_row(t, s->name[op->slice[i]], s->category[op->slice[i]], &key);
+        if (row == AN_NONE)
+            return TACHO_ENOMEM;
+        op_call(&t->op[row], an_trace_detail(c->t, s->detail[op->slice[i]]), an_time_sub(op->end[i], op->start[i]));
+        t->op[row].self = t->op[row].total;
     }
-    for (size_t d = 0; d < g->device_count && !rc; d++)
-        rc = device_rows(c, &g->device[d], span[d], spans[d], !any, t);
-    c->r->ops_window = !any    ? "the whole capture"
-                       : steps ? an_arena_format(c->a, "%" PRId64 " counted steps", steps)
-                               : "the counted steps";
-    return rc;
+    c->r->ops_window = "the whole capture";
+    return 0;
 }
 
 /* ---- the rows ----------------------------------------------------------------------------------------------------------- */

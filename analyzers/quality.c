@@ -48,7 +48,9 @@ static size_t host_step_at(const struct an_context *c, uint32_t p, int64_t time)
 static void lost_launch(const struct an_context *c, struct survey *s, size_t i, uint32_t process)
 {
     enum an_api_kind kind = an_api_of(an_trace_name(c->t, c->t->slice.name[i])).kind;
-    if (kind != AN_API_KERNEL && kind != AN_API_GRAPH)
+    uint32_t parent = c->t->slice.parent[i]; /* a call inside a call is part of it */
+    if ((kind != AN_API_KERNEL && kind != AN_API_GRAPH) ||
+        (parent != AN_NONE && an_category_is_call(an_slice_category(c->t, parent))))
         return;
     s->kernels_lost++;
     s->early += s->first_op != STORE_ABSENT && c->t->slice.start[i] < s->first_op;
@@ -62,7 +64,7 @@ enum rows { ROWS_OTHER = 1, ROWS_CALL, ROWS_OVERHEAD, ROWS_PYTHON };
 
 static enum rows rows_of(const char *category)
 {
-    if (!strcmp(category, "runtime") || !strcmp(category, "driver"))
+    if (an_category_is_call(category))
         return ROWS_CALL;
     return !strcmp(category, "overhead") ? ROWS_OVERHEAD : !strcmp(category, "python") ? ROWS_PYTHON : ROWS_OTHER;
 }

@@ -58,8 +58,7 @@ static bool is_sync(const struct an_context *c, struct rows *r, size_t i)
         r->sync[name] = an_api_of(an_trace_name(c->t, name)).kind == AN_API_SYNC ? 2 : 1;
     if (r->sync[name] != 2)
         return false;
-    const char *category = an_slice_category(c->t, i);
-    return !strcmp(category, "runtime") || !strcmp(category, "driver");
+    return an_category_is_call(an_slice_category(c->t, i));
 }
 
 static int add_call(struct an_context *c, struct rows *r, size_t i, const struct busy *b)

@@ -185,6 +185,21 @@ static void company(struct an_context *c)
                    s->cpu_cores.value);
 }
 
+/* A trace of another tool: who recorded it, and what such a trace cannot say. */
+static void foreign(struct an_context *c)
+{
+    struct an_trust *r = &c->r->trust;
+    const char *source = key_or(c, "source", "tacho");
+    r->source = source;
+    r->tool = key_or(c, "source.tool", "");
+    if (!strcmp(source, "tacho"))
+        return;
+    overhead_absent(r, "a trace of another tool: nothing in it says how fast the program is without its profiler "
+                       "(trust/capture has the signs)");
+    if (!*r->clock)
+        r->clock = key_or(c, "source.clock", "");
+}
+
 static int trust_run(struct an_context *c)
 {
     const struct an_trace *t = c->t;
@@ -198,6 +213,7 @@ static int trust_run(struct an_context *c)
     r->clock = key_or(c, "clock", "");
     r->version = key_or(c, "tacho.version", "");
     r->ended = c->o->live ? "still running" : key_or(c, "ended", "");
+    foreign(c);
     incomplete(c);
     contradictions(c);
     company(c);
