@@ -57,6 +57,7 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-protot
 OPT := $(if $(filter 1,$(DEBUG)),-O0,-O2)
 CPPFLAGS_ALL = -D_GNU_SOURCE -DTACHO_VERSION='"$(VERSION)"' -Iinclude -I. -I$(O)/gen $(NVTX_CFLAGS) $(HAVE_CFLAGS) $(CPPFLAGS)
 CFLAGS_ALL = -std=c11 $(OPT) -g -fno-omit-frame-pointer -fvisibility=hidden $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CFLAGS)
+CXXFLAGS_ALL = -std=c++17 $(OPT) -g -fno-omit-frame-pointer -fvisibility=hidden $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARN)) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CXXFLAGS)
 LDFLAGS_ALL = $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---- rooms: every .c of a folder belongs to it; flags a room needs beyond the common ones stand here -----------------------------
@@ -113,16 +114,22 @@ $(O)/obj/%.o: %.c $(O)/config.mk $(O)/flags
 	@echo "  CC      $<"
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
+$(O)/obj/%.o: %.cpp $(O)/config.mk $(O)/flags
+	@mkdir -p $(@D)
+	@echo "  CXX     $<"
+	$(Q)$(CXX) $(CPPFLAGS_ALL) $(CXXFLAGS_ALL) -MMD -MP -c -o $@ $<
+
 # schema.sql is the one place where the tables are written down; the program carries it as a string
 $(O)/gen/schema.inc: store/schema.sql
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $< > $@
 $(call obj,$(wildcard store/*.c)): $(O)/gen/schema.inc
-# the table of kernel classes, the same way
-$(O)/gen/classes.inc: analyzers/classes.tsv
+# the tables of kernel classes and of data sheets, the same way
+$(O)/gen/%.inc: analyzers/%.tsv
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $< > $@
 $(call obj,analyzers/classes.c): $(O)/gen/classes.inc
+$(call obj,analyzers/peaks.c): $(O)/gen/peaks.inc
 
 # ---- tests, benchmarks: tests/unit/*.c are cmocka programs, tests/targets/*.c are programs to be profiled ------------------------
 UNIT_SRC := $(wildcard tests/unit/*.c)
