@@ -32,6 +32,12 @@ static bool is_operator_sign(const char *name, const char *at)
 void an_diff_name(char *out, const char *name)
 {
     char *o = out;
+    if (!strncmp(name, "enumerate(Data", 14)) { /* enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__ */
+        size_t n = strcspn(name, "#");
+        memcpy(out, name, n);
+        out[n] = 0;
+        return;
+    }
     if (!strncmp(name, "Mem", 3)) { /* Memcpy HtoD (Pageable -> Device): the kind of memory is the point */
         strcpy(out, name);
         return;
