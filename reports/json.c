@@ -9,6 +9,7 @@
 #include "reports/formats.h"
 #include "reports/json_gpu.h"
 #include "reports/json_writer.h"
+#include "reports/select.h"
 
 #define OPS_MOST 2000
 

@@ -15,9 +15,4 @@ void rep_json_attribution(struct rep_writer *w, const struct an_attribution *a);
 void rep_json_compat(struct rep_writer *w, const struct an_compat_table *t);
 void rep_json_capture(struct rep_writer *w, const struct an_quality *q);
 
-/* The name of the device a budget belongs to, "" when the run does not name it. */
-const char *rep_device_name(const struct an_result *r, const struct an_device_budget *d);
-/* The table of device time by "op" (also for NULL), "module", "line" or "annotation". */
-const struct an_attribution *rep_attribution(const struct an_result *r, const char *by);
-
 #endif

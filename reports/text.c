@@ -17,6 +17,24 @@
 
 /* ---- head --------------------------------------------------------------------------------------------------------------- */
 
+/* "2 x NVIDIA A100"; devices of several kinds are counted by kind. */
+static void header_devices(struct page *p, const struct an_result *r)
+{
+    for (size_t i = 0; i < r->gpu_count; i++) {
+        size_t same = 0;
+        bool first = true;
+        for (size_t k = 0; k < r->gpu_count; k++) {
+            same += !strcmp(r->gpus[k].name, r->gpus[i].name);
+            first = first && (k >= i || strcmp(r->gpus[k].name, r->gpus[i].name));
+        }
+        const char *name = *r->gpus[i].name ? r->gpus[i].name : same == 1 ? "device" : "devices";
+        if (first && same == 1 && *r->gpus[i].name)
+            page_item(p, "%.100s", name);
+        else if (first)
+            page_item(p, "%zu %s%.100s", same, *r->gpus[i].name ? "\xc3\x97 " : "", name);
+    }
+}
+
 static void header(struct page *p, const struct an_result *r)
 {
     char a[32], b[32];
@@ -32,6 +50,8 @@ static void header(struct page *p, const struct an_result *r)
         page_item(p, "%" PRId64 " %s", r->run.processes, r->run.processes == 1 ? "process" : "processes");
     if (r->run.cores.valid)
         page_item(p, "%" PRId64 " %s", r->run.cores.value, r->run.cores.value == 1 ? "core" : "cores");
+    if (!r->gpu.reason)
+        header_devices(p, r);
     if (r->utilization.dtype)
         page_item(p, "%.60s", r->utilization.dtype);
     if (s->median_ms.valid)
@@ -182,8 +202,9 @@ static void budget(struct page *p, const struct an_result *r)
         for (size_t i = 0; i < r->device_count; i++)
             if (r->devices[i].worst) {
                 char text[160];
-                snprintf(text, sizeof text, " mean of %zu ranks; smallest compute share: rank %" PRId64 ", %.1f %%",
-                         r->device_count, r->devices[i].rank, r->devices[i].budget.pct[AN_CLASS_COMPUTE].value);
+                snprintf(text, sizeof text, " mean of %zu %s; smallest compute share: rank %" PRId64 " %.40s, %.1f %%",
+                         r->device_count, r->gpu.reason ? "ranks" : "devices", r->devices[i].rank, r->devices[i].device,
+                         r->devices[i].budget.pct[AN_CLASS_COMPUTE].value);
                 page_text(p, 1, text);
             }
     if (r->steps.detailed < r->steps.counted) {
@@ -212,7 +233,7 @@ static void phases(struct page *p, const struct an_result *r)
 static void throughput(struct page *p, const struct an_result *r)
 {
     const struct an_steps *s = &r->steps;
-    char a[32];
+    char a[32], b[32];
     if (!s->median_ms.valid)
         return;
     page_label(p, "Throughput");
@@ -221,6 +242,9 @@ static void throughput(struct page *p, const struct an_result *r)
     if (s->samples_per_s.valid)
         page_item(p, "%s samples/s", page_number(a, s->samples_per_s.value));
     page_item(p, "steps from %.80s", s->source);
+    if (!r->gpu.reason && s->host_median_ms.valid)
+        page_item(p, "on the host a step takes %s, on the device %s", page_time(a, s->host_median_ms.value * 1e6),
+                  page_time(b, s->median_ms.value * 1e6));
     if (s->between_ms.valid)
         page_item(p, "%s between steps", page_time(a, s->between_ms.value * 1e6));
     if (s->outlier_count)
@@ -276,6 +300,9 @@ static void loader(struct page *p, const struct an_result *r)
     page_label(p, "Loader");
     if (l->wait_ms_per_step.valid)
         page_item(p, "waits %s a step", page_time(a, l->wait_ms_per_step.value * 1e6));
+    else if (l->inferred_wait_ms_per_step.valid)
+        page_item(p, "waits at most %s a step: a guess from gaps, no range marks the loader",
+                  page_time(a, l->inferred_wait_ms_per_step.value * 1e6));
     for (size_t i = 0; i < l->stage_count; i++)
         if (l->stages[i].ms_per_batch.valid &&
             strcmp(l->stages[i].name, "queue_wait")) /* workers that wait for room cost nothing */
@@ -303,6 +330,8 @@ static void bytes_item(struct page *p, struct an_value v, const char *name)
 static void system_line(struct page *p, const struct an_result *r)
 {
     const struct an_system *s = &r->system;
+    if (s->reason && r->trust.source && strcmp(r->trust.source, "tacho") != 0)
+        return; /* a trace of another tool never has one */
     page_label(p, "System");
     if (s->reason) {
         page_item(p, "not sampled: %.300s", s->reason);
@@ -358,9 +387,14 @@ int rep_text_write(const struct an_result *r, const struct rep_options *o, FILE 
     loader(&p, r);
     series(&p, r);
     system_line(&p, r);
-    rep_text_ops(&p, r, o->ops);
     for (size_t i = 0; i < r->finding_count; i++)
         card(&p, &r->findings[i], i + 1);
+    rep_text_devices(&p, r, o->ops);
+    rep_text_host_to_device(&p, r);
+    rep_text_ops(&p, r, o->ops);
+    rep_text_attribution(&p, r, o->by, o->ops);
+    rep_text_roofline(&p, r, o->ops);
+    rep_text_compat(&p, r);
     rep_text_trust(&p, r);
     if (o->definitions)
         rep_text_definitions(&p);

@@ -1,122 +1,115 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of ranges. A page that gets wider takes more columns.
+ * The table of ranges, or, on an accelerator, of kernels and copies.
  */
 #include <inttypes.h>
 #include <string.h>
 
+#include "reports/kernel_name.h"
+#include "reports/table.h"
 #include "reports/text.h"
 
-#define OPS_DEFAULT 12
-
-static void cell_count(char *b, size_t n, const struct an_op *o)
+static void cell_value_time(char *b, struct an_value us)
 {
-    snprintf(b, n, "%" PRId64, o->count);
+    if (us.valid)
+        page_time(b, us.value * 1e3);
 }
-static void cell_share(char *b, size_t n, const struct an_op *o)
+static void cell_count_time(char *b, struct an_count ns)
 {
-    *b = 0;
+    if (ns.valid)
+        page_time(b, (double)ns.value);
+}
+static void cell_rate(char *b, struct an_value v)
+{
+    if (v.valid && v.value > 0)
+        page_si(b, v.value, "");
+}
+
+static void cell_count(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_op *)row)->count);
+}
+static void cell_share(char *b, const void *row)
+{
+    const struct an_op *o = row;
     if (o->share_pct.valid)
-        snprintf(b, n, "%.1f", o->share_pct.value);
+        snprintf(b, REP_CELL, "%.1f", o->share_pct.value);
 }
-static void cell_time(char *b, double ns)
+static void cell_total(char *b, const void *row)
 {
-    page_time(b, ns);
+    page_time(b, (double)((const struct an_op *)row)->total_ns);
 }
-static void cell_total(char *b, size_t n, const struct an_op *o)
+static void cell_mean(char *b, const void *row)
 {
-    (void)n;
-    cell_time(b, (double)o->total_ns);
+    cell_value_time(b, ((const struct an_op *)row)->mean_us);
 }
-static void cell_mean(char *b, size_t n, const struct an_op *o)
+static void cell_sd(char *b, const void *row)
 {
-    (void)n;
-    *b = 0;
-    if (o->mean_us.valid)
-        cell_time(b, o->mean_us.value * 1e3);
+    cell_value_time(b, ((const struct an_op *)row)->sd_us);
 }
-static void cell_sd(char *b, size_t n, const struct an_op *o)
+static void cell_min(char *b, const void *row)
 {
-    (void)n;
-    *b = 0;
-    if (o->sd_us.valid)
-        cell_time(b, o->sd_us.value * 1e3);
+    cell_count_time(b, ((const struct an_op *)row)->min_ns);
 }
-static void cell_min(char *b, size_t n, const struct an_op *o)
+static void cell_max(char *b, const void *row)
 {
-    (void)n;
-    *b = 0;
-    if (o->min_ns.valid)
-        cell_time(b, (double)o->min_ns.value);
+    cell_count_time(b, ((const struct an_op *)row)->max_ns);
 }
-static void cell_max(char *b, size_t n, const struct an_op *o)
+static void cell_flops(char *b, const void *row)
 {
-    (void)n;
-    *b = 0;
-    if (o->max_ns.valid)
-        cell_time(b, (double)o->max_ns.value);
+    cell_rate(b, ((const struct an_op *)row)->flops_per_s);
 }
-static void cell_flops(char *b, size_t n, const struct an_op *o)
+static void cell_bytes(char *b, const void *row)
 {
-    (void)n;
-    *b = 0;
-    if (o->flops_per_s.valid && o->flops_per_s.value > 0)
-        page_si(b, o->flops_per_s.value, "");
+    cell_rate(b, ((const struct an_op *)row)->bytes_per_s);
 }
-static void cell_bytes(char *b, size_t n, const struct an_op *o)
+static void cell_kind(char *b, const void *row)
 {
-    (void)n;
-    *b = 0;
-    if (o->bytes_per_s.valid && o->bytes_per_s.value > 0)
-        page_si(b, o->bytes_per_s.value, "");
+    snprintf(b, REP_CELL, "%.24s", ((const struct an_op *)row)->kind);
 }
 
-/* In the order in which a page that gets wider takes them. */
-static const struct {
-    const char *head;
-    int columns;
-    void (*cell)(char *b, size_t n, const struct an_op *o); /* b has 32 bytes */
-} columns[] = {{"self %", 8, cell_share}, {"count", 10, cell_count}, {"mean", 9, cell_mean},
-               {"FLOP/s", 8, cell_flops}, {"total", 9, cell_total},  {"sd", 9, cell_sd},
-               {"B/s", 8, cell_bytes},    {"min", 9, cell_min},      {"max", 9, cell_max}};
-#define COLUMNS (sizeof columns / sizeof *columns)
+static void name_range(char b[REP_NAME], const void *row)
+{
+    const struct an_op *o = row;
+    bool pass = *o->pass && !strstr(o->name, o->pass);
+    snprintf(b, REP_NAME, "%.1000s%s%.40s", *o->name ? o->name : "(unnamed)", pass ? " " : "", pass ? o->pass : "");
+}
+
+static void name_device_op(char b[REP_NAME], const void *row)
+{
+    const struct an_op *o = row;
+    if (*o->name)
+        rep_kernel_name(b, REP_NAME, o->name);
+    else
+        snprintf(b, REP_NAME, "(unnamed)");
+}
+
+static const struct rep_column of_ranges[] = {{"self %", 8, cell_share}, {"count", 10, cell_count}, {"mean", 9, cell_mean},
+                                              {"FLOP/s", 8, cell_flops}, {"total", 9, cell_total},  {"sd", 9, cell_sd},
+                                              {"B/s", 8, cell_bytes},    {"min", 9, cell_min},      {"max", 9, cell_max}};
+static const struct rep_column of_kernels[] = {{"time %", 8, cell_share}, {"total", 9, cell_total}, {"count", 8, cell_count},
+                                               {"mean", 9, cell_mean},    {"class", 14, cell_kind}, {"min", 9, cell_min},
+                                               {"max", 9, cell_max},      {"sd", 9, cell_sd}};
 
 void rep_text_ops(struct page *p, const struct an_result *r, int most)
 {
-    size_t shown = 0, n = (size_t)(most > 0 ? most : OPS_DEFAULT);
-    int name = 20;
-    if (!r->op_count)
-        return;
-    while (shown < COLUMNS && name + columns[shown].columns <= p->width)
-        name += columns[shown++].columns;
-    name = 20 + (p->width - name);
-    name = name > 44 ? 44 : name;
-    page_blank(p);
-    if (p->color)
-        fputs("\x1b[1m", p->out);
-    p->column = 0;
-    page_cell(p, "Ranges by own time", name, false);
-    for (size_t k = 0; k < shown; k++)
-        page_cell(p, columns[k].head, columns[k].columns, true);
-    if (p->color)
-        fputs("\x1b[0m", p->out);
-    page_newline(p);
-    for (size_t i = 0; i < r->op_count && i < n; i++) {
-        char text[400], cell[40];
-        const struct an_op *o = &r->ops[i];
-        snprintf(text, sizeof text, " %.300s%s%.40s", *o->name ? o->name : "(unnamed)",
-                 *o->pass && !strstr(o->name, o->pass) ? " " : "", *o->pass && !strstr(o->name, o->pass) ? o->pass : "");
-        p->column = 0;
-        page_cell(p, text, name, false);
-        for (size_t k = 0; k < shown; k++) {
-            columns[k].cell(cell, 32, o);
-            page_cell(p, cell, columns[k].columns, true);
-        }
-        page_newline(p);
+    char title[80];
+    bool device = !r->gpu.reason;
+    struct rep_table t = {.title = "Ranges by own time",
+                          .name = name_range,
+                          .column = of_ranges,
+                          .columns = sizeof of_ranges / sizeof *of_ranges,
+                          .rows = r->ops,
+                          .size = sizeof *r->ops,
+                          .count = r->op_count,
+                          .most = (size_t)(most > 0 ? most : REP_ROWS)};
+    if (device) {
+        snprintf(title, sizeof title, "Kernels and copies, %.40s", r->ops_window ? r->ops_window : "all");
+        t.title = title;
+        t.name = name_device_op;
+        t.name_least = 42;
+        t.column = of_kernels;
+        t.columns = sizeof of_kernels / sizeof *of_kernels;
     }
-    if (r->op_count > n) {
-        char text[80];
-        snprintf(text, sizeof text, " %zu more rows: tacho report --json", r->op_count - n);
-        page_text(p, 1, text);
-    }
+    rep_table_write(p, &t);
 }

@@ -68,6 +68,53 @@ static void trust_steps(struct page *p, const struct an_steps *s)
     page_item(p, "%s", text);
 }
 
+static void count_item(struct page *p, struct an_count n, const char *one, const char *many, const char *means)
+{
+    if (n.valid && n.value)
+        page_item(p, "%" PRId64 " %s%s", n.value, n.value == 1 ? one : many, means);
+}
+
+/* What the capture of the accelerator is worth, in plain words. */
+static void trust_capture(struct page *p, const struct an_quality *q)
+{
+    char a[32];
+    if (q->reason)
+        return;
+    page_label(p, "Capture");
+    struct an_count copies = q->launches_without_op;
+    if (q->kernels_lost.valid && copies.valid)
+        copies.value -= q->kernels_lost.value;
+    count_item(p, q->kernels_lost, "launch of a kernel has", "launches of kernels have", " no kernel in the file");
+    count_item(p, q->kernels_lost.valid ? copies : q->launches_without_op, "other launching call has",
+               "other launching calls have", " no device op in the file");
+    count_item(p, q->ops_without_launch, "device op has", "device ops have",
+               " no launch in the file: counted in every time, what asked for them is not known");
+    if (q->launches_without_op.valid && !q->launches_without_op.value && q->ops_without_launch.valid &&
+        !q->ops_without_launch.value)
+        page_item(p, "every launch has its device op and every device op its launch");
+    count_item(p, q->zero_times, "device row has", "device rows have", " no usable time: left out");
+    if (q->unknown_kernels.valid && q->unknown_kernels.value && q->unknown_pct.valid && q->unknown_names.valid)
+        page_item(p,
+                  "%" PRId64 " kernels of %" PRId64
+                  " names, %.1f %% of kernel time, are of no known class: counted as compute (--classes FILE)",
+                  q->unknown_kernels.value, q->unknown_names.value, q->unknown_pct.value);
+    else
+        count_item(p, q->unknown_kernels, "kernel is", "kernels are",
+                   " of no known class: counted as compute (--classes FILE)");
+    count_item(p, q->cut_steps, "step is", "steps are", " cut off by the recording");
+    if (q->start_gap_ms.valid && q->start_gap_ms.value >= 1)
+        page_item(p, "the first launch is %s before the first device op", page_time(a, q->start_gap_ms.value * 1e6));
+    if (q->profiler_overhead_ms.valid && q->profiler_overhead_ms.value > 0)
+        page_item(p, "the profiler names %s as its own", page_time(a, q->profiler_overhead_ms.value * 1e6));
+    if (q->step_overhead_pct.valid && q->step_overhead_pct.value > 0)
+        page_item(p, "%.2g %% of the host's steps", q->step_overhead_pct.value);
+    for (size_t i = 0; i < q->sign_count; i++)
+        page_item(p, "%.400s", q->signs[i]);
+    if (!p->joined)
+        page_item(p, "nothing odd");
+    page_end(p);
+}
+
 void rep_text_trust(struct page *p, const struct an_result *r)
 {
     const struct an_trust *t = &r->trust;
@@ -90,7 +137,10 @@ void rep_text_trust(struct page *p, const struct an_result *r)
         page_item(p, "clock %.60s", t->clock);
     if (*t->version)
         page_item(p, "recorded by tacho %.60s", t->version);
+    if (t->source && *t->source && strcmp(t->source, "tacho"))
+        page_item(p, "recorded by %.60s%s%.200s", t->source, t->tool && *t->tool ? ": " : "", t->tool ? t->tool : "");
     page_end(p);
+    trust_capture(p, &r->quality);
     trust_gaps(p, t);
     for (size_t i = 0; i < t->problem_count; i++) {
         page_label(p, i ? "" : "Problems");

@@ -3,7 +3,9 @@
  * The text report: golden pages (BLESS=1 writes them anew), widths, hostile names, the tables of definitions.
  */
 #include "rep_fixture.h"
+#include "rep_gpu.h"
 #include "reports/escape.h"
+#include "reports/kernel_name.h"
 
 static char *read_file(const char *path)
 {
@@ -110,6 +112,66 @@ static void test_widths_and_hostile_names(void **state)
     }
 }
 
+/* An accelerator run: pages at the usual widths, and no line too wide at any. */
+static void test_accelerators(void **state)
+{
+    static const struct {
+        const char *name;
+        struct rep_options o;
+    } pages[] = {{"report_gpu_100.txt", {.width = 100, .utf8 = true}},
+                 {"report_gpu_80_ascii.txt", {.width = 80, .by = "line", .ops = 3}}};
+    (void)state;
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        char *text = rep_text(gpu_result(), "text", &pages[i].o);
+        check_golden(pages[i].name, text);
+        free(text);
+    }
+    struct an_compat_row row[] = {{STORE_ABSENT, 0, GPU_HOSTILE, GPU_HOSTILE, "ms", 3.25}, {1, 0, "s", "k", "us", NAN}};
+    struct an_result with = *gpu_result();
+    with.compat = (struct an_compat_table){.tool = "TraceLens gpu_timeline", .rows = row, .row_count = 2};
+    for (int width = 40; width <= 200; width += 1 + width / 20)
+        for (int utf8 = 0; utf8 <= 1; utf8++) {
+            struct rep_options o = {.width = width, .utf8 = utf8, .ops = 100};
+            char *text = rep_text(&with, "text", &o);
+            check_page(text, width, utf8);
+            free(text);
+        }
+}
+
+/* Names of C++ kernels: what tells them apart stays. */
+static void test_kernel_names(void **state)
+{
+    static const char *const cases[][2] = {
+        {GPU_ELEMENTWISE, "vectorized_elementwise_kernel<4, CUDAFunctor_add, Array>"},
+        {"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>, unsigned int, "
+         "float, 4> >(at::native::ReduceOp<float, at::native::MeanOps<float, float>, unsigned int, float, 4>)",
+         "reduce_kernel<512, 1, ReduceOp<MeanOps>>"},
+        {"void at::native::unrolled_elementwise_kernel<at::native::copy_device_to_device(at::TensorIterator&, "
+         "bool)::{lambda()#2}::operator()() const::{lambda()#8}::operator()() const::{lambda(float)#1}, "
+         "at::detail::Array<char*, "
+         "2> >(int)",
+         "unrolled_elementwise_kernel<copy_device_to_device, Array>"},
+        {"void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>(float*)",
+         "CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>"},
+        {"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "ncclKernel_AllReduce_RING_LL_Sum_float"},
+        {"Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pageable -> Device)"},
+        {"volta_sgemm_128x64_nn", "volta_sgemm_128x64_nn"},
+        {"void f<std::enable_if<(a > b), int>::type>(x) [clone .kd]", "f<type>"},
+        {"<<<<", "<<<<"},
+        {"a<b", "a<b>"},
+        {"(((", "((("},
+        {"::", "::"},
+        {"", ""}};
+    char out[200], tiny[4];
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rep_kernel_name(out, sizeof out, cases[i][0]);
+        assert_string_equal(out, cases[i][1]);
+        rep_kernel_name(tiny, sizeof tiny, cases[i][0]);
+        assert_true(strlen(tiny) < sizeof tiny);
+    }
+}
+
 static void test_color_is_only_bold(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -212,6 +274,8 @@ int main(void)
         cmocka_unit_test(test_clean),
         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_widths_and_hostile_names),
+        cmocka_unit_test(test_accelerators),
+        cmocka_unit_test(test_kernel_names),
         cmocka_unit_test(test_color_is_only_bold),
         cmocka_unit_test(test_unknown_format_and_broken_stream),
         cmocka_unit_test(test_metrics_page),

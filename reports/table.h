@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to reports/: a table of a text report. The name takes what is left; a page that gets wider takes more columns, in the
+ * order of the list.
+ */
+#ifndef REPORTS_TABLE_H
+#define REPORTS_TABLE_H
+
+#include <stddef.h>
+
+#include "reports/page.h"
+
+#define REP_CELL 32
+#define REP_NAME 1200
+
+struct rep_column {
+    const char *head;
+    int columns;
+    void (*cell)(char b[REP_CELL], const void *row); /* "" where the value is not known */
+};
+
+struct rep_table {
+    const char *title;
+    void (*name)(char b[REP_NAME], const void *row);
+    const struct rep_column *column;
+    size_t columns;
+    const void *rows;
+    size_t size, count; /* bytes of a row, rows */
+    size_t most;        /* rows that are shown */
+    int name_least;     /* columns of the name on a page of 100; 0 = 20 */
+};
+
+/* A blank line, the table, and how many rows were left out. Nothing for an empty one. */
+void rep_table_write(struct page *p, const struct rep_table *t);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where device time belongs: by operator, module, line or annotation; the roofline; another tool's figures.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "reports/select.h"
+#include "reports/table.h"
+#include "reports/text.h"
+
+#define COUNT(list) (sizeof list / sizeof *list)
+
+/* ---- attribution -------------------------------------------------------------------------------------------------------- */
+
+static void by_share(char *b, const void *row)
+{
+    const struct an_attribution_row *x = row;
+    if (x->share_pct.valid)
+        snprintf(b, REP_CELL, "%.1f", x->share_pct.value);
+}
+static void by_device(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_attribution_row *)row)->device_ns);
+}
+static void by_host(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_attribution_row *)row)->host_ns);
+}
+static void by_count(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_attribution_row *)row)->count);
+}
+static void by_kernels(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_attribution_row *)row)->kernels);
+}
+static void by_rate(char *b, const void *row)
+{
+    const struct an_attribution_row *x = row;
+    if (x->flops_per_s.valid && x->flops_per_s.value > 0)
+        page_si(b, x->flops_per_s.value, "");
+}
+static void name_by(char b[REP_NAME], const void *row)
+{
+    const char *name = ((const struct an_attribution_row *)row)->name;
+    snprintf(b, REP_NAME, "%.1000s", *name ? name : "(unnamed)");
+}
+static const struct rep_column of_by[] = {{"device %", 9, by_share}, {"device", 9, by_device}, {"host", 9, by_host},
+                                          {"count", 8, by_count},    {"FLOP/s", 8, by_rate},   {"kernels", 9, by_kernels}};
+
+void rep_text_attribution(struct page *p, const struct an_result *r, const char *by, int most)
+{
+    const struct an_attribution *a = rep_attribution(r, by);
+    char title[80], time[32];
+    if (r->gpu.reason)
+        return;
+    if (a->reason || !a->row_count) {
+        page_blank(p);
+        page_label(p, "Attribution");
+        page_item(p, "by %.20s not known: %.300s", a->by ? a->by : "op",
+                  a->reason ? a->reason : "no host range launched device work");
+        page_end(p);
+        return;
+    }
+    snprintf(title, sizeof title, "Device time by %.20s", a->by);
+    struct rep_table t = {.title = title,
+                          .name = name_by,
+                          .column = of_by,
+                          .columns = COUNT(of_by),
+                          .rows = a->rows,
+                          .size = sizeof *a->rows,
+                          .count = a->row_count,
+                          .most = (size_t)(most > 0 ? most : REP_ROWS)};
+    rep_table_write(p, &t);
+    if (a->unattributed_ns > 0) {
+        char text[160];
+        snprintf(text, sizeof text, " and %s of device time that nothing on the host could be found for",
+                 page_time(time, (double)a->unattributed_ns));
+        page_text(p, 1, text);
+    }
+}
+
+/* ---- roofline ----------------------------------------------------------------------------------------------------------- */
+
+static void roof_bound(char *b, const void *row)
+{
+    const char *bound = ((const struct an_roofline_point *)row)->bound;
+    snprintf(b, REP_CELL, "%.12s", bound ? bound : "");
+}
+static void roof_time(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_roofline_point *)row)->time_ns);
+}
+static void roof_intensity(char *b, const void *row)
+{
+    const struct an_roofline_point *x = row;
+    if (isfinite(x->intensity))
+        snprintf(b, REP_CELL, "%.3g", x->intensity);
+}
+static void roof_achieved(char *b, const void *row)
+{
+    const struct an_roofline_point *x = row;
+    if (isfinite(x->achieved_flops))
+        page_si(b, x->achieved_flops, "");
+}
+static void roof_attainable(char *b, const void *row)
+{
+    const struct an_roofline_point *x = row;
+    if (isfinite(x->attainable_flops) && x->attainable_flops > 0)
+        page_si(b, x->attainable_flops, "");
+}
+static void roof_share(char *b, const void *row)
+{
+    const struct an_roofline_point *x = row;
+    if (isfinite(x->achieved_flops) && isfinite(x->attainable_flops) && x->attainable_flops > 0)
+        snprintf(b, REP_CELL, "%.0f", 100 * x->achieved_flops / x->attainable_flops);
+}
+static void roof_dtype(char *b, const void *row)
+{
+    const char *dtype = ((const struct an_roofline_point *)row)->dtype;
+    snprintf(b, REP_CELL, "%.12s", dtype ? dtype : "");
+}
+static void name_point(char b[REP_NAME], const void *row)
+{
+    const char *name = ((const struct an_roofline_point *)row)->name;
+    snprintf(b, REP_NAME, "%.1000s", *name ? name : "(unnamed)");
+}
+static const struct rep_column of_roof[] = {{"time", 9, roof_time},        {"FLOP/byte", 10, roof_intensity},
+                                            {"FLOP/s", 8, roof_achieved},  {"roof", 8, roof_attainable},
+                                            {"% of roof", 10, roof_share}, {"bound", 9, roof_bound},
+                                            {"type", 11, roof_dtype}};
+
+void rep_text_roofline(struct page *p, const struct an_result *r, int most)
+{
+    struct rep_table t = {.title = "Roofline",
+                          .name = name_point,
+                          .column = of_roof,
+                          .columns = COUNT(of_roof),
+                          .rows = r->points,
+                          .size = sizeof *r->points,
+                          .count = r->point_count,
+                          .most = (size_t)(most > 0 ? most : REP_ROWS)};
+    if (r->gpu.reason)
+        return;
+    if (r->roofline.reason || !r->point_count) {
+        page_blank(p);
+        page_label(p, "Roofline");
+        page_item(p, "absent: %.300s", r->roofline.reason ? r->roofline.reason : "no op has known FLOPs and bytes");
+        page_end(p);
+        return;
+    }
+    rep_table_write(p, &t);
+    bool model = false;
+    for (size_t i = 0; i < r->point_count; i++)
+        model = model || !r->points[i].bytes_measured;
+    if (model)
+        page_text(p, 1, " bytes of a model: each tensor once. Above the memory roof means cached");
+}
+
+/* ---- other tools -------------------------------------------------------------------------------------------------------- */
+
+static void compat_value(char *b, const void *row)
+{
+    const struct an_compat_row *x = row;
+    if (isfinite(x->value))
+        snprintf(b, REP_CELL, "%.13g", x->value);
+    else
+        snprintf(b, REP_CELL, "n/a");
+}
+static void compat_unit(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%.8s", ((const struct an_compat_row *)row)->unit);
+}
+static void name_compat(char b[REP_NAME], const void *row)
+{
+    const struct an_compat_row *x = row;
+    char rank[32] = "", device[32] = "";
+    if (x->rank >= 0)
+        snprintf(rank, sizeof rank, "rank %" PRId64 " ", x->rank);
+    if (x->device >= 0)
+        snprintf(device, sizeof device, "gpu:%" PRId64 " ", x->device);
+    snprintf(b, REP_NAME, "%s%s%.200s %.400s", rank, device, x->section, x->key);
+}
+static const struct rep_column of_compat[] = {{"value", 16, compat_value}, {"unit", 8, compat_unit}};
+
+void rep_text_compat(struct page *p, const struct an_result *r)
+{
+    const struct an_compat_table *c = &r->compat;
+    char title[100];
+    if (!c->tool)
+        return;
+    snprintf(title, sizeof title, "As %.80s", c->tool);
+    if (c->reason || !c->row_count) {
+        page_blank(p);
+        page_label(p, "Compat");
+        page_item(p, "%s: not known: %.300s", title, c->reason ? c->reason : "it prints nothing for this run");
+        page_end(p);
+        return;
+    }
+    struct rep_table t = {.title = title,
+                          .name = name_compat,
+                          .column = of_compat,
+                          .columns = COUNT(of_compat),
+                          .rows = c->rows,
+                          .size = sizeof *c->rows,
+                          .count = c->row_count,
+                          .most = c->row_count};
+    rep_table_write(p, &t);
+}
