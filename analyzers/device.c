@@ -8,27 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/analyzer.h"
-#include "analyzers/classes.h"
-#include "analyzers/radix.h"
-
-/* What a category makes of a row. */
-enum row { ROW_NONE, ROW_KERNEL, ROW_MEMCPY, ROW_MEMSET, ROW_GRAPH, ROW_CALL, ROW_COMM };
-
-struct builder {
-    struct an_context *c;
-    struct an_devices *g;
-    an_classes *classes;
-    uint8_t *category; /* enum row of every string, as a category */
-    uint8_t *comm;     /* of every string: as the name of a host range it is a communicator's */
-    uint8_t *matched;  /* of every string: name_class holds it */
-    struct an_name_class *name_class;
-    uint32_t *stream; /* tracks with device rows, by device */
-    size_t stream_count, rows;
-    struct an_pair *pair, *work; /* scratch for sorting, as many as there are device rows or calls */
-    int64_t *base;               /* times that stand for "no time": 0 and what was added to the times of each file */
-    size_t base_count;
-};
+#include "analyzers/api.h"
+#include "analyzers/device_build.h"
 
 /* ---- categories ---------------------------------------------------------------------------------------------------------- */
 
@@ -57,41 +38,14 @@ const char *an_slice_category(const struct an_trace *t, size_t i)
     return an_trace_name(t, t->slice.category[i]);
 }
 
-static bool begins(const char *s, const char *with)
-{
-    return !strncmp(s, with, strlen(with));
-}
-
-/* A call that puts a kernel, copy, memset or graph on a device: CUDA runtime and driver, HIP, SYCL and Level Zero. */
-static bool is_launch_name(const char *name)
-{
-    const char *s = name;
-    if (begins(s, "cuda") || begins(s, "hip"))
-        s += *s == 'c' ? 4 : 3;
-    else if (begins(s, "cu"))
-        s += 2;
-    else
-        return begins(s, "urEnqueue") || begins(s, "piEnqueue") || begins(s, "zeCommandListAppend");
-    if (begins(s, "Launch"))
-        return !begins(s, "LaunchHostFunc");
-    return begins(s, "Memcpy") || begins(s, "Memset") || begins(s, "GraphLaunch") || begins(s, "ExtLaunch") ||
-           begins(s, "ModuleLaunch") || begins(s, "ExtModuleLaunch") || begins(s, "HccModuleLaunch");
-}
-
 bool an_slice_launches(const struct an_trace *t, size_t i)
 {
-    return row_of(an_slice_category(t, i)) == ROW_CALL && is_launch_name(an_trace_name(t, t->slice.name[i]));
-}
-
-static enum row category_of(const struct builder *b, size_t slice)
-{
-    uint32_t k = b->c->t->slice.category[slice];
-    return k == AN_NONE ? ROW_NONE : (enum row)b->category[k];
+    return row_of(an_slice_category(t, i)) == ROW_CALL && an_api_launches(an_api_of(an_trace_name(t, t->slice.name[i])));
 }
 
 static bool is_device_row(const struct builder *b, size_t slice)
 {
-    enum row r = category_of(b, slice);
+    enum row r = an_row_of(b, slice);
     return r == ROW_KERNEL || r == ROW_MEMCPY || r == ROW_MEMSET || r == ROW_GRAPH;
 }
 
@@ -163,7 +117,7 @@ static int find_bases(struct builder *b)
         return TACHO_ENOMEM;
     b->base_count = 1;
     for (size_t i = 0; i < t->key_count; i++)
-        if (begins(t->key[i].key, "source.base_ns"))
+        if (!strncmp(t->key[i].key, "source.base_ns", 14))
             b->base[b->base_count++] = strtoll(t->key[i].value, NULL, 10);
     return 0;
 }
@@ -283,192 +237,6 @@ static int make_ops(struct builder *b)
     return rc;
 }
 
-/* ---- launches ------------------------------------------------------------------------------------------------------------ */
-
-/* A call or an op in the sort by process and correlation. */
-static int pairs_by_correlation(struct builder *b, size_t n, bool ops)
-{
-    const struct an_trace *t = b->c->t;
-    an_pairs_sort(b->pair, b->work, n);
-    if (t->process_count < 2)
-        return 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t track = ops ? b->g->op.track[b->pair[i].value] : b->pair[i].extra;
-        b->pair[i].key = t->track[track].process;
-    }
-    an_pairs_sort(b->pair, b->work, n);
-    return 0;
-}
-
-struct key {
-    uint32_t process;
-    int64_t correlation;
-};
-
-static int key_order(struct key a, struct key b)
-{
-    if (a.process != b.process)
-        return a.process < b.process ? -1 : 1;
-    return (a.correlation > b.correlation) - (a.correlation < b.correlation);
-}
-
-static struct key call_key(const struct an_trace *t, const struct an_pair *call)
-{
-    return (struct key){t->track[call->extra].process, t->slice.correlation[call->value]};
-}
-
-static int start_order(const void *x, const void *y, void *ctx)
-{
-    const struct an_trace *t = ctx;
-    const struct an_pair *a = x, *b = y;
-    int64_t sa = t->slice.start[a->value], sb = t->slice.start[b->value];
-    return (sa > sb) - (sa < sb);
-}
-
-/* Of calls that share a correlation (it was used again), the last one that began before the op; else the first. */
-static uint32_t choose_call(const struct an_trace *t, const struct an_pair *call, size_t n, int64_t start)
-{
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (t->slice.start[call[middle].value] <= start)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return call[low ? low - 1 : 0].value;
-}
-
-/* Every call that has a correlation, as (slice, track). */
-static int list_calls(struct builder *b, struct an_pair **out, size_t *count)
-{
-    const struct an_trace *t = b->c->t;
-    size_t n = 0, room = 0;
-    struct an_pair *call = NULL;
-    for (uint32_t k = 0; k < t->track_count; k++) {
-        const struct an_track *s = &t->track[k];
-        for (size_t i = s->slice_first; i < s->slice_first + s->slice_count; i++) {
-            if (category_of(b, i) != ROW_CALL || t->slice.correlation[i] == STORE_ABSENT)
-                continue;
-            if (n == room && an_grow(&call, &room, n + 1, sizeof *call)) {
-                free(call);
-                return TACHO_ENOMEM;
-            }
-            call[n++] = (struct an_pair){an_pair_key(t->slice.correlation[i]), (uint32_t)i, k};
-        }
-    }
-    *out = call;
-    *count = n;
-    return 0;
-}
-
-static int scratch(struct builder *b, size_t n)
-{
-    free(b->pair);
-    free(b->work);
-    b->pair = malloc((n ? n : 1) * sizeof *b->pair);
-    b->work = malloc((n ? n : 1) * sizeof *b->work);
-    return b->pair && b->work ? 0 : TACHO_ENOMEM;
-}
-
-/* Fills op.launch by merging calls and ops in order of process and correlation. */
-static void merge_launches(struct builder *b, struct an_pair *call, size_t calls, const struct an_pair *pair, size_t ops)
-{
-    const struct an_trace *t = b->c->t;
-    struct an_device_ops *op = &b->g->op;
-    for (size_t i = 0, k = 0, next; i < calls && k < ops; i = next) {
-        struct key key = call_key(t, &call[i]);
-        for (next = i + 1; next < calls && !key_order(call_key(t, &call[next]), key);)
-            next++;
-        bool ordered = next == i + 1;
-        for (; k < ops; k++) {
-            uint32_t o = pair[k].value;
-            int order = key_order((struct key){t->track[op->track[o]].process, t->slice.correlation[op->slice[o]]}, key);
-            if (order > 0)
-                break;
-            if (order < 0)
-                continue;
-            if (!ordered)
-                qsort_r(call + i, next - i, sizeof *call, start_order, (void *)(uintptr_t)t);
-            ordered = true;
-            op->launch[o] = choose_call(t, call + i, next - i, op->start[o]);
-        }
-    }
-}
-
-static int link_launches(struct builder *b)
-{
-    const struct an_trace *t = b->c->t;
-    struct an_device_ops *op = &b->g->op;
-    struct an_pair *call = NULL;
-    size_t calls = 0, n = 0;
-    for (size_t i = 0; i < op->count; i++)
-        op->launch[i] = AN_NONE;
-    int rc = list_calls(b, &call, &calls);
-    if (rc || (rc = scratch(b, calls)))
-        goto out;
-    if (calls)
-        memcpy(b->pair, call, calls * sizeof *call);
-    pairs_by_correlation(b, calls, false);
-    if (calls)
-        memcpy(call, b->pair, calls * sizeof *call);
-    if ((rc = scratch(b, op->count)))
-        goto out;
-    for (size_t i = 0; i < op->count; i++)
-        if (t->slice.correlation[op->slice[i]] != STORE_ABSENT)
-            b->pair[n++] = (struct an_pair){an_pair_key(t->slice.correlation[op->slice[i]]), (uint32_t)i, 0};
-    pairs_by_correlation(b, n, true);
-    merge_launches(b, call, calls, b->pair, n);
-out:
-    free(call);
-    return rc;
-}
-
-/* The links from calls to ops. */
-static int invert_launches(struct builder *b)
-{
-    struct an_devices *g = b->g;
-    size_t n = 0;
-    for (size_t i = 0; i < g->op.count; i++)
-        if (g->op.launch[i] != AN_NONE)
-            b->pair[n++] = (struct an_pair){g->op.launch[i], (uint32_t)i, 0};
-    an_pairs_sort(b->pair, b->work, n);
-    for (size_t i = 0; i < n; i++)
-        g->launch_count += !i || b->pair[i].key != b->pair[i - 1].key;
-    g->launch_op = an_arena_zero(b->c->work, n, sizeof *g->launch_op);
-    g->launch_slice = an_arena_zero(b->c->work, g->launch_count, sizeof *g->launch_slice);
-    g->launch_first = an_arena_zero(b->c->work, g->launch_count + 1, sizeof *g->launch_first);
-    if (!g->launch_op || !g->launch_slice || !g->launch_first)
-        return TACHO_ENOMEM;
-    size_t k = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!i || b->pair[i].key != b->pair[i - 1].key) {
-            g->launch_slice[k] = (uint32_t)b->pair[i].key;
-            g->launch_first[k++] = (uint32_t)i;
-        }
-        g->launch_op[i] = b->pair[i].value;
-    }
-    g->launch_first[k] = (uint32_t)n;
-    return 0;
-}
-
-/* Launching calls without an op; a call inside another launching call is part of it. */
-static void count_lost(struct builder *b)
-{
-    const struct an_trace *t = b->c->t;
-    struct an_devices *g = b->g;
-    size_t k = 0;
-    for (size_t i = 0; i < t->slice.count; i++) {
-        while (k < g->launch_count && g->launch_slice[k] < i)
-            k++;
-        if (category_of(b, i) != ROW_CALL || !is_launch_name(an_trace_name(t, t->slice.name[i])))
-            continue;
-        uint32_t parent = t->slice.parent[i];
-        bool inside = parent != AN_NONE && category_of(b, parent) == ROW_CALL;
-        g->launches_lost += !inside && (k == g->launch_count || g->launch_slice[k] != i);
-    }
-}
-
 /* ---- classes ------------------------------------------------------------------------------------------------------------- */
 
 static const struct an_name_class *class_of_name(struct builder *b, uint32_t name)
@@ -498,7 +266,7 @@ static void classify(struct builder *b)
     struct an_device_ops *op = &b->g->op;
     for (size_t i = 0; i < op->count; i++) {
         uint32_t slice = op->slice[i];
-        enum row row = category_of(b, slice);
+        enum row row = an_row_of(b, slice);
         op->known[i] = 1;
         if (row == ROW_KERNEL) {
             const struct an_name_class *x = class_of_name(b, t->slice.name[slice]);
@@ -518,7 +286,7 @@ static bool in_comm_range(const struct builder *b, uint32_t slice)
     int levels = AN_DEPTH_MAX;
     for (uint32_t p = slice; p != AN_NONE && levels--; p = t->slice.parent[p]) {
         uint32_t name = t->slice.name[p];
-        if ((name != AN_NONE && b->comm[name]) || category_of(b, p) == ROW_COMM ||
+        if ((name != AN_NONE && b->comm[name]) || an_row_of(b, p) == ROW_COMM ||
             an_trace_role(t, t->slice.detail[p]) == AN_ROLE_COMM)
             return true;
     }
@@ -534,7 +302,7 @@ static int claim_copies(struct builder *b)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < op->count; i++) {
         unsigned bit = 1u << op->class[i];
-        if (category_of(b, op->slice[i]) == ROW_KERNEL)
+        if (an_row_of(b, op->slice[i]) == ROW_KERNEL)
             stream[op->track[i]] |= bit & AN_DEVICE_COMM_MASK ? 1 : 2;
     }
     for (size_t i = 0; i < op->count; i++)
@@ -544,6 +312,15 @@ static int claim_copies(struct builder *b)
     return 0;
 }
 
+int an_builder_scratch(struct builder *b, size_t n)
+{
+    free(b->pair);
+    free(b->work);
+    b->pair = malloc((n ? n : 1) * sizeof *b->pair);
+    b->work = malloc((n ? n : 1) * sizeof *b->work);
+    return b->pair && b->work ? 0 : TACHO_ENOMEM;
+}
+
 /* ---- all of it ----------------------------------------------------------------------------------------------------------- */
 
 static int read_strings(struct builder *b)
@@ -551,12 +328,14 @@ static int read_strings(struct builder *b)
     const struct an_trace *t = b->c->t;
     b->category = an_arena_zero(b->c->work, t->string_count, 1);
     b->comm = an_arena_zero(b->c->work, t->string_count, 1);
+    b->launches = an_arena_zero(b->c->work, t->string_count, 1);
     b->matched = an_arena_zero(b->c->work, t->string_count, 1);
-    if (!b->category || !b->comm || !b->matched)
+    if (!b->category || !b->comm || !b->launches || !b->matched)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < t->string_count; i++) {
         b->category[i] = (uint8_t)row_of(t->string[i]);
         b->comm[i] = is_comm_name(t->string[i]);
+        b->launches[i] = an_api_launches(an_api_of(t->string[i]));
     }
     return 0;
 }
@@ -564,19 +343,18 @@ static int read_strings(struct builder *b)
 static int build(struct builder *b)
 {
     int rc = find_bases(b);
-    rc = rc ? rc : scratch(b, b->rows);
+    rc = rc ? rc : an_builder_scratch(b, b->rows);
     rc = rc ? rc : make_ops(b);
-    rc = rc ? rc : link_launches(b);
-    rc = rc ? rc : invert_launches(b);
+    rc = rc ? rc : an_builder_links(b);
     if (rc)
         return rc;
-    count_lost(b);
     b->name_class = an_arena_zero(b->c->work, b->c->t->string_count, sizeof *b->name_class);
     if (!b->name_class)
         return TACHO_ENOMEM;
     b->g->name_class = b->name_class;
     classify(b);
-    return claim_copies(b);
+    rc = claim_copies(b);
+    return rc ? rc : an_devices_split(b->c, b->g);
 }
 
 int an_devices_build(struct an_context *c, struct tacho_error *err)
@@ -596,24 +374,4 @@ int an_devices_build(struct an_context *c, struct tacho_error *err)
     free(b.pair);
     free(b.work);
     return rc;
-}
-
-int an_device_spans(const struct an_context *c, const struct an_device *d, unsigned mask, int64_t t0, int64_t t1,
-                    struct an_span **out, size_t *count)
-{
-    const struct an_device_ops *op = &c->gpu->op;
-    size_t n = 0;
-    for (size_t i = d->first; i < d->first + d->count && op->start[i] < t1; i++)
-        n += mask >> op->class[i] & 1 && op->end[i] > t0;
-    struct an_span *s = an_arena_zero(c->work, n, sizeof *s);
-    *out = s;
-    *count = 0;
-    if (!s)
-        return TACHO_ENOMEM;
-    n = 0;
-    for (size_t i = d->first; i < d->first + d->count && op->start[i] < t1; i++)
-        if (mask >> op->class[i] & 1 && op->end[i] > t0)
-            s[n++] = (struct an_span){op->start[i] > t0 ? op->start[i] : t0, op->end[i] < t1 ? op->end[i] : t1};
-    *count = an_spans_normalize(s, n);
-    return 0;
 }

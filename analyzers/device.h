@@ -67,6 +67,16 @@ struct an_device_ops {
     uint8_t *known;   /* 0: no pattern matched its name */
 };
 
+/* When a device did what, as normalised sets: exact in ns. opaque holds graphs of which only the whole was recorded, and the
+ * gaps behind launches of graphs that left no record at all (where the device looks idle and is not known to be). */
+struct an_device_split {
+    struct an_set compute, comm, copy, opaque;                /* unions of the ops; opaque: of the rows */
+    struct an_set exposed_comm, exposed_copy, exposed_opaque; /* comm \ compute, copy \ compute \ comm, opaque \ all of them */
+    struct an_set busy;                                       /* all of it */
+    int64_t start, end;                                       /* first start and last end of its ops; both 0 without ops */
+    int64_t unseen_graphs, unseen_ns; /* launches of graphs without a record, and the time of exposed_opaque that is theirs */
+};
+
 struct an_devices {
     struct an_device *device;
     size_t device_count;
@@ -80,6 +90,7 @@ struct an_devices {
     size_t launch_count;
     /* What the table of classes says of a kernel's name, by index of an_trace.string; entries of other names are not filled. */
     const struct an_name_class *name_class;
+    struct an_device_split *split; /* of every device */
 };
 
 /* Fills c->gpu; leaves it NULL where the run has no device rows. 0, TACHO_ENOMEM, or TACHO_EFORMAT for a user's table of
@@ -90,6 +101,9 @@ int an_devices_build(struct an_context *c, struct tacho_error *err);
  * in the context's work arena. */
 int an_device_spans(const struct an_context *c, const struct an_device *d, unsigned mask, int64_t t0, int64_t t1,
                     struct an_span **out, size_t *count);
+
+/* Fills g->split (device_split.c): the last part of an_devices_build. */
+int an_devices_split(struct an_context *c, struct an_devices *g);
 
 /* Is the host slice a call of an accelerator's API (categories runtime and driver) that can put work on a device? */
 bool an_slice_launches(const struct an_trace *t, size_t i);

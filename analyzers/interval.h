@@ -15,6 +15,12 @@ struct an_span {
     int64_t start, end;
 };
 
+/* A normalised set with its length. */
+struct an_set {
+    struct an_span *span;
+    size_t count;
+};
+
 /* Sorts, merges overlapping and touching spans, drops empty ones; in place. Returns how many are left. */
 size_t an_spans_normalize(struct an_span *a, size_t n);
 
