@@ -1,0 +1,148 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 240
+# The Python hook: a program that imports PyTorch is recorded with its steps, modules, loader and phases, and is not changed.
+# A substitute package with PyTorch's hook points is always there; PyTorch itself is used where python3 (or $TORCH_PYTHON)
+# has it.
+set -u
+[ -z "$SAN" ] || { echo "sanitizers are not loaded into python"; exit 77; }
+command -v python3 > /dev/null || { echo "python3 is not here"; exit 77; }
+command -v sqlite3 > /dev/null || { echo "needs the program sqlite3"; exit 77; }
+here=$(cd "$(dirname "$0")" && pwd)
+cd "$TMPDIR" || exit 1
+bad=0
+wrong() {
+    echo "FAIL: $*"
+    bad=1
+}
+record() { # NAME COMMAND...
+    local name=$1
+    shift
+    TACHO_HOOK=debug "$TACHO" run --no-peak --no-counters --overhead 0 -o "$name" -- "$@" > "$name.out" 2> "$name.err" < /dev/null ||
+        wrong "$name: exit code $? ($(tail -n 3 "$name.err"))"
+}
+one() { sqlite3 "$1.tacho" "$2"; }
+ranges() { # NAME: how often each range of the domain torch occurs
+    one "$1" "SELECT s.text || ' ' || count(*) FROM slice x JOIN string s ON s.id = x.name JOIN string c ON c.id = x.category
+        WHERE c.text = 'torch' AND s.text NOT LIKE 'gc.%' GROUP BY s.text ORDER BY s.text"
+}
+
+# ---- the substitute: what must come out is known to the last range
+cp -R "$here/torch_substitute" substitute
+cat > loop.py << 'PYTHON'
+import sys, time, torch
+from torch.utils.data.dataloader import DataLoader
+pause = float(sys.argv[1])
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__(); self.inner = torch.nn.Module()
+    def forward(self, x): return self.inner(x)
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__(); self.a = Block(); self.b = Block()
+    def forward(self, x): return self.b(self.a(x))
+net, opt, other = Net(), torch.optim.SGD(), torch.optim.SGD()
+for batch in DataLoader(list(range(40)), 4):  # ten batches
+    net(batch)
+    time.sleep(pause)
+    torch.autograd.backward(None)
+    opt.step()
+    other.step()  # a second optimizer makes no steps of its own
+    if batch[0] == 20:
+        net.eval()
+        with torch.no_grad(): net(batch)
+        net.train()
+        torch.save(None, "x")
+try:
+    net(None)
+except ValueError:
+    pass
+PYTHON
+export PYTHONPATH=$TMPDIR/substitute
+record loop python3 loop.py 0.01
+[ "$(one loop 'SELECT count(*), count("end") FROM step')" = "11|10" ] || wrong "steps: $(one loop 'SELECT count(*), count("end") FROM step')"
+cat > want << 'WANT'
+DataLoader.__next__ 11
+Net 12
+SGD.step 20
+a (Block) 12
+a.inner (Module) 12
+b (Block) 11
+b.inner (Module) 11
+backward 10
+collate 10
+read 10
+step 11
+torch.save 1
+WANT
+ranges loop | grep -v hook.measure > got
+diff want got > difference || wrong "ranges: $(cat difference)"
+[ "$(one loop "SELECT count(*) FROM slice x JOIN detail d ON d.id = x.detail WHERE d.kind = 'evaluation'")" = 1 ] || wrong "no evaluation"
+[ "$(one loop "SELECT count(*) FROM slice x JOIN string s ON s.id = x.name WHERE x.dur IS NULL AND s.text != 'step'")" = 0 ] || wrong "open ranges"
+"$TACHO" report loop.tacho --json > report.json 2> err || wrong "report: $(cat err)"
+python3 - << 'PYTHON' || wrong "report"
+import json
+r = json.load(open("report.json"))
+assert r["steps"]["source"] == "tacho.step" and r["steps"]["count"] == 10, r["steps"]
+assert r["utilization"]["model_flops_per_step"] is None, r["utilization"]
+assert [p["name"] for p in r["phases"]] == ["evaluation", "checkpoint"], r["phases"]
+PYTHON
+
+# steps that are too short for ranges of every module: the deepest levels go, the outermost stays, and the file says so
+record short python3 loop.py 0
+[ "$(one short "SELECT count(*) FROM slice x JOIN string s ON s.id = x.name WHERE s.text = 'Net'")" = 12 ] || wrong "short steps: $(ranges short)"
+[ "$(one short "SELECT count(*) FROM slice x JOIN string s ON s.id = x.name WHERE s.text = 'a.inner (Module)'")" -lt 12 ] || wrong "short steps: $(ranges short)"
+[ "$(one short "SELECT min(value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'hook.module_depth'")" = 1.0 ] || wrong "short steps: no word"
+
+# ---- left alone: without the hook nothing; another sitecustomize runs all the same; a program sees its own path
+"$TACHO" run --no-hook --no-peak --no-counters -o none -- python3 loop.py 0 > /dev/null 2>&1 || wrong "--no-hook: exit code $?"
+[ "$(one none 'SELECT count(*) FROM step')" = 0 ] || wrong "--no-hook: steps"
+mkdir other && echo 'print("the other one")' > other/sitecustomize.py
+PYTHONPATH=$TMPDIR/other record other python3 -c 'import sys; print([p for p in sys.path if "tacho-python" in p])'
+[ "$(cat other.out)" = $'the other one\n[]' ] || wrong "sitecustomize: $(cat other.out)"
+record isolated python3 -I -c 'print(1)'
+[ "$(cat isolated.out)" = 1 ] || wrong "python -I: $(cat isolated.out)"
+# a hook point that another version lacks silences its layer only
+sed -i '/^def register_optimizer_step_post_hook/,$d' substitute/torch/optim/optimizer.py
+"$TACHO" run --no-peak --no-counters -o older -- python3 -c 'import torch, torch.nn; torch.nn.Module()(1)' > older.out 2>&1 || wrong "older version: $(cat older.out)"
+[ "$(one older "SELECT count(*) FROM slice x JOIN string s ON s.id = x.name WHERE s.text = 'Module'")" = 1 ] || wrong "older version: modules"
+unset PYTHONPATH
+
+# ---- PyTorch itself
+python=
+for p in ${TORCH_PYTHON:-} python3; do
+    "$p" -c 'import torch' 2> /dev/null && python=$p && break
+done
+[ -n "$python" ] || { [ $bad = 0 ] && echo "PyTorch is not here: tested with a substitute only"; exit $bad; }
+cat > real.py << 'PYTHON'
+import sys, time, torch
+from torch.utils.data import DataLoader, Dataset
+workers, context = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None
+class Data(Dataset):
+    def __len__(self): return 16 * 8 * 30
+    def __getitem__(self, i): return torch.randn(64), i % 10
+def main():
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 10))
+    opt = torch.optim.AdamW(net.parameters(), 1e-3)
+    for x, y in DataLoader(Data(), batch_size=16 * 8, num_workers=workers, multiprocessing_context=context):
+        loss = torch.nn.functional.cross_entropy(net(x), y)
+        opt.zero_grad(); loss.backward(); opt.step()
+    print("%.6f" % loss.item())
+if __name__ == "__main__": main()
+PYTHON
+plain=$("$python" real.py 0)
+for how in "0" "2 fork" "2 spawn"; do
+    name=real-${how// /-}
+    # shellcheck disable=SC2086
+    record "$name" "$python" real.py $how
+    [ "$how" != 0 ] || [ "$(cat "$name.out")" = "$plain" ] || wrong "the loss is another: $(cat "$name.out") instead of $plain"
+    [ "$(one "$name" 'SELECT count("end") FROM step')" = 30 ] || wrong "$how: $(one "$name" 'SELECT count("end") FROM step') steps"
+    for range in "backward 30" "AdamW.step 30" "Sequential 30" "0 (Linear) 30" "2 (Linear) 30" "read 30" "collate 30" "DataLoader.__next__ 31"; do
+        ranges "$name" | grep -qxF "$range" || wrong "$how: not $range: $(ranges "$name" | tr '\n' ',')"
+    done
+    workers=$(one "$name" "SELECT count(DISTINCT t.process) FROM slice x JOIN string s ON s.id = x.name JOIN track t ON t.id = x.track WHERE s.text = 'read'")
+    [ "$workers" = "$([ "$how" = 0 ] && echo 1 || echo 2)" ] || wrong "$how: $workers processes read"
+done
+[ $bad = 0 ] && echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)')"
+exit $bad
