@@ -29,6 +29,11 @@ static bool loses_events(const char *source, const char *reason)
                                            "name lost",
                                            "payload cut",
                                            "domain merged",
+                                           "event has no usable duration (kept",
+                                           "begin event (ph B) without its end (kept",
+                                           "arguments beyond",
+                                           "forward-backward flow arrow",
+                                           "run metadata",
                                            "pop without push"};
     for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
         if (!strncmp(reason, harmless[i], strlen(harmless[i])))
