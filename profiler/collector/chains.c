@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "profiler/collector/drain.h"
+#include "profiler/collector/gpu.h"
 
 /* ---- threads and segments -------------------------------------------------------------------------------------------------- */
 
@@ -45,8 +46,10 @@ static int thread_new(struct col_drain *d, struct col_pool *p, const struct wire
     bool main_thread = line->tid == p->map.head->pid;
     struct store_track track = {
         .process = p->process->id, .tid = line->tid, .kind = "thread", .name = main_thread ? "main" : NULL};
-    rc = store_track_add(d->db, &track);
-    t->track = track.id;
+    t->track = col_gpu_thread_track(p, line->tid); /* calls of CUDA may have come before its first range */
+    if (!t->track)
+        rc = store_track_add(d->db, &track);
+    t->track = t->track ? t->track : track.id;
     t->dirty = true;
     d->stats.threads++;
     return rc;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "profiler/collector/gpu.h"
 #include "profiler/collector/proc.h"
 
 int col_drain_open(struct col_drain *d, store *db, const char *segments, struct tacho_error *err)
@@ -54,6 +55,7 @@ void col_pool_free(struct col_pool *p)
     free(p->counter);
     free(p->range);
     col_steps_free(&p->steps);
+    col_gpu_free(p->gpu);
     col_map_close(&p->map);
     free(p);
 }
@@ -170,7 +172,7 @@ static int save_pool(struct col_drain *d, struct col_pool *p)
         rc = col_save_ranges(d, p);
     if (rc == 0 && (p->dirty || p->steps.dirty))
         rc = col_save_pool(d, p);
-    return rc;
+    return rc ? rc : col_gpu_save(d, p);
 }
 
 static int save_all(struct col_drain *d)
@@ -207,6 +209,8 @@ int col_drain_commit(struct col_drain *d)
     for (uint32_t i = 0; i < d->release_count; i++)
         atomic_store_explicit(&d->release[i].pool->map.directory[d->release[i].segment].state, WIRE_FREE, memory_order_release);
     d->release_count = 0;
+    for (uint32_t i = 0; i < d->pool_count; i++)
+        col_gpu_release(d->pool[i]);
     d->last_commit = col_clock_now();
     if (d->volume.max_bytes > 0) {
         int64_t bytes = store_bytes(d->db);
@@ -255,6 +259,8 @@ static int note_all(struct col_drain *d)
         rc = col_drain_begin(d);
         if (rc == 0)
             rc = col_chains_note(d, p);
+        if (rc == 0)
+            rc = col_gpu_note(d, p);
     }
     return rc ? rc : take_anchor(d);
 }
@@ -272,6 +278,8 @@ static int conclude(struct col_drain *d)
             d->stats.last_event = p->last_event;
         if (rc == 0 && p->range_count)
             rc = col_range_expire(d, p);
+        if (rc == 0 && p->gone)
+            rc = col_gpu_finish(d, p);
         if (rc == 0)
             rc = p->gone ? col_chains_finish(d, p) : col_steps_write(&p->steps, d->db, p->process->id, d->round);
     }
@@ -292,6 +300,9 @@ int col_drain_round(struct col_drain *d, bool *more)
         for (uint32_t i = 0; i < d->pool_count && rc == 0 && !d->unfinished; i++)
             if (!d->pool[i]->drained)
                 rc = col_chains_read(d, d->pool[i], pass == 0);
+    for (uint32_t i = 0; i < d->pool_count && rc == 0 && !d->unfinished; i++)
+        if (!d->pool[i]->drained)
+            rc = col_gpu_read(d, d->pool[i]);
     if (rc == 0 && !d->unfinished)
         rc = conclude(d);
     *more = d->unfinished || d->bytes_since_commit >= COL_COMMIT_BYTES / 2;
@@ -340,7 +351,7 @@ int col_drain_end(struct col_drain *d)
     if (rc == 0)
         rc = count_processes_without_pool(d);
     for (uint32_t i = 0; i < d->pool_count && rc == 0; i++)
-        if (!d->pool[i]->drained)
+        if (!d->pool[i]->drained && (rc = col_gpu_stop(d, d->pool[i])) == 0)
             rc = col_chains_finish(d, d->pool[i]);
     for (uint32_t i = 0; i < d->pool_count; i++)
         d->stats.steps += d->pool[i]->steps.rows;
@@ -363,6 +374,8 @@ int col_drain_reap(struct col_drain *d)
         rc = col_drain_begin(d);
         if (rc == 0)
             rc = col_forget_pool(d, p);
+        if (rc == 0)
+            rc = col_gpu_forget(d, p);
         d->stats.steps += p->steps.rows;
         col_pool_free(p);
     }

@@ -117,6 +117,7 @@ struct col_pool {
     uint32_t range_count, range_slots;
     bool range_dirty;
     struct col_steps steps;
+    struct col_gpu *gpu; /* device work (gpu.h); NULL: none so far */
     uint64_t loss[WIRE_LOSS_COUNT];     /* counts that the file has */
     int64_t last_event;                 /* time of the newest record read, 0 = none */
     bool dirty, gone, drained, present; /* present: the file is (still) there */

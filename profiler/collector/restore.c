@@ -7,6 +7,7 @@
  *   p:POOL       a pool: its process, tracks, losses counted, steps that are not written yet
  *   t:POOL:N     thread N of a pool: its chain and its open push/pop ranges
  *   r:POOL:ID    an open start/end range
+ *   g:POOL:      device work of a pool: its tracks, what has been told about it
  * Values are structs of this program; a program of another build recognises them by size and refuses them.
  */
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 
 #include "profiler/collector/drain.h"
+#include "profiler/collector/gpu.h"
 
 struct saved_thread {
     uint64_t chain;
@@ -280,6 +282,12 @@ static int load_range(struct col_drain *d, const struct item *i)
     return col_range_put(p, &r);
 }
 
+static int load_gpu(struct col_drain *d, const struct item *i)
+{
+    struct col_pool *p = pool_of(d, i->key);
+    return p ? col_gpu_load(d, p, i->value, i->bytes) : store_live_set(d->db, i->key, NULL, 0);
+}
+
 static int load_totals(struct col_drain *d, const struct item *i)
 {
     struct saved_drain s;
@@ -306,6 +314,8 @@ static int load_anchors(struct col_drain *d, const struct item *i)
 static int load_position(void *ctx, const char *pool, int64_t segment, int64_t generation, int64_t bytes)
 {
     struct col_drain *d = ctx;
+    if (col_gpu_load_position(d, pool, segment, generation))
+        return 0;
     for (uint32_t i = 0; i < d->pool_count; i++) {
         struct col_pool *p = d->pool[i];
         if (strcmp(p->name, pool) != 0 || segment < 0 || segment >= p->map.segment_cap || bytes < 0 ||
@@ -323,7 +333,7 @@ int col_drain_load(struct col_drain *d, struct tacho_error *err)
         const char *prefix;
         int (*load)(struct col_drain *d, const struct item *i);
     } passes[] = {{"d", load_totals}, {"clock", load_anchors}, {"x:", load_process},
-                  {"p:", load_pool},  {"t:", load_thread},     {"r:", load_range}};
+                  {"p:", load_pool},  {"t:", load_thread},     {"r:", load_range}, {"g:", load_gpu}};
     struct loading l = {.drain = d};
     d->taken_over = true;
     int rc = store_live_each(d->db, collect, &l);
