@@ -23,6 +23,10 @@ FILTER := $(strip $(FILTER))
 ifeq ($(origin CC),default)
 CC := gcc
 endif
+# one file is C++ (store/import/kineto_json.cpp): the C++ compiler of the same family, where there is one
+ifeq ($(origin CXX),default)
+CXX := $(or $(if $(filter clang%,$(notdir $(CC))),$(notdir $(shell command -v $(patsubst clang%,clang++%,$(notdir $(CC)))))),g++)
+endif
 Q := $(if $(filter 1,$(V)),,@)
 VERSION := 0.1.0
 
@@ -42,12 +46,12 @@ include $(O)/config.mk
 endif
 
 $(O)/config.mk: .ci/probe .ci/deps $(O)/compiler
-	$(Q)CC="$(CC)" .ci/deps --if-missing "$(O)"
-	$(Q)CC="$(CC)" .ci/probe "$(O)" > $@.tmp && mv $@.tmp $@
+	$(Q)CC="$(CC)" CXX="$(CXX)" .ci/deps --if-missing "$(O)"
+	$(Q)CC="$(CC)" CXX="$(CXX)" .ci/probe "$(O)" > $@.tmp && mv $@.tmp $@
 
 # Stamps: rewritten only when their text changes, so that what depends on them is rebuilt exactly when a flag changed.
-$(O)/compiler: STAMP = $(CC)
-$(O)/flags: STAMP = $(CC) $(OPT) $(WARN) $(SAN) $(MARCH) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(VERSION)
+$(O)/compiler: STAMP = $(CC) $(CXX)
+$(O)/flags: STAMP = $(CC) $(CXX) $(OPT) $(WARN) $(SAN) $(MARCH) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(VERSION)
 $(O)/compiler $(O)/flags: force
 	@mkdir -p $(@D)
 	@echo '$(STAMP)' | cmp -s - $@ || echo '$(STAMP)' > $@
@@ -71,9 +75,10 @@ HOOK_SRC := $(wildcard profiler/hook/*.c)
 HOOK_PY := $(wildcard profiler/hook/*.py)
 obj = $(patsubst %.cpp,$(O)/obj/%.o,$(patsubst %.c,$(O)/obj/%.o,$(1)))
 
-TACHO_LIBS = $(SQLITE_LIBS) $(JANSSON_LIBS) $(PFM_LIBS) -lm -lpthread -ldl
+TACHO_LIBS = $(SQLITE_LIBS) $(JANSSON_LIBS) $(PFM_LIBS) $(SIMDJSON_LIBS) $(ZLIB_LIBS) -lstdc++ -lm -lpthread -ldl
 TRAIN_LIBS = $(BLAS_LIBS) $(OPENMP_LIBS) -lm -lpthread -ldl
 $(O)/obj/store/%.o: CPPFLAGS_ALL += $(SQLITE_CFLAGS)
+$(O)/obj/store/import/%.o: CPPFLAGS_ALL += $(SIMDJSON_CFLAGS) $(ZLIB_CFLAGS)
 $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(PFM_CFLAGS)
 $(O)/obj/reports/%.o $(O)/obj/cli/%.o $(O)/obj/analyzers/%.o: CPPFLAGS_ALL += $(JANSSON_CFLAGS)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: OPT := $(if $(filter 1,$(DEBUG)),-O0,-O3)
@@ -133,7 +138,7 @@ $(call obj,analyzers/peaks.c): $(O)/gen/peaks.inc
 
 # ---- tests, benchmarks: tests/unit/*.c are cmocka programs, tests/targets/*.c are programs to be profiled ------------------------
 UNIT_SRC := $(wildcard tests/unit/*.c)
-TARGET_SRC := $(wildcard tests/targets/*.c)
+TARGET_SRC := $(filter-out tests/targets/fake_%,$(wildcard tests/targets/*.c))
 BENCH_SRC := $(wildcard tests/bench/*.c)
 UNIT := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(UNIT_SRC))
 TARGETS := $(patsubst tests/targets/%.c,$(O)/tests/targets/%,$(TARGET_SRC))
@@ -159,6 +164,15 @@ $(O)/tests/targets/%: $(O)/obj/tests/targets/%.o
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -lpthread -ldl
+# a substitute driver and a substitute CUPTI, for machines without a GPU
+FAKES := $(O)/tests/fake/libcuda.so.1 $(O)/tests/fake/libcupti.so.13
+$(O)/obj/tests/targets/fake_%.o: CFLAGS_ALL += -fPIC
+$(O)/tests/fake/libcuda.so.1: $(O)/obj/tests/targets/fake_cuda.o
+$(O)/tests/fake/libcupti.so.13: $(O)/obj/tests/targets/fake_cupti.o
+$(FAKES):
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $< -lpthread -ldl
 $(O)/tests/bench/lt_%: $(O)/obj/tests/bench/lt_%.o $(O)/libtrain.a
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
@@ -174,7 +188,7 @@ check: all unit-programs $(BENCH) ## unit, golden and end-to-end tests (under 15
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run "$(O)" '$(FILTER)'
 check-long: all unit-programs $(BENCH) ## these and the long tests: kill storms
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --long "$(O)" '$(FILTER)'
-unit-programs: $(UNIT) $(TARGETS)
+unit-programs: $(UNIT) $(TARGETS) $(FAKES)
 asan: ## everything under AddressSanitizer and UBSan, in build-asan
 	$(Q)$(MAKE) O=$(O)-asan SAN=address,undefined check
 ubsan: ## everything under UBSan alone, in build-ubsan

@@ -332,6 +332,21 @@ int store_slice_end(store *s, int64_t id, int64_t dur)
     return store_run_statement(s, st, WRITING);
 }
 
+int store_time_shift(store *s, int64_t from_track, int64_t delta)
+{
+    static const enum store_statement shifts[] = {STORE_SQL_SLICE_SHIFT, STORE_SQL_COUNTER_SHIFT};
+    int code = store_flush(s);
+    for (size_t i = 0; !code && i < sizeof shifts / sizeof *shifts; i++) {
+        sqlite3_stmt *st = store_statement(s, shifts[i]);
+        if (!st)
+            return s->failed;
+        sqlite3_bind_int64(st, 1, from_track);
+        sqlite3_bind_int64(st, 2, delta);
+        code = store_run_statement(s, st, WRITING);
+    }
+    return code;
+}
+
 int store_counter_add(store *s, const struct store_counter *c)
 {
     int64_t *row = batch_place(s, &s->counters);

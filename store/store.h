@@ -100,6 +100,9 @@ typedef struct store store; /* a file open for writing */
 
 /* Creates PATH (must not exist) as a live store: WAL, schema, application_id. */
 int store_create(const char *path, store **out, struct tacho_error *err);
+/* The same for a file that nobody else opens before it is finished and that its maker removes when anything fails (imports): no
+ * journal, so a transaction cannot be taken back; after a failure only store_close is allowed. */
+int store_create_private(const char *path, store **out, struct tacho_error *err);
 /* Opens a live store again after its writer died (tacho recover); interned strings and details are loaded. */
 int store_resume(const char *path, store **out, struct tacho_error *err);
 /* Closes without finishing; an open transaction is rolled back. NULL is fine. */
@@ -123,6 +126,9 @@ int store_track_rename(store *s, int64_t track, const char *name);
 int store_slice_add(store *s, struct store_slice *x);   /* sets x->id */
 int store_slice_end(store *s, int64_t id, int64_t dur); /* ends a slice that was added open */
 int store_counter_add(store *s, const struct store_counter *c);
+/* Adds delta to the start of all slices and the time of all counter values on tracks from `from_track` on: an importer learnt
+ * late what its times count from. The caller sees to it that sums stay in 64 bits. */
+int store_time_shift(store *s, int64_t from_track, int64_t delta);
 int store_step_add(store *s, const struct store_step *x);
 int store_step_aggregate_add(store *s, const struct store_step_aggregate *x);
 int store_ceiling_add(store *s, const struct store_ceiling *c);

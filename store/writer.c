@@ -36,6 +36,11 @@ static const char live_sql[] = "CREATE TABLE live_position(pool TEXT,segment INT
 static const char live_pragmas[] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
                                    "PRAGMA journal_size_limit=16777216; PRAGMA cache_size=-8192";
 
+/* A file that is thrown away when anything fails needs no journal: each page is written once. Measured on the slices of a 470 MB
+ * Kineto trace: docs/import.md. */
+static const char private_pragmas[] = "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;"
+                                      "PRAGMA cache_size=-16384";
+
 static const char *const statement_sql[] = {
 #define STORE_STATEMENT_SQL(name, sql) sql,
     STORE_STATEMENT_MAP(STORE_STATEMENT_SQL)
@@ -162,7 +167,7 @@ static int writer_give_up(store *s, int code, struct tacho_error *err)
     return code;
 }
 
-int store_create(const char *path, store **out, struct tacho_error *err)
+static int writer_create(const char *path, const char *pragmas, store **out, struct tacho_error *err)
 {
     char version[128];
     *out = NULL;
@@ -201,7 +206,7 @@ int store_create(const char *path, store **out, struct tacho_error *err)
     if (!code)
         code = store_exec(s, "COMMIT", "cannot be created");
     if (!code)
-        code = store_exec(s, live_pragmas, "cannot be created");
+        code = store_exec(s, pragmas, "cannot be created");
     if (!code)
         code = writer_open(s);
     if (code) {
@@ -212,6 +217,16 @@ int store_create(const char *path, store **out, struct tacho_error *err)
     s->failed = 0;
     *out = s;
     return 0;
+}
+
+int store_create(const char *path, store **out, struct tacho_error *err)
+{
+    return writer_create(path, live_pragmas, out, err);
+}
+
+int store_create_private(const char *path, store **out, struct tacho_error *err)
+{
+    return writer_create(path, private_pragmas, out, err);
 }
 
 /* ---- opening again ------------------------------------------------------------------------------------------------------ */

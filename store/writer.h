@@ -27,6 +27,8 @@
     X(TRACK_ADD, "INSERT INTO track VALUES(?,?,?,?,?,?,?)") \
     X(TRACK_RENAME, "UPDATE track SET name=?2 WHERE id=?1") \
     X(SLICE_END, "UPDATE slice SET dur=?2 WHERE id=?1") \
+    X(SLICE_SHIFT, "UPDATE slice SET start=start+?2 WHERE track>=?1") \
+    X(COUNTER_SHIFT, "UPDATE counter SET time=time+?2 WHERE track>=?1") \
     X(STEP_ADD, "INSERT INTO step VALUES(?,?,?,?,?,?,?)") \
     X(CEILING_ADD, "INSERT INTO ceiling VALUES(?,?,?,?,?)") \
     X(LOSS_ADD, \

@@ -18,6 +18,10 @@ struct imp_run {
     int64_t done, total; /* bytes, for progress */
     const char *path;    /* of the present input, for messages */
     int64_t ranks_seen;  /* files that named their rank */
+    int64_t *rank;       /* ranks given so far, and how many */
+    size_t rank_count;
+    bool many;    /* there is more than one input: each is a rank */
+    int decimals; /* digits after the point of the finest time stamp of the files so far */
 };
 
 struct importer {
@@ -30,6 +34,11 @@ struct importer {
 };
 
 extern const struct importer imp_kineto, imp_nsight;
+
+/* The rank of the present input: `named` by the trace itself, else by its file name (rank3, rank_3, rank-3), else, of several
+ * inputs, the smallest that is free. STORE_ABSENT: a single file that says nothing. A rank that another file has already is
+ * kept and counted as a notice in `loss`. */
+int64_t imp_rank(struct imp_run *run, int64_t named);
 
 /* Counts what could not be read (source = base name of the file) in the table `loss`. */
 int imp_loss(struct imp_run *run, const char *reason, int64_t count);
