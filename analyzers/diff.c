@@ -417,8 +417,6 @@ static int list_one_sided(struct comparison *x, bool added, const struct an_diff
         if ((r->kind == AN_DIFF_OP || r->kind == AN_DIFF_KERNEL) && r->in_good != r->in_bad && r->in_bad == added)
             rows[n++] = *r;
     }
-    for (size_t i = 0; i < n; i++)
-        rows[i].kind = rows[i].kind == AN_DIFF_OP ? AN_DIFF_OP : AN_DIFF_KERNEL;
     if (n)
         qsort(rows, n, sizeof *rows, delta_order);
     *out = rows;

@@ -22,12 +22,12 @@
 
 /* name, key in JSON, heading for people */
 #define AN_DIFF_KIND_MAP(X) \
-    X(STEP, "step", "step") \
-    X(CLASS, "classes", "class of the step budget") \
-    X(LOADER, "loader", "waits for the loader") \
-    X(RANK, "ranks", "step of each rank or device") \
-    X(OP, "operators", "operator on the host (self time)") \
-    X(KERNEL, "kernels", "work on the device")
+    X(STEP, "step", "Step") \
+    X(CLASS, "classes", "Classes of the step") \
+    X(LOADER, "loader", "Waits for the loader") \
+    X(RANK, "ranks", "Step of each rank or device") \
+    X(OP, "operators", "Operators on the host, own time") \
+    X(KERNEL, "kernels", "Work on the device")
 
 enum an_diff_kind {
 #define AN_DIFF_KIND_ENUM(name, key, text) AN_DIFF_##name,

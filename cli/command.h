@@ -12,6 +12,7 @@
     X(run, "run a program, record where its time goes") \
     X(train, "run the reference training engine under tacho, then print the report") \
     X(report, "say where each step's time went, from a recorded run") \
+    X(diff, "say what takes more time in one run than in another; fail a build that got slower") \
     X(import, "make a run of traces of other tools: Kineto JSON, Nsight SQLite") \
     X(export, "write a run for other tools: Perfetto, flame graphs, spreadsheets") \
     X(recover, "finish the file of a run whose recorder was killed") \
