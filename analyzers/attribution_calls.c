@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps, device ops and types of the calls.
+ */
+#include <string.h>
+
+#include "analyzers/attribution.h"
+#include "analyzers/classes.h"
+#include "analyzers/peaks.h"
+
+/* The counted step with all its parts whose host part holds `time`, on whatever thread of the process; AN_NONE: none. */
+static uint32_t step_at(const struct an_context *c, uint32_t process, int64_t time)
+{
+    for (size_t l = 0; l < c->lane_count; l++) {
+        size_t low = c->lane[l].first, high = low + c->lane[l].count;
+        if (c->lane[l].process != process)
+            continue;
+        while (low < high) {
+            size_t middle = low + (high - low) / 2;
+            if (c->step[middle].host_start <= time)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        const struct an_step *s = low > c->lane[l].first ? &c->step[low - 1] : NULL;
+        if (s && s->host_end != STORE_ABSENT && time < s->host_end)
+            return an_step_detailed(s) ? (uint32_t)(low - 1) : AN_NONE;
+    }
+    return AN_NONE;
+}
+
+static int call_ops(struct an_context *c)
+{
+    struct an_calls *calls = c->calls;
+    size_t n = c->gpu->op.count;
+    uint32_t *first = an_arena_zero(c->work, calls->count + 2, sizeof *first), *op = an_arena_zero(c->work, n, sizeof *op);
+    if (!first || !op)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        if (calls->of_op[i] != AN_NONE)
+            first[calls->of_op[i] + 2]++;
+    for (size_t i = 0; i < calls->count; i++)
+        first[i + 2] += first[i + 1];
+    for (size_t i = 0; i < n; i++)
+        if (calls->of_op[i] != AN_NONE)
+            op[first[calls->of_op[i] + 1]++] = (uint32_t)i;
+    calls->first = first;
+    calls->op = op;
+    return 0;
+}
+
+/* Can fp32 operands have run as tf32 on this device? Also when the device is not known. */
+static bool has_tf32(const struct an_context *c, uint32_t op)
+{
+    struct an_peak peak;
+    for (size_t d = 0; d < c->gpu->device_count; d++) {
+        const struct an_device *x = &c->gpu->device[d];
+        if (op - x->first < x->count)
+            return an_peak_find(c->work, x->name, "tf32", &peak) || !an_peak_find(c->work, x->name, "bandwidth", &peak);
+    }
+    return true;
+}
+
+static const char *dtype_of(const struct an_context *c, size_t call)
+{
+    const struct an_calls *calls = c->calls;
+    const struct an_op_cost *cost = &calls->cost[calls->call[call].cost];
+    const char *told = NULL;
+    int64_t longest = -1;
+    bool plain = false; /* a kernel says that it does not run on matrix units */
+    uint32_t last = AN_NONE;
+    if (cost->kind == AN_OP_OTHER)
+        return cost->dtype;
+    for (uint32_t k = calls->first[call]; k < calls->first[call + 1]; k++) {
+        uint32_t op = calls->op[k], name = c->t->slice.name[c->gpu->op.slice[op]];
+        int64_t ns = an_time_sub(c->gpu->op.end[op], c->gpu->op.start[op]);
+        if ((c->gpu->op.class[op] != AN_DEVICE_MATRIX && c->gpu->op.class[op] != AN_DEVICE_ATTENTION) ||
+            name >= c->t->string_count)
+            continue;
+        const struct an_name_class *x = &c->gpu->name_class[name];
+        last = op;
+        plain = plain || x->matrix_unit == 0;
+        if (x->dtype && ns > longest) {
+            told = x->dtype;
+            longest = ns;
+        }
+    }
+    if (told)
+        return told;
+    return !strcmp(cost->dtype, "fp32") && !plain && has_tf32(c, last) ? "" : cost->dtype;
+}
+
+int an_attribution_calls(struct an_context *c)
+{
+    if (call_ops(c))
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < c->calls->count; i++) {
+        struct an_call *call = &c->calls->call[i];
+        call->step = step_at(c, call->process, c->t->slice.start[call->slice]);
+        call->dtype = dtype_of(c, i);
+    }
+    return 0;
+}
