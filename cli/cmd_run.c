@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -10,6 +11,9 @@ struct values {
     struct cli_range steps;
     int64_t every, max_bytes, sample_ms, pool_mib;
     double overhead;
+    const char *gpu, *graphs;
+    double duration;
+    bool gpu_memory;
     bool no_counters, no_hook, no_peak, report;
 };
 
@@ -21,6 +25,10 @@ static const struct cli_option options[] = {
     {"steps", 0, CLI_RANGE, AT(steps), "A:B", "keep details of steps A to B only; totals are kept of all", 0, 0},
     {"every", 0, CLI_INT, AT(every), "N", "keep details of every Nth step only", 1, 1e9},
     {"max-size", 0, CLI_SIZE, AT(max_bytes), "SIZE", "size of the file at which details stop (2G; 0: no limit)", 0, 9e18},
+    {"gpu", 0, CLI_CHOICE, AT(gpu), "on|off|later", "record work on GPUs (on); later: once 'tacho capture' asks for it", 0, 0},
+    {"duration", 0, CLI_NUMBER, AT(duration), "SECONDS", "record work on GPUs for that long from the start only", 0.001, 1e9},
+    {"cuda-graphs", 0, CLI_CHOICE, AT(graphs), "nodes|whole", "each kernel of a CUDA graph (nodes), or one row a graph", 0, 0},
+    {"gpu-memory", 0, CLI_FLAG, AT(gpu_memory), NULL, "record allocations on GPUs too", 0, 0},
     {"sample-ms", 0, CLI_INT, AT(sample_ms), "N", "milliseconds between looks at CPU, memory, disk (100; 0: none)", 0, 60000},
     {"overhead", 0, CLI_NUMBER, AT(overhead), "P", "share of steps that run unrecorded, to measure what recording costs (0.05)",
      0, 0.5},
@@ -78,6 +86,10 @@ int cli_run(int argc, char **argv)
     o.pause = v.overhead;
     o.pool_mib = (int)v.pool_mib;
     o.no_counters = v.no_counters;
+    o.gpu = v.gpu && !strcmp(v.gpu, "off") ? COL_GPU_OFF : v.gpu && !strcmp(v.gpu, "later") ? COL_GPU_LATER : COL_GPU_ON;
+    o.duration_ns = (int64_t)(v.duration * 1e9);
+    o.whole_graphs = v.graphs && !strcmp(v.graphs, "whole");
+    o.gpu_memory = v.gpu_memory;
     o.no_hook = v.no_hook;
     o.no_peak = v.no_peak;
     o.message = say;

@@ -186,13 +186,12 @@ _Static_assert(sizeof(struct wire_record) == 16, "record header is 16 bytes");
  *     gpu->names_offset           struct wire_gpu_name[name_cap]     pointers of names in records -> arena ids of the pool
  *     gpu->buffers_offset         buffer_cap buffers of buffer_bytes
  *
- * WRITER (agent). A FREE buffer is all zero. CUPTI asks for one: LENT. CUPTI gives it back: the agent replaces the name pointers
- * of its records by WIRE_GPU_NAME_TAG | arena id, and publishes it with state = DONE (release); `sequence` orders them.
- * READER (collector). Decodes DONE buffers, commits the rows together with the position, zeroes the buffer, sets FREE. When the
- * process is gone, LENT buffers are read up to the first record that is zero; names that are still pointers are looked up in
- * the table.
- * Records have the layout of the CUPTI that wrote them. The agent notes the size of each kind that it steps over, so a reader
- * need not know a CUPTI newer than itself; the fields that it reads keep their places (collector/cupti.h). */
+ * WRITER (agent). A FREE buffer is all zero. CUPTI asks for one: LENT. CUPTI gives it back: the agent replaces the name
+ * pointers of its records by WIRE_GPU_NAME_TAG | arena id, and publishes it with state = DONE (release); `sequence` orders
+ * them. READER (collector). Decodes DONE buffers, commits the rows together with the position, zeroes the buffer, sets FREE.
+ * When the process is gone, LENT buffers are read up to the first record that is zero; names that are still pointers are looked
+ * up in the table. Records have the layout of the CUPTI that wrote them. The agent notes the size of each kind that it steps
+ * over, so a reader need not know a CUPTI newer than itself; the fields that it reads keep their places (collector/cupti.h). */
 #define WIRE_GPU_MAGIC        0x3075706748435474ull
 #define WIRE_GPU_PREFIX       "gpu."
 #define WIRE_GPU_BUFFER_BYTES (2u << 20)
@@ -270,16 +269,16 @@ struct wire_gpu {
     _Atomic uint32_t stage; /* enum wire_gpu_stage */
     _Atomic uint32_t error; /* CUptiResult behind it */
     _Atomic uint32_t buffers_backed;
-    _Atomic uint32_t anchors; /* ever taken; the last WIRE_GPU_ANCHORS are kept, number n in anchor[n % WIRE_GPU_ANCHORS] */
-    _Atomic uint32_t gaps;    /* ever begun; kept likewise */
+    _Atomic uint32_t anchors;   /* ever taken; the last WIRE_GPU_ANCHORS are kept, number n in anchor[n % WIRE_GPU_ANCHORS] */
+    _Atomic uint32_t gaps;      /* ever begun; kept likewise */
     _Atomic uint32_t recording; /* 1: inside of a capture window */
     _Atomic uint32_t windows;   /* ever opened */
     _Atomic uint64_t sequence;
-    _Atomic uint64_t step; /* index + 1 of the newest tacho.step; 0 = none yet */
-    _Atomic uint64_t step_time; /* when it began, CLOCK_MONOTONIC ns */
-    _Atomic uint32_t kind_error[WIRE_GPU_KINDS];      /* CUptiResult of enabling it; 0 = enabled or not asked for */
-    _Atomic uint32_t record_bytes[WIRE_GPU_KINDS];    /* 0 = none seen yet */
-    _Atomic uint32_t api_name[2][WIRE_GPU_APIS];      /* arena ids by callback id: driver, runtime */
+    _Atomic uint64_t step;                         /* index + 1 of the newest tacho.step; 0 = none yet */
+    _Atomic uint64_t step_time;                    /* when it began, CLOCK_MONOTONIC ns */
+    _Atomic uint32_t kind_error[WIRE_GPU_KINDS];   /* CUptiResult of enabling it; 0 = enabled or not asked for */
+    _Atomic uint32_t record_bytes[WIRE_GPU_KINDS]; /* 0 = none seen yet */
+    _Atomic uint32_t api_name[2][WIRE_GPU_APIS];   /* arena ids by callback id: driver, runtime */
     struct wire_gpu_anchor anchor[WIRE_GPU_ANCHORS];
     struct wire_gpu_gap gap[WIRE_GPU_GAPS];
 };

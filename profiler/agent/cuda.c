@@ -54,8 +54,8 @@ static int driver_version(void **library)
 static void start(int driver)
 {
     uint32_t none = 0;
-    if (asked_off() || !agent_start() ||
-        !atomic_compare_exchange_strong(&agent_process->cuda_once, &none, 1) || started_here_or_before)
+    if (asked_off() || !agent_start() || !atomic_compare_exchange_strong(&agent_process->cuda_once, &none, 1) ||
+        started_here_or_before)
         return;
     started_here_or_before = true;
     int saved = errno;

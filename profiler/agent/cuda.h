@@ -20,13 +20,13 @@ struct agent_cuda {
     struct wire_buffer *directory;
     struct wire_gpu_name *names;
     uint8_t *buffers;
-    uint32_t number;               /* N of gpu.PID.N */
+    uint32_t number;                    /* N of gpu.PID.N */
     const struct wire_control *control; /* NULL: no windows */
-    _Atomic uint32_t wake;         /* futex: the flush thread has something to do, or must stop */
+    _Atomic uint32_t wake;              /* futex: the flush thread has something to do, or must stop */
     _Atomic uint32_t stop;
     _Atomic uint32_t want_buffers;
     _Atomic uint64_t requests, completions, records; /* ever */
-    _Atomic uint32_t epoch;        /* of loaded modules, from 1 */
+    _Atomic uint32_t epoch;                          /* of loaded modules, from 1 */
 };
 extern struct agent_cuda agent_cuda;
 

@@ -5,7 +5,8 @@
  * Taken over: CUPTI has one pair of buffer callbacks for the whole process, and torch.profiler replaces it without an error. So
  * when nothing has come for two seconds, launches are counted by callback for a second; if there were some, and yet CUPTI wrote
  * into no buffer of ours and a forced flush gives nothing back, then it is another's. The gap ends when its profiler says so
- * (tacho_device_profiler, called by the Python hook), or when launches no longer carry the external ids that Kineto puts on them.
+ * (tacho_device_profiler, called by the Python hook), or when launches no longer carry the external ids that Kineto puts on
+ * them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +22,11 @@
 
 #include "cuda.h"
 
-#define TICK_NS      100000000 /* the flush thread looks at the control word and at free buffers */
-#define FLUSH_TICKS  10u       /* between flushes */
-#define SILENT       2u        /* flushes without a record before launches are counted */
-#define QUIET        3u        /* flushes with launches that carry no foreign id before the records are taken back */
-#define END_WAIT_S   3         /* for a flush that is under way when the process ends */
+#define TICK_NS     100000000 /* the flush thread looks at the control word and at free buffers */
+#define FLUSH_TICKS 10u       /* between flushes */
+#define SILENT      2u        /* flushes without a record before launches are counted */
+#define QUIET       3u        /* flushes with launches that carry no foreign id before the records are taken back */
+#define END_WAIT_S  3         /* for a flush that is under way when the process ends */
 
 static struct {
     void *subscriber;
@@ -427,8 +428,7 @@ static int subscribe(void)
 {
     struct cupti *c = &agent_cuda.cupti;
     char old[CUPTI_OLD_NAME_BYTES] = "";
-    struct cupti_subscriber_params params = {
-        .struct_size = sizeof params, .name = "tacho", .old = old, .old_size = sizeof old};
+    struct cupti_subscriber_params params = {.struct_size = sizeof params, .name = "tacho", .old = old, .old_size = sizeof old};
     int rc = CUPTI_OK;
     if (c->Subscribe_v2)
         rc = c->Subscribe_v2(&state.subscriber, on_callback, NULL, &params);

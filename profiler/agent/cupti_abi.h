@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to profiler/agent/: what the agent must know of CUPTI's binary interface, CUDA 11.0 to 13.x. Own declarations, because
- * the library is found at run time and tacho builds without a CUDA toolkit. tests/unit/test_agent_cupti_abi.c compares them with
- * the real headers where they are installed. Everything is looked up by name; a function that is absent is a feature missing.
+ * Private to profiler/agent/: what the agent must know of CUPTI's binary interface, CUDA 11.0 to 13.x. Own declarations,
+ * because the library is found at run time and tacho builds without a CUDA toolkit. tests/unit/test_agent_cupti_abi.c compares
+ * them with the real headers where they are installed. Everything is looked up by name; a function that is absent is a feature
+ * missing.
  */
 #ifndef TACHO_AGENT_CUPTI_ABI_H
 #define TACHO_AGENT_CUPTI_ABI_H
@@ -121,8 +122,8 @@ typedef void (*cupti_complete)(void *context, uint32_t stream, uint8_t *buffer, 
 
 /* name after "cupti", required, result and arguments */
 #define CUPTI_FUNCTION_MAP(X) \
-    X(GetVersion, 0, (uint32_t *version)) \
-    X(GetTimestamp, 0, (uint64_t *time)) \
+    X(GetVersion, 0, (uint32_t * version)) \
+    X(GetTimestamp, 0, (uint64_t * time)) \
     X(GetCallbackName, 0, (int domain, uint32_t cbid, const char **name)) \
     X(Subscribe, 0, (void **subscriber, cupti_callback callback, void *user)) \
     X(Subscribe_v2, 0, (void **subscriber, cupti_callback callback, void *user, struct cupti_subscriber_params *params)) \
@@ -135,7 +136,7 @@ typedef void (*cupti_complete)(void *context, uint32_t stream, uint8_t *buffer, 
     X(ActivityGetNextRecord, 1, (uint8_t * buffer, size_t valid, uint8_t * *record)) \
     X(ActivityGetNumDroppedRecords, 0, (void *context, uint32_t stream, size_t *dropped)) \
     X(ActivityFlushAll, 1, (uint32_t flag)) \
-    X(ActivitySetAttribute, 0, (int attribute, size_t * size, void *value)) \
+    X(ActivitySetAttribute, 0, (int attribute, size_t *size, void *value)) \
     X(ActivityEnableRuntimeApi, 0, (uint32_t cbid, uint8_t enable)) \
     X(ActivityEnableDriverApi, 0, (uint32_t cbid, uint8_t enable)) \
     X(ActivityRegisterTimestampCallback, 0, (uint64_t(*now)(void))) \

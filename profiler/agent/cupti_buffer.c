@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file of buffers that CUPTI fills and the collector decodes (profiler/wire.h). CUPTI asks for a buffer on the program's own
- * threads: there one is only taken, never made; the flush thread keeps some ready.
+ * The file of buffers that CUPTI fills and the collector decodes (profiler/wire.h). CUPTI asks for a buffer on the program's
+ * own threads: there one is only taken, never made; the flush thread keeps some ready.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 
 #include "cuda.h"
 
-#define FIRST         4u         /* buffers backed at the start */
-#define READY         3u         /* free ones that the flush thread keeps */
+#define FIRST         4u          /* buffers backed at the start */
+#define READY         3u          /* free ones that the flush thread keeps */
 #define SCRATCH_BYTES (64u << 10) /* given to CUPTI where there is none: what it writes there is counted and lost */
 #define SCRATCHES     64u
 
@@ -25,7 +25,7 @@ struct agent_cuda agent_cuda;
 
 /* Only around the walk over a buffer; the request path never takes it (CUPTI holds locks of its own there). */
 static pthread_mutex_t walk_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(uint8_t *) scratch[SCRATCHES]; /* free ones */
+static _Atomic(uint8_t *) scratch[SCRATCHES];    /* free ones */
 static uint32_t written[WIRE_GPU_BUFFERS * 64u]; /* flush thread: how far a lent buffer was filled */
 
 static uint64_t page_up(uint64_t n)
@@ -74,8 +74,7 @@ bool agent_buffer_open(int driver_version)
     char *map = ftruncate(fd, (off_t)bytes) ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         goto fail;
-    if (!agent_pool_back(fd, map, 0, buffers) ||
-        !agent_pool_back(fd, map, buffers, (uint64_t)first * WIRE_GPU_BUFFER_BYTES)) {
+    if (!agent_pool_back(fd, map, 0, buffers) || !agent_pool_back(fd, map, buffers, (uint64_t)first * WIRE_GPU_BUFFER_BYTES)) {
         munmap(map, bytes);
         goto fail;
     }
@@ -269,8 +268,7 @@ static void note_api(unsigned domain, uint32_t cbid)
 static void note_record(uint8_t *record, size_t bytes)
 {
     uint32_t kind = read32(record);
-    if (kind < WIRE_GPU_KINDS && bytes &&
-        !atomic_load_explicit(&agent_cuda.gpu->record_bytes[kind], memory_order_relaxed))
+    if (kind < WIRE_GPU_KINDS && bytes && !atomic_load_explicit(&agent_cuda.gpu->record_bytes[kind], memory_order_relaxed))
         atomic_store_explicit(&agent_cuda.gpu->record_bytes[kind], (uint32_t)bytes, memory_order_release);
     switch (kind) {
     case CUPTI_KIND_KERNEL:

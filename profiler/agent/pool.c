@@ -250,7 +250,8 @@ static bool pool_build(void)
     char *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         goto fail_file;
-    if (!agent_pool_back(fd, map, 0, arena + WIRE_ARENA_GROW) || !agent_pool_back(fd, map, segments, (uint64_t)first * WIRE_SEGMENT_BYTES))
+    if (!agent_pool_back(fd, map, 0, arena + WIRE_ARENA_GROW) ||
+        !agent_pool_back(fd, map, segments, (uint64_t)first * WIRE_SEGMENT_BYTES))
         goto fail_map;
     self->pid = pid;
     self->number = number;

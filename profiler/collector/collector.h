@@ -33,6 +33,9 @@
 
 /* ---- run --------------------------------------------------------------------------------------------------------------- */
 
+/* Device work: recorded (in the windows of steps_from.., duration_ns), not at all, or once `tacho capture` asks for it. */
+enum col_gpu_mode { COL_GPU_ON, COL_GPU_OFF, COL_GPU_LATER };
+
 struct col_options {
     char *const *command;         /* argv of the target, NULL-terminated, borrowed */
     const char *output;           /* final file (".tacho" is appended if missing); NULL = PROGRAM-YYYYMMDD-HHMMSS.tacho here */
@@ -44,6 +47,10 @@ struct col_options {
     double pause;                 /* probability that a step runs with recording paused (overhead measurement), 0..0.5 */
     int pool_mib;                 /* cap of the segments of one process; 0 = the agent's default */
     bool no_counters;             /* leave the hardware counters alone */
+    enum col_gpu_mode gpu;
+    int64_t duration_ns; /* device work of that long from the start only; 0 = all of it */
+    bool whole_graphs;   /* a CUDA graph is one row, without its kernels */
+    bool gpu_memory;     /* allocations on the device too */
     bool no_hook;                 /* do not put the Python hook on the target's PYTHONPATH */
     bool no_peak;                 /* do not measure the machine's instruction peak */
     /* Called, from the calling thread, with one line (no newline) that a person should see while the target runs. May be NULL.

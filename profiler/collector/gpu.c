@@ -24,9 +24,10 @@ static bool inside(uint64_t offset, uint64_t bytes, uint64_t whole)
 
 static bool header_ok(const struct wire_gpu *h, uint64_t bytes)
 {
-    return h->version == WIRE_VERSION && h->buffer_bytes >= 4096 && h->buffer_bytes <= (64u << 20) && h->buffer_bytes % 8 == 0 &&
-           h->buffer_cap && h->buffer_cap <= (1u << 16) && h->name_cap && (h->name_cap & (h->name_cap - 1)) == 0 &&
-           h->directory_offset % 64 == 0 && h->names_offset % 8 == 0 && h->buffers_offset % 8 == 0 &&
+    return h->version == WIRE_VERSION && h->buffer_bytes >= 4096 && h->buffer_bytes <= (64u << 20) &&
+           h->buffer_bytes % 8 == 0 && h->buffer_cap && h->buffer_cap <= (1u << 16) && h->name_cap &&
+           (h->name_cap & (h->name_cap - 1)) == 0 && h->directory_offset % 64 == 0 && h->names_offset % 8 == 0 &&
+           h->buffers_offset % 8 == 0 &&
            inside(h->directory_offset, (uint64_t)h->buffer_cap * sizeof(struct wire_buffer), bytes) &&
            inside(h->names_offset, (uint64_t)h->name_cap * sizeof(struct wire_gpu_name), bytes) &&
            inside(h->buffers_offset, (uint64_t)h->buffer_cap * h->buffer_bytes, bytes);
@@ -392,8 +393,7 @@ int col_gpu_load(struct col_drain *d, struct col_pool *p, const void *value, siz
     g->thread = load_list(&c, s.threads, sizeof *g->thread);
     g->context = load_list(&c, s.contexts, sizeof *g->context);
     g->priority = load_list(&c, s.priorities, sizeof *g->priority);
-    if ((s.streams && !g->stream) || (s.threads && !g->thread) || (s.contexts && !g->context) ||
-        (s.priorities && !g->priority))
+    if ((s.streams && !g->stream) || (s.threads && !g->thread) || (s.contexts && !g->context) || (s.priorities && !g->priority))
         return TACHO_ENOMEM;
     g->stream_count = s.streams;
     g->thread_count = s.threads;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: device work of a process: the file gpu.PID.N beside its pool (profiler/wire.h), read in the same rounds and committed
- * in the same transactions.
+ * Private: device work of a process: the file gpu.PID.N beside its pool (profiler/wire.h), read in the same rounds and
+ * committed in the same transactions.
  *
  * gpu.c the file, its buffers, states and losses · gpu_rows.c records to rows (docs/schema.md) · gpu_clock.c CUPTI's time ·
  * cupti.c records taken apart
@@ -19,12 +19,13 @@
 /* ---- clock ---- */
 
 /* CUPTI's clock to CLOCK_MONOTONIC, piecewise linear between anchors. Somebody may change CUPTI's clock in the middle (Kineto
- * makes it the raw TSC): where rate or direction break, a new era begins, and a time belongs to the era in whose range it is. */
+ * makes it the raw TSC): where rate or direction break, a new era begins, and a time belongs to the era in whose range it is.
+ */
 #define COL_GPU_ERAS 16u
 struct col_gpu_clock {
     int64_t cupti[WIRE_GPU_ANCHORS], monotonic[WIRE_GPU_ANCHORS];
-    uint32_t count; /* kept, oldest first */
-    uint32_t seen;  /* anchors taken over from the file so far */
+    uint32_t count;                   /* kept, oldest first */
+    uint32_t seen;                    /* anchors taken over from the file so far */
     uint32_t era[COL_GPU_ERAS], eras; /* indexes where eras begin */
 };
 void col_gpu_clock_read(struct col_gpu_clock *c, const struct wire_gpu *g);

@@ -13,8 +13,9 @@
 
 /* name, text */
 #define CATEGORY_MAP(X) \
-    X(KERNEL, "kernel") X(MEMCPY, "memcpy") X(MEMSET, "memset") X(GRAPH, "graph") X(SYNC, "sync") X(RUNTIME, "runtime") \
-    X(DRIVER, "driver") X(OVERHEAD, "overhead")
+    X(KERNEL, "kernel") \
+    X(MEMCPY, "memcpy") X(MEMSET, "memset") X(GRAPH, "graph") X(SYNC, "sync") X(RUNTIME, "runtime") X(DRIVER, "driver") \
+        X(OVERHEAD, "overhead")
 enum category {
 #define CATEGORY_ENUM(name, text) CATEGORY_##name,
     CATEGORY_MAP(CATEGORY_ENUM)
@@ -28,7 +29,8 @@ static const char *const category_text[] = {
 };
 
 /* Indexed by CUPTI's numbers. */
-static const char *const copy_text[] = {"unknown", "HtoD", "DtoH", "HtoD", "DtoH", "DtoD", "DtoD", "DtoD", "DtoD", "HtoH", "PtoP"};
+static const char *const copy_text[] = {"unknown", "HtoD", "DtoH", "HtoD", "DtoH", "DtoD",
+                                        "DtoD",    "DtoD", "DtoD", "HtoH", "PtoP"};
 static const char *const memory_text[] = {"unknown", "pageable", "pinned", "device", "array", "managed", "device", "managed"};
 static const char *const sync_text[] = {"Synchronization", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
 enum { SYNC_EVENT = 1, SYNC_STREAM_WAIT = 2 };
@@ -185,7 +187,9 @@ static int64_t thread_track(struct col_drain *d, struct col_pool *p, int64_t tid
         struct store_track t = {.process = p->process->id,
                                 .tid = tid,
                                 .kind = "thread",
-                                .name = tid == STORE_ABSENT ? "CUPTI" : tid == (int64_t)p->map.head->pid ? "main" : NULL};
+                                .name = tid == STORE_ABSENT                ? "CUPTI"
+                                        : tid == (int64_t)p->map.head->pid ? "main"
+                                                                           : NULL};
         *rc = store_track_add(d->db, &t);
         track = t.id;
     }
@@ -506,7 +510,8 @@ static int on_sync(struct col_drain *d, struct col_pool *p, const struct col_cup
     struct store_detail detail = no_detail();
     json_text(&j, "kind", name);
     json_int(&j, "stream", e ? e->stream : r->sync_kind == SYNC_STREAM_WAIT ? STORE_ABSENT : r->stream);
-    json_int(&j, "event", r->event && (r->sync_kind == SYNC_EVENT || r->sync_kind == SYNC_STREAM_WAIT) ? r->event : STORE_ABSENT);
+    json_int(&j, "event",
+             r->event && (r->sync_kind == SYNC_EVENT || r->sync_kind == SYNC_STREAM_WAIT) ? r->event : STORE_ABSENT);
     json_int(&j, "record_correlation", e ? e->correlation : STORE_ABSENT);
     detail.schema = "gpu.sync";
     detail.payload = json_end(&j);
@@ -567,11 +572,8 @@ static int on_memory(struct col_drain *d, struct col_pool *p, const struct col_c
         return 0;
     g->memory += r->operation == 1 ? r->size : -r->size;
     if (!g->memory_track) {
-        struct store_track t = {.process = p->process->id,
-                                .tid = STORE_ABSENT,
-                                .kind = "counter",
-                                .name = "gpu_memory_allocated",
-                                .unit = "bytes"};
+        struct store_track t = {
+            .process = p->process->id, .tid = STORE_ABSENT, .kind = "counter", .name = "gpu_memory_allocated", .unit = "bytes"};
         rc = store_track_add(d->db, &t);
         g->memory_track = t.id;
         g->dirty = true;
@@ -595,16 +597,12 @@ int col_gpu_row(struct col_drain *d, struct col_pool *p, const struct col_cupti_
     static const struct {
         int (*put)(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r, struct row *x);
         enum category category;
-    } timed[COL_CUPTI_KINDS] = {[COL_CUPTI_KERNEL] = {on_kernel, CATEGORY_KERNEL},
-                                [COL_CUPTI_CONCURRENT_KERNEL] = {on_kernel, CATEGORY_KERNEL},
-                                [COL_CUPTI_MEMCPY] = {on_copy, CATEGORY_MEMCPY},
-                                [COL_CUPTI_MEMCPY2] = {on_copy, CATEGORY_MEMCPY},
-                                [COL_CUPTI_MEMSET] = {on_set, CATEGORY_MEMSET},
-                                [COL_CUPTI_GRAPH] = {on_graph, CATEGORY_GRAPH},
-                                [COL_CUPTI_RUNTIME] = {on_api, CATEGORY_RUNTIME},
-                                [COL_CUPTI_DRIVER] = {on_api, CATEGORY_DRIVER},
-                                [COL_CUPTI_SYNC] = {on_sync, CATEGORY_SYNC},
-                                [COL_CUPTI_OVERHEAD] = {on_overhead, CATEGORY_OVERHEAD}};
+    } timed[COL_CUPTI_KINDS] = {
+        [COL_CUPTI_KERNEL] = {on_kernel, CATEGORY_KERNEL}, [COL_CUPTI_CONCURRENT_KERNEL] = {on_kernel, CATEGORY_KERNEL},
+        [COL_CUPTI_MEMCPY] = {on_copy, CATEGORY_MEMCPY},   [COL_CUPTI_MEMCPY2] = {on_copy, CATEGORY_MEMCPY},
+        [COL_CUPTI_MEMSET] = {on_set, CATEGORY_MEMSET},    [COL_CUPTI_GRAPH] = {on_graph, CATEGORY_GRAPH},
+        [COL_CUPTI_RUNTIME] = {on_api, CATEGORY_RUNTIME},  [COL_CUPTI_DRIVER] = {on_api, CATEGORY_DRIVER},
+        [COL_CUPTI_SYNC] = {on_sync, CATEGORY_SYNC},       [COL_CUPTI_OVERHEAD] = {on_overhead, CATEGORY_OVERHEAD}};
     int rc = 0;
     d->stats.records++;
     if (timed[r->kind].put) {

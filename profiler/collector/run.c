@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "profiler/collector/describe.h"
+#include "profiler/collector/gpu_env.h"
 #include "profiler/collector/peak.h"
 #include "profiler/collector/proc.h"
 #include "profiler/wire.h"
@@ -96,7 +97,8 @@ static int start_target(struct col_session *s, const char *library, struct tacho
     const char *old = getenv("NVTX_INJECTION64_PATH");
     if (old && *old && strcmp(old, library) != 0)
         col_session_warn(s, "NVTX_INJECTION64_PATH was set to %s; tacho's own library is used for this run instead", old);
-    struct col_env env[8];
+    struct col_env env[8 + COL_GPU_ENV_MAX];
+    struct col_gpu_env gpu;
     size_t count = 0;
     env[count++] = (struct col_env){"NVTX_INJECTION64_PATH", library};
     env[count++] = (struct col_env){WIRE_ENV_SEGMENTS, s->live.segments};
@@ -105,8 +107,14 @@ static int start_target(struct col_session *s, const char *library, struct tacho
         env[count++] = (struct col_env){WIRE_ENV_POOL_MIB, pool};
     if (python_path(s, library, python, sizeof python))
         env[count++] = (struct col_env){"PYTHONPATH", python};
+    count += col_gpu_environment(s->options, library, env + count, &gpu);
+    if (gpu.warning[0])
+        col_session_warn(s, "%s", gpu.warning);
     int error = 0;
-    int rc = col_launch(s->options->command, env, count, &s->signals, prepare_target, s, &s->child, &error, err);
+    int rc = col_control_create(s->live.segments, s->options);
+    if (rc)
+        return tacho_fail(err, rc, NULL, "%s: %s", s->live.segments, tacho_error_text(rc));
+    rc = col_launch(s->options->command, env, count, &s->signals, prepare_target, s, &s->child, &error, err);
     if (rc) {
         s->result->exit_code = error == ENOENT ? 127 : error ? 126 : 125;
         return rc;

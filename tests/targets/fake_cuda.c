@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A substitute libcuda.so.1: as much of the driver as the injection of tools needs. cuInit loads $CUDA_INJECTION64_PATH and
+ * calls its InitializeInjection, as the real one does. Launches, copies and waits do nothing but tell the tool (fake_cupti.c).
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "fake_gpu.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static _Atomic(fake_tool) tool;
+static _Atomic int initialised;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void initialise(void)
+{
+    const char *path = getenv("CUDA_INJECTION64_PATH");
+    atomic_store(&initialised, 1);
+    void *h = path && *path ? dlopen(path, RTLD_LAZY) : NULL;
+    int (*start)(void) = h ? (int (*)(void))(uintptr_t)dlsym(h, "InitializeInjection") : NULL;
+    if (start)
+        start();
+}
+
+EXPORT int cuInit(unsigned flags);
+EXPORT int cuDriverGetVersion(int *version);
+EXPORT int cuDeviceGetCount(int *count);
+EXPORT void fake_cuda_set_tool(fake_tool f);
+EXPORT void fake_cuda_call(struct fake_call *c);
+
+int cuInit(unsigned flags)
+{
+    (void)flags;
+    pthread_once(&once, initialise);
+    return 0;
+}
+
+int cuDriverGetVersion(int *version)
+{
+    const char *text = getenv("FAKE_CUDA_VERSION");
+    *version = text ? atoi(text) : 13000;
+    return 0;
+}
+
+int cuDeviceGetCount(int *count)
+{
+    *count = 1;
+    return atomic_load(&initialised) ? 0 : 3;
+}
+
+void fake_cuda_set_tool(fake_tool f)
+{
+    atomic_store(&tool, f);
+}
+
+void fake_cuda_call(struct fake_call *c)
+{
+    fake_tool f = atomic_load(&tool);
+    if (f)
+        f(c);
+}

@@ -1,0 +1,629 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A substitute libcupti: the activity interface with buffers, one for each thread, records in the layout of the version that
+ * $FAKE_CUPTI_VERSION names (13 = CUDA 11.0 ... 130001), and the faults that $FAKE_CUPTI lists, separated by blanks:
+ *
+ *     subscribe=39  enable=35  register=N  flush=999     that call answers with this error
+ *     zero=N        every Nth kernel has no times        dropped=N   each flush says that N records were dropped
+ *     holder=NAME   who holds CUPTI, for subscribe=39    v1          there is no cuptiSubscribe_v2
+ *     null          buffer requests are not answered     lazy        FlushAll(0) gives nothing back
+ *
+ * Each record is logged to $FAKE_LOG as it is written: "pid owner kind correlation start end stream bytes name"; owner is
+ * `tool`, or `other` after fake_kineto(1). Layouts are written down here once more, on purpose: from the headers, not from the
+ * decoder.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fake_gpu.h"
+
+#define EXPORT  __attribute__((visibility("default")))
+#define THREADS 256
+
+typedef void (*request_fn)(uint8_t **buffer, size_t *size, size_t *max);
+typedef void (*complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
+typedef void (*callback_fn)(void *user, int domain, uint32_t cbid, const void *data);
+
+static struct {
+    pthread_mutex_t lock;
+    request_fn request;
+    complete_fn complete;
+    callback_fn callback;
+    void *user;
+    uint64_t kinds;
+    bool muted[1024], driver[1024], callbacks[1024];
+    struct slot {
+        uint8_t *at;
+        size_t size, used;
+        complete_fn complete;
+        pid_t tid;
+    } slot[THREADS];
+    uint32_t correlation, event_record;
+    unsigned kernels;
+    int log;
+    bool foreign;
+} fake = {.log = -1};
+
+static __thread unsigned external_depth;
+
+static unsigned version(void)
+{
+    const char *text = getenv("FAKE_CUPTI_VERSION");
+    return text ? (unsigned)atoi(text) : 130001;
+}
+
+static const char *fault(const char *word)
+{
+    const char *at = getenv("FAKE_CUPTI");
+    size_t n = strlen(word);
+    for (; at && (at = strstr(at, word)); at += n)
+        if ((at[n] == '=' || at[n] == ' ' || !at[n]))
+            return at[n] == '=' ? at + n + 1 : "1";
+    return NULL;
+}
+
+static int fault_number(const char *word)
+{
+    const char *text = fault(word);
+    return text ? atoi(text) : 0;
+}
+
+static uint64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- records ---- */
+
+static void put32(uint8_t *r, size_t at, uint32_t x)
+{
+    memcpy(r + at, &x, sizeof x);
+}
+
+static void put64(uint8_t *r, size_t at, uint64_t x)
+{
+    memcpy(r + at, &x, sizeof x);
+}
+
+static size_t kernel_bytes(void)
+{
+    unsigned v = version();
+    return v >= 130100 ? 232 : v >= 130000 ? 216 : v >= 19 ? 208 : v >= 18 ? 200 : v >= 17 ? 176 : v >= 15 ? 168 : 160;
+}
+
+static size_t record_bytes(uint32_t kind)
+{
+    unsigned v = version();
+    switch (kind) {
+    case 1:
+        return v >= 26 ? 96 : v >= 17 ? 88 : v >= 14 ? 80 : 72;
+    case 2:
+        return v >= 17 ? 88 : v >= 14 ? 80 : 72;
+    case 8:
+        return v >= 130000 ? 184 : v >= 17 ? 176 : 152;
+    case 9:
+        return v >= 26 ? 32 : 16;
+    case 10:
+        return kernel_bytes();
+    case 36:
+    case 38:
+        return v >= 26 ? 56 : kind == 36 ? 24 : 40;
+    case 51:
+        return v >= 21 ? 56 : 48;
+    case 4:
+    case 5:
+        return 40;
+    default:
+        return 24;
+    }
+}
+
+static void log_record(uint32_t kind, uint32_t correlation, uint64_t start, uint64_t end, uint32_t stream, uint64_t bytes,
+                       const char *name)
+{
+    char line[512];
+    const char *path = getenv("FAKE_LOG");
+    if (!path)
+        return;
+    if (fake.log < 0)
+        fake.log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int n = snprintf(line, sizeof line, "%d\t%s\t%u\t%u\t%llu\t%llu\t%u\t%llu\t%s\n", (int)getpid(),
+                     fake.foreign ? "other" : "tool", kind, correlation, (unsigned long long)start, (unsigned long long)end,
+                     stream, (unsigned long long)bytes, name);
+    if (fake.log >= 0 && n > 0)
+        n = (int)write(fake.log, line, (size_t)n);
+}
+
+static void give_back(struct slot *s)
+{
+    uint8_t *at = s->at;
+    s->at = NULL;
+    if (s->complete)
+        s->complete((void *)0x1000, 0, at, s->size, s->used);
+}
+
+static uint8_t *room(size_t bytes)
+{
+    pid_t tid = (pid_t)syscall(SYS_gettid);
+    struct slot *s = NULL;
+    for (int i = 0; i < THREADS && !s; i++)
+        if (fake.slot[i].tid == tid)
+            s = &fake.slot[i];
+    for (int i = 0; i < THREADS && !s; i++)
+        if (!fake.slot[i].tid)
+            s = &fake.slot[i];
+    if (!s)
+        return NULL;
+    s->tid = tid;
+    if (s->at && s->size - s->used < bytes)
+        give_back(s);
+    if (!s->at && fake.request) {
+        size_t max = 0;
+        s->used = s->size = 0;
+        s->complete = fake.complete;
+        fake.request(&s->at, &s->size, &max);
+    }
+    if (!s->at || s->size - s->used < bytes)
+        return NULL;
+    uint8_t *r = s->at + s->used;
+    s->used += bytes;
+    return r;
+}
+
+static uint8_t *record(uint32_t kind)
+{
+    size_t bytes = record_bytes(kind);
+    uint8_t *r = fake.kinds >> kind & 1 || (kind == 4) ? room(bytes) : NULL;
+    if (r)
+        put32(r, 0, kind);
+    return r;
+}
+
+static void put_api(const struct fake_call *c, uint32_t correlation, uint64_t start)
+{
+    static const uint32_t runtime[] = {211, 41, 51, 135, 147, 131, 311}, driver[] = {307, 306, 218, 119, 295, 126, 514};
+    uint32_t cbid = c->driver ? driver[c->what] : runtime[c->what];
+    if (c->driver ? !fake.driver[cbid] : fake.muted[cbid])
+        return;
+    uint8_t *r = record(c->driver ? 4 : 5);
+    uint64_t end = now();
+    if (!r)
+        return;
+    put32(r, 4, cbid);
+    put64(r, 8, start);
+    put64(r, 16, end);
+    put32(r, 24, (uint32_t)getpid());
+    put32(r, 28, (uint32_t)syscall(SYS_gettid));
+    put32(r, 32, correlation);
+    log_record(c->driver ? 4 : 5, correlation, start, end, 0, 0, "-");
+}
+
+static void put_kernel(const struct fake_call *c, uint32_t correlation)
+{
+    uint8_t *r = record(10);
+    if (!r)
+        return;
+    uint64_t start = now(), end = start + 700 + correlation % 100;
+    int every = fault_number("zero");
+    if (every && ++fake.kernels % (unsigned)every == 0)
+        start = end = 0;
+    r[6] = 32; /* registers */
+    put64(r, 16, start);
+    put64(r, 24, end);
+    put32(r, 40, 0);
+    put32(r, 44, 1);
+    put32(r, 48, c->stream);
+    for (unsigned i = 0; i < 3; i++) {
+        put32(r, 52 + 4 * i, i ? 1 : 128);
+        put32(r, 64 + 4 * i, i ? 1 : 256);
+    }
+    put32(r, 76, 1024);
+    put32(r, 92, correlation);
+    put64(r, 104, (uint64_t)(uintptr_t)c->kernel);
+    put64(r, 144, c->graph_node);
+    if (kernel_bytes() >= 176)
+        put32(r, 156, c->graph_node ? 7 : 0);
+    log_record(10, correlation, start, end, c->stream, 0, c->kernel);
+}
+
+static void put_memory(const struct fake_call *c, uint32_t correlation)
+{
+    uint32_t kind = c->what == FAKE_COPY ? 1 : 2;
+    uint8_t *r = record(kind);
+    if (!r)
+        return;
+    uint64_t start = now(), end = start + c->bytes / 16 + 1;
+    if (kind == 1) {
+        r[4] = 1; /* host to device, from pinned memory */
+        r[5] = 2;
+        r[6] = 3;
+    } else {
+        r[50] = 3;
+    }
+    put64(r, 8, c->bytes);
+    put64(r, 16, start);
+    put64(r, 24, end);
+    put32(r, 32, 0);
+    put32(r, 36, 1);
+    put32(r, 40, c->stream);
+    put32(r, 44, correlation);
+    log_record(kind, correlation, start, end, c->stream, c->bytes, "-");
+}
+
+static void put_wait(const struct fake_call *c, uint32_t correlation, uint64_t start)
+{
+    uint8_t *r = c->what == FAKE_EVENT ? record(36) : record(38);
+    if (!r)
+        return;
+    if (c->what == FAKE_EVENT) {
+        put32(r, 4, correlation);
+        put32(r, 8, 1);
+        put32(r, 12, c->stream);
+        put32(r, 16, c->event);
+        if (record_bytes(36) == 56)
+            put64(r, 48, ++fake.event_record);
+        log_record(36, correlation, 0, 0, c->stream, c->event, "-");
+        return;
+    }
+    uint64_t end = now();
+    put32(r, 4, c->what == FAKE_WAIT ? 2 : 3);
+    put64(r, 8, start);
+    put64(r, 16, end);
+    put32(r, 24, correlation);
+    put32(r, 28, 1);
+    put32(r, 32, c->stream);
+    put32(r, 36, c->what == FAKE_WAIT ? c->event : 0);
+    if (record_bytes(38) == 56 && c->what == FAKE_WAIT)
+        put64(r, 40, fake.event_record);
+    log_record(38, correlation, start, end, c->stream, 0, "-");
+}
+
+static void put_graph(const struct fake_call *c, uint32_t correlation)
+{
+    uint8_t *r = record(51);
+    if (!r)
+        return;
+    uint64_t start = now(), end = start + 5000;
+    put32(r, 4, correlation);
+    put64(r, 8, start);
+    put64(r, 16, end);
+    put32(r, 28, 7);
+    put32(r, 32, 1);
+    put32(r, 36, c->stream);
+    log_record(51, correlation, start, end, c->stream, 0, "-");
+}
+
+static void on_call(struct fake_call *c)
+{
+    struct {
+        int site;
+        const char *name;
+    } data = {0, "call"};
+    uint32_t cbid = c->what == FAKE_GRAPH ? 514 : 307;
+    if ((c->what == FAKE_LAUNCH || c->what == FAKE_GRAPH) && fake.callback && fake.callbacks[cbid])
+        fake.callback(fake.user, 1, cbid, &data);
+    uint64_t start = now();
+    pthread_mutex_lock(&fake.lock);
+    uint32_t correlation = ++fake.correlation;
+    if (c->what == FAKE_LAUNCH)
+        put_kernel(c, correlation);
+    else if (c->what == FAKE_COPY || c->what == FAKE_SET)
+        put_memory(c, correlation);
+    else if (c->what == FAKE_GRAPH)
+        put_graph(c, correlation);
+    else
+        put_wait(c, correlation, start);
+    put_api(c, correlation, start);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static void put_objects(void)
+{
+    static const char name[] = "Substitute GPU";
+    uint8_t *r = record(8);
+    if (r) {
+        put64(r, 16, 80ull << 30);
+        put32(r, 32, 32);
+        put32(r, 44, 132);
+        put32(r, 52, 64);
+        put32(r, 104, 9);
+        put32(r, 108, 0);
+        put32(r, 112, 0);
+        for (unsigned i = 0; i < 16; i++)
+            r[120 + i] = (uint8_t)(i * 17);
+        put64(r, 136, (uint64_t)(uintptr_t)name);
+    }
+    if ((r = record(9))) {
+        put32(r, 4, 1);
+        put32(r, 8, 0);
+    }
+    if ((r = record(37))) {
+        put32(r, 4, 1);
+        put32(r, 8, 7);
+        put32(r, 12, (uint32_t)-1);
+    }
+}
+
+/* ---- the interface ---- */
+
+__attribute__((constructor)) static void load(void)
+{
+    pthread_mutexattr_t a;
+    pthread_mutexattr_init(&a);
+    pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&fake.lock, &a);
+    void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    void (*set)(fake_tool) = cuda ? (void (*)(fake_tool))(uintptr_t)dlsym(cuda, "fake_cuda_set_tool") : NULL;
+    if (set)
+        set(on_call);
+}
+
+#define DECLARE(name, ...) EXPORT int name(__VA_ARGS__)
+DECLARE(cuptiGetVersion, uint32_t *v);
+DECLARE(cuptiGetTimestamp, uint64_t *t);
+DECLARE(cuptiGetCallbackName, int domain, uint32_t cbid, const char **name);
+DECLARE(cuptiSubscribe, void **s, callback_fn f, void *user);
+DECLARE(cuptiUnsubscribe, void *s);
+DECLARE(cuptiEnableCallback, uint32_t on, void *s, int domain, uint32_t cbid);
+DECLARE(cuptiSetThreadIdType, int type);
+DECLARE(cuptiActivityEnable, int kind);
+DECLARE(cuptiActivityDisable, int kind);
+DECLARE(cuptiActivityRegisterCallbacks, request_fn request, complete_fn complete);
+DECLARE(cuptiActivityGetNextRecord, uint8_t *buffer, size_t valid, uint8_t **at);
+DECLARE(cuptiActivityGetNumDroppedRecords, void *context, uint32_t stream, size_t *n);
+DECLARE(cuptiActivityFlushAll, uint32_t flag);
+DECLARE(cuptiActivitySetAttribute, int attribute, size_t *size, void *value);
+DECLARE(cuptiActivityEnableRuntimeApi, uint32_t cbid, uint8_t on);
+DECLARE(cuptiActivityEnableDriverApi, uint32_t cbid, uint8_t on);
+DECLARE(cuptiActivityPushExternalCorrelationId, int kind, uint64_t id);
+DECLARE(cuptiActivityPopExternalCorrelationId, int kind, uint64_t *id);
+EXPORT int cuptiSubscribe_v2(void **s, callback_fn f, void *user, void *params);
+EXPORT void fake_kineto(int begin);
+
+int cuptiGetVersion(uint32_t *v)
+{
+    *v = version();
+    return 0;
+}
+
+int cuptiGetTimestamp(uint64_t *t)
+{
+    *t = now();
+    return 0;
+}
+
+int cuptiGetCallbackName(int domain, uint32_t cbid, const char **name)
+{
+    static const struct {
+        int domain;
+        uint32_t cbid;
+        const char *name;
+    } table[] = {{2, 211, "cudaLaunchKernel_v7000"},    {2, 41, "cudaMemcpyAsync_v3020"},
+                 {2, 51, "cudaMemsetAsync_v3020"},      {2, 135, "cudaEventRecord_v3020"},
+                 {2, 147, "cudaStreamWaitEvent_v3020"}, {2, 131, "cudaStreamSynchronize_v3020"},
+                 {2, 311, "cudaGraphLaunch_v10000"},    {1, 307, "cuLaunchKernel"}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].domain == domain && table[i].cbid == cbid) {
+            *name = table[i].name;
+            return 0;
+        }
+    return 1;
+}
+
+int cuptiSubscribe(void **s, callback_fn f, void *user)
+{
+    int rc = fault_number("subscribe");
+    if (rc)
+        return rc;
+    fake.callback = f;
+    fake.user = user;
+    *s = &fake;
+    return 0;
+}
+
+int cuptiSubscribe_v2(void **s, callback_fn f, void *user, void *params)
+{
+    struct {
+        size_t size;
+        const char *name;
+        char *old;
+        size_t old_size;
+    } *p = params;
+    const char *holder = fault("holder");
+    int rc = cuptiSubscribe(s, f, user);
+    if (rc && p && p->old && holder)
+        snprintf(p->old, p->old_size, "CUPTI for %.*s", (int)strcspn(holder, " "), holder);
+    return rc;
+}
+
+int cuptiUnsubscribe(void *s)
+{
+    (void)s;
+    fake.callback = NULL;
+    return 0;
+}
+
+int cuptiEnableCallback(uint32_t on, void *s, int domain, uint32_t cbid)
+{
+    (void)s;
+    if (domain == 1 && cbid < 1024)
+        fake.callbacks[cbid] = on != 0;
+    return 0;
+}
+
+int cuptiSetThreadIdType(int type)
+{
+    return type == 1 ? 0 : 1;
+}
+
+int cuptiActivityEnable(int kind)
+{
+    const char *text = fault("enable");
+    if (text)
+        return atoi(text);
+    pthread_mutex_lock(&fake.lock);
+    bool fresh = !(fake.kinds >> kind & 1);
+    fake.kinds |= (uint64_t)1 << kind;
+    if (kind == 5)
+        memset(fake.muted, 0, sizeof fake.muted);
+    if (fresh && kind == 37)
+        put_objects();
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
+int cuptiActivityDisable(int kind)
+{
+    fake.kinds &= ~((uint64_t)1 << kind);
+    return 0;
+}
+
+int cuptiActivityRegisterCallbacks(request_fn request, complete_fn complete)
+{
+    int rc = fault_number("register");
+    if (rc)
+        return rc;
+    pthread_mutex_lock(&fake.lock);
+    fake.request = fault("null") ? NULL : request;
+    fake.complete = complete;
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
+int cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, uint8_t **at)
+{
+    size_t from = 0;
+    uint32_t kind;
+    if (*at) {
+        memcpy(&kind, *at, 4);
+        from = (size_t)(*at - buffer) + record_bytes(kind);
+    }
+    if (from + 24 > valid)
+        return 12;
+    memcpy(&kind, buffer + from, 4);
+    if (kind == 0)
+        return 21;
+    if (from + record_bytes(kind) > valid)
+        return 12;
+    *at = buffer + from;
+    return 0;
+}
+
+int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *n)
+{
+    (void)context;
+    (void)stream;
+    *n = (size_t)fault_number("dropped");
+    return 0;
+}
+
+int cuptiActivityFlushAll(uint32_t flag)
+{
+    int rc = fault_number("flush");
+    if (rc)
+        return rc;
+    if (!(flag & 1) && fault("lazy"))
+        return 0;
+    pthread_mutex_lock(&fake.lock);
+    /* as the real one: a buffer goes to whoever is registered now */
+    for (int i = 0; i < THREADS; i++)
+        if (fake.slot[i].at && fake.slot[i].used) {
+            fake.slot[i].complete = fake.complete;
+            give_back(&fake.slot[i]);
+        }
+    pthread_mutex_unlock(&fake.lock);
+    return 0;
+}
+
+int cuptiActivitySetAttribute(int attribute, size_t *size, void *value)
+{
+    (void)value;
+    return attribute == 5 && *size == 1 ? 0 : 1;
+}
+
+int cuptiActivityEnableRuntimeApi(uint32_t cbid, uint8_t on)
+{
+    if (cbid < 1024)
+        fake.muted[cbid] = !on;
+    return 0;
+}
+
+int cuptiActivityEnableDriverApi(uint32_t cbid, uint8_t on)
+{
+    if (cbid < 1024)
+        fake.driver[cbid] = on != 0;
+    return 0;
+}
+
+int cuptiActivityPushExternalCorrelationId(int kind, uint64_t id)
+{
+    (void)id;
+    if (kind == 3)
+        external_depth++;
+    return 0;
+}
+
+int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *id)
+{
+    if (kind != 3 || !external_depth)
+        return 18;
+    external_depth--;
+    *id = 1;
+    return 0;
+}
+
+/* ---- torch.profiler: another client of the activity interface in the same process ---- */
+
+static uint8_t other_buffer[1 << 20];
+
+static void other_request(uint8_t **buffer, size_t *size, size_t *max)
+{
+    *buffer = other_buffer;
+    *size = sizeof other_buffer;
+    *max = 0;
+}
+
+static void other_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+    (void)context;
+    (void)stream;
+    (void)buffer;
+    (void)size;
+    (void)valid;
+}
+
+void fake_kineto(int begin)
+{
+    if (begin) {
+        cuptiActivityRegisterCallbacks(other_request, other_complete);
+        pthread_mutex_lock(&fake.lock);
+        /* buffers of the one before stay where they are until they are full, and then go to the new one */
+        for (int i = 0; i < THREADS; i++)
+            fake.slot[i].at = NULL;
+        fake.foreign = true;
+        pthread_mutex_unlock(&fake.lock);
+        cuptiActivityEnable(10);
+        cuptiActivityPushExternalCorrelationId(3, 1);
+        return;
+    }
+    uint64_t id;
+    cuptiActivityPopExternalCorrelationId(3, &id);
+    for (int kind = 0; kind < 64; kind++)
+        cuptiActivityDisable(kind);
+    cuptiActivityFlushAll(1);
+    for (int i = 0; i < THREADS; i++)
+        fake.slot[i].at = NULL;
+    fake.foreign = false;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For tests: what the substitute driver, the substitute CUPTI and the target say to each other.
+ */
+#ifndef FAKE_GPU_H
+#define FAKE_GPU_H
+
+#include <stdint.h>
+
+enum fake_what { FAKE_LAUNCH, FAKE_COPY, FAKE_SET, FAKE_EVENT, FAKE_WAIT, FAKE_SYNC, FAKE_GRAPH };
+
+/* A call of the program. The runtime's, or the driver's where `driver` is set. */
+struct fake_call {
+    enum fake_what what;
+    int driver;
+    uint32_t stream, event;
+    uint64_t bytes;
+    const char *kernel;
+    uint64_t graph_node;
+};
+
+typedef void (*fake_tool)(struct fake_call *c);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A target that works on a substitute GPU (fake_cuda.c): steps of kernels, copies and waits, in the ways that programs end.
+ *
+ *     --steps N --kernels N     kernels a step          --threads N   that many threads launch the same
+ *     --ms N                    sleep after each step   --fork N      children that fork after cuInit and launch nothing
+ *     --spawn N                 children that exec this program anew, with --steps and --kernels
+ *     --end exit|osexit|kill    how it ends             --kineto N:M  torch.profiler from step N to step M
+ *     --tell                    the hook tells of torch.profiler
+ *     --late                    cuInit without injection, then NVTX: the lazy door
+ */
+#include <dlfcn.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fake_gpu.h"
+#include "tacho_nvtx.h"
+
+static struct {
+    long steps, kernels, threads, ms, fork, spawn, kineto_from, kineto_to;
+    const char *end;
+    int tell, late, quiet;
+} opt = {.steps = 5, .kernels = 20, .threads = 1, .end = "exit", .kineto_from = -1, .kineto_to = -1};
+
+static void (*gpu_call)(struct fake_call *c);
+static struct tacho_nvtx nvtx;
+
+static const char *const kernel_name[] = {"_Z9vectorAddPKfS0_Pfi", "_ZN2at6native29vectorized_elementwise_kernelILi4EEEvi",
+                                          "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn",
+                                          "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"};
+
+static void pause_ms(long ms)
+{
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+static void *work(void *arg)
+{
+    uint32_t stream = 7 + (uint32_t)(uintptr_t)arg;
+    struct fake_call copy = {.what = FAKE_COPY, .stream = stream, .bytes = 4096};
+    struct fake_call set = {.what = FAKE_SET, .stream = stream, .bytes = 128};
+    struct fake_call event = {.what = FAKE_EVENT, .stream = stream, .event = 3};
+    struct fake_call wait = {.what = FAKE_WAIT, .stream = stream + 100, .event = 3};
+    struct fake_call sync = {.what = FAKE_SYNC, .stream = stream};
+    gpu_call(&copy);
+    for (long i = 0; i < opt.kernels; i++) {
+        struct fake_call k = {.what = FAKE_LAUNCH, .stream = stream, .driver = i % 5 == 4};
+        k.kernel = kernel_name[i % 4];
+        k.graph_node = i % 10 == 9 ? (uint64_t)i : 0;
+        gpu_call(&k);
+    }
+    gpu_call(&set);
+    gpu_call(&event);
+    gpu_call(&wait);
+    gpu_call(&sync);
+    return NULL;
+}
+
+static void step(long index)
+{
+    struct tacho_step s = {.index = (uint64_t)index, .tokens = 10, .samples = 1};
+    pthread_t thread[64];
+    tacho_nvtx_push_step(&nvtx, tacho_nvtx_name(&nvtx, "step"), &s);
+    for (long i = 1; i < opt.threads; i++)
+        pthread_create(&thread[i], NULL, work, (void *)(uintptr_t)i);
+    work(NULL);
+    for (long i = 1; i < opt.threads; i++)
+        pthread_join(thread[i], NULL);
+    tacho_nvtx_pop(&nvtx);
+    pause_ms(opt.ms);
+}
+
+static void kineto(int on)
+{
+    void *cupti = dlopen("libcupti.so.13", RTLD_LAZY | RTLD_NOLOAD);
+    void *tacho = getenv("TACHO_TEST_LIBRARY") ? dlopen(getenv("TACHO_TEST_LIBRARY"), RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    void (*f)(int) = cupti ? (void (*)(int))(uintptr_t)dlsym(cupti, "fake_kineto") : NULL;
+    void (*told)(int) = tacho ? (void (*)(int))(uintptr_t)dlsym(tacho, "tacho_device_profiler") : NULL;
+    if (on && opt.tell && told)
+        told(1);
+    if (f)
+        f(on);
+    if (!on && opt.tell && told)
+        told(0);
+}
+
+static void children(char **argv)
+{
+    for (long i = 0; i < opt.fork; i++)
+        if (fork() == 0) {
+            nvtxEventAttributes_t child = {.version = NVTX_VERSION,
+                                           .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                                           .messageType = NVTX_MESSAGE_TYPE_ASCII,
+                                           .message = {.ascii = "child"}};
+            nvtxDomainRangePushEx(nvtx.domain, &child);
+            tacho_nvtx_pop(&nvtx);
+            if (i % 2)
+                _exit(0);
+            exit(0);
+        }
+    for (long i = 0; i < opt.spawn; i++)
+        if (fork() == 0) {
+            char kernels[32], steps[32];
+            snprintf(kernels, sizeof kernels, "%ld", opt.kernels);
+            snprintf(steps, sizeof steps, "%ld", opt.steps);
+            execl(argv[0], argv[0], "--kernels", kernels, "--steps", steps, (char *)NULL);
+            _exit(127);
+        }
+    while (wait(NULL) > 0)
+        continue;
+}
+
+static void options(int argc, char **argv)
+{
+    static const struct option table[] = {{"steps", 1, 0, 's'},
+                                          {"kernels", 1, 0, 'k'},
+                                          {"threads", 1, 0, 't'},
+                                          {"ms", 1, 0, 'm'},
+                                          {"fork", 1, 0, 'f'},
+                                          {"spawn", 1, 0, 'p'},
+                                          {"end", 1, 0, 'e'},
+                                          {"kineto", 1, 0, 'K'},
+                                          {"tell", 0, 0, 'T'},
+                                          {"late", 0, 0, 'L'},
+                                          {0}};
+    for (int c; (c = getopt_long(argc, argv, "", table, NULL)) != -1;)
+        switch (c) {
+        case 's':
+            opt.steps = atol(optarg);
+            break;
+        case 'k':
+            opt.kernels = atol(optarg);
+            break;
+        case 't':
+            opt.threads = atol(optarg);
+            break;
+        case 'm':
+            opt.ms = atol(optarg);
+            break;
+        case 'f':
+            opt.fork = atol(optarg);
+            break;
+        case 'p':
+            opt.spawn = atol(optarg);
+            break;
+        case 'e':
+            opt.end = optarg;
+            break;
+        case 'K':
+            if (sscanf(optarg, "%ld:%ld", &opt.kineto_from, &opt.kineto_to) != 2)
+                exit(2);
+            break;
+        case 'T':
+            opt.tell = 1;
+            break;
+        case 'L':
+            opt.late = 1;
+            break;
+        default:
+            exit(2);
+        }
+}
+
+int main(int argc, char **argv)
+{
+    options(argc, argv);
+    char *injection = getenv("CUDA_INJECTION64_PATH");
+    char *kept = injection ? strdup(injection) : NULL;
+    if (opt.late)
+        unsetenv("CUDA_INJECTION64_PATH");
+    void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    int (*init)(unsigned) = cuda ? (int (*)(unsigned))(uintptr_t)dlsym(cuda, "cuInit") : NULL;
+    gpu_call = cuda ? (void (*)(struct fake_call *))(uintptr_t)dlsym(cuda, "fake_cuda_call") : NULL;
+    if (!init || !gpu_call || init(0)) {
+        fprintf(stderr, "no substitute libcuda\n");
+        return 1;
+    }
+    if (kept)
+        setenv("CUDA_INJECTION64_PATH", kept, 1);
+    free(kept);
+    tacho_nvtx_open(&nvtx, "libtrain");
+    children(argv);
+    for (long i = 0; i < opt.steps; i++) {
+        if (i == opt.kineto_from)
+            kineto(1);
+        if (i == opt.kineto_to)
+            kineto(0);
+        step(i);
+    }
+    if (!strcmp(opt.end, "kill"))
+        raise(SIGKILL);
+    if (!strcmp(opt.end, "osexit"))
+        _exit(0);
+    return 0;
+}
