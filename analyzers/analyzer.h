@@ -46,6 +46,7 @@ struct an_step {
     uint32_t slice;                             /* the range of the step, AN_NONE if it is not in the file */
     int64_t index, start, end, tokens, samples; /* end, tokens, samples: STORE_ABSENT = not known */
     int64_t host_start, host_end; /* the step on the host; start, end are the device's on lanes with a device, else the same */
+    int64_t micro_steps;          /* ranges of the source that make this one step, 0: it is one itself */
     const char *excluded;         /* why it is left out of statistics; NULL = counted */
     bool paused, detailed;        /* detailed: all its parts are in the file */
     int64_t cut_ns;               /* phases inside it */
@@ -63,7 +64,8 @@ struct an_context {
     struct an_lane *lane;
     size_t lane_count;
     const struct an_devices *gpu; /* NULL: no accelerator in this run */
-    bool roles_known;             /* some range in a step says what it is */
+    struct an_calls *calls; /* attribution.h: calls of operators that launched device work; NULL: none, or no accelerator */
+    bool roles_known;       /* some range in a step says what it is */
     const char *problem[32];
     size_t problems;
 };

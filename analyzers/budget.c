@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a step's time goes, on the thread that runs it. At each instant the innermost range of that thread decides; a range
- * that does not say what it is takes after the range around it. Loader, communication and helper threads never make an instant
- * "compute". Every ns of a step is given to exactly one class, so that the classes sum to the step in integers.
+ * Where a step's time goes: on the device that runs it (budget_device.c), else on the thread. On a thread: at each instant the
+ * innermost range of that thread decides; a range that does not say what it is takes after the range around it. Loader,
+ * communication and helper threads never make an instant "compute". Every ns of a step is given to exactly one class, so that
+ * the classes sum to the step in integers.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "analyzers/analyzer.h"
+#include "analyzers/budget.h"
 
 #define CLASS_CUT AN_CLASS_COUNT /* time of a phase: cut out, no class of the step */
 
@@ -50,14 +51,14 @@ static int class_of(const struct an_trace *t, const struct an_lane *l, size_t i,
 {
     if (around == CLASS_CUT)
         return around;
-    if (t->slice.dur[i] != AN_OPEN && an_role_is_phase(an_trace_role(t, t->slice.detail[i])) && t->slice.dur[i] > 0 &&
+    if (t->slice.dur[i] != AN_OPEN && an_role_is_phase(an_slice_role(t, i)) && t->slice.dur[i] > 0 &&
         an_spans_within(l->cut, l->cut_count, t->slice.start[i], an_slice_end(t, i)) == t->slice.dur[i])
         return CLASS_CUT;
     if (around == AN_CLASS_IO)
         return around;
     if (t->slice.dur[i] == AN_OPEN)
         return AN_CLASS_UNATTRIBUTED; /* its end was lost: what its time was is not known */
-    switch (an_trace_role(t, t->slice.detail[i])) {
+    switch (an_slice_role(t, i)) {
     case AN_ROLE_WORK:
         return AN_CLASS_COMPUTE;
     case AN_ROLE_COMM:
@@ -160,18 +161,19 @@ static void budget_absent_all(struct an_budget *b, const char *reason)
         class_absent(b, (enum an_class)k, reason);
 }
 
-/* Shares, and what a run like this one cannot tell. */
-static void finish(const struct an_context *c, struct an_budget *b)
+static void shares(struct an_budget *b)
 {
-    b->roles_known = c->roles_known;
-    if (!b->step_ns) {
-        budget_absent_all(b, b->steps ? "the steps last 0 ns" : "no counted step has all its ranges in the file");
-        return;
-    }
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         b->pct[k] = an_num(100.0 * (double)b->ns[k].value / (double)b->step_ns);
-    class_absent(b, AN_CLASS_COPY, "steps ran on the CPU: no device copies were recorded");
     class_absent(b, AN_CLASS_BUBBLE, "no pipeline stages were recorded");
+}
+
+/* Shares on a thread, and what a run like this one cannot tell. */
+static void finish_thread(const struct an_context *c, struct an_budget *b)
+{
+    b->roles_known = c->roles_known;
+    shares(b);
+    class_absent(b, AN_CLASS_COPY, "steps ran on the CPU: no device copies were recorded");
     if (b->roles_known)
         return;
     const char *reason = "no range in a step says what it is (payloads of include/tacho_nvtx.h)";
@@ -181,25 +183,63 @@ static void finish(const struct an_context *c, struct an_budget *b)
     class_absent(b, AN_CLASS_IO, reason);
 }
 
-/* Mean over devices: every device weighs the same, whatever the number of its steps. ns are sums all the same. */
+static void finish_device(struct an_budget *b, const struct an_budget_host *host)
+{
+    static const char no_rows[] = "no rows of the threads that drive the device";
+    b->roles_known = true;
+    shares(b);
+    if (!host->rows)
+        class_absent(b, AN_CLASS_HOST, no_rows);
+    if (!host->loader)
+        class_absent(b, AN_CLASS_INPUT,
+                     host->rows ? "no range of a loader on the step's thread (torch.profiler records enumerate(DataLoader))"
+                                : no_rows);
+    if (!host->rows)
+        class_absent(b, AN_CLASS_IO, no_rows);
+}
+
+static void finish(const struct an_context *c, const struct an_lane *l, const struct an_budget_host *host, struct an_budget *b)
+{
+    if (!b->step_ns)
+        budget_absent_all(b, b->steps ? "the steps last 0 ns" : "no counted step has all its ranges in the file");
+    else if (l->device != AN_NONE)
+        finish_device(b, host);
+    else
+        finish_thread(c, b);
+}
+
+/* Mean over devices: every device weighs the same, whatever the number of its steps. ns are sums all the same. A class that
+ * some devices cannot tell is the mean of all: there it holds no time. */
 static void mean_devices(const struct an_context *c, struct an_budget *b, const struct an_device_budget *d, size_t n)
 {
-    double sum[AN_CLASS_COUNT] = {0};
+    const struct an_budget *first = NULL;
     size_t with = 0;
     sum_steps(c, NULL, b);
-    finish(c, b);
-    if (b->reason)
+    for (size_t i = 0; i < n; i++)
+        if (!d[i].budget.reason) {
+            first = first ? first : &d[i].budget;
+            with++;
+            b->roles_known = b->roles_known || d[i].budget.roles_known;
+        }
+    if (!with) {
+        budget_absent_all(b, b->steps ? "the steps last 0 ns" : "no counted step has all its ranges in the file");
         return;
-    for (size_t i = 0; i < n; i++) {
-        if (d[i].budget.reason)
-            continue;
-        with++;
-        for (int k = 0; k < AN_CLASS_COUNT; k++)
-            sum[k] += d[i].budget.pct[k].valid ? d[i].budget.pct[k].value : 0;
     }
-    for (int k = 0; k < AN_CLASS_COUNT; k++)
-        if (b->pct[k].valid)
-            b->pct[k] = an_num(sum[k] / (double)with);
+    for (int k = 0; k < AN_CLASS_COUNT; k++) {
+        double sum = 0;
+        bool valid = false;
+        for (size_t i = 0; i < n; i++) {
+            const struct an_value *v = &d[i].budget.pct[k];
+            if (d[i].budget.reason || !v->valid)
+                continue;
+            sum += v->value;
+            valid = true;
+        }
+        if (valid)
+            b->pct[k] = an_num(sum / (double)with);
+        else
+            class_absent(b, (enum an_class)k, first->pct[k].reason);
+    }
 }
 
 static void name_worst(struct an_device_budget *d, size_t n)
@@ -214,16 +254,27 @@ static void name_worst(struct an_device_budget *d, size_t n)
         worst->worst = true;
 }
 
+static const char *device_text(const struct an_context *c, const struct an_lane *l)
+{
+    if (l->device != AN_NONE)
+        return an_arena_format(c->a, "gpu:%" PRId64, c->gpu->device[l->device].ordinal);
+    const struct an_process *p = l->process != AN_NONE ? &c->t->process[l->process] : NULL;
+    return p && *p->device ? an_arena_text(c->a, p->device) : "cpu";
+}
+
 static int budget_run(struct an_context *c)
 {
     struct sweep w = {0};
     int rc = an_grow(&w.open, &w.room, 2, sizeof *w.open);
     struct an_device_budget *d = an_arena_zero(c->a, c->lane_count, sizeof *d);
-    if (!d)
+    struct an_budget_host *host = an_arena_zero(c->work, c->lane_count, sizeof *host);
+    if (!d || !host)
         rc = TACHO_ENOMEM;
     for (size_t k = 0; k < c->lane_count && !rc; k++) {
         const struct an_lane *l = &c->lane[k];
-        for (size_t i = l->first; i < l->first + l->count && !rc; i++)
+        if (l->device != AN_NONE)
+            rc = an_budget_device(c, l, &host[k]);
+        for (size_t i = l->first; l->device == AN_NONE && i < l->first + l->count && !rc; i++)
             if (an_step_detailed(&c->step[i]))
                 rc = budget_step(c, l, &c->step[i], &w);
     }
@@ -232,10 +283,10 @@ static int budget_run(struct an_context *c)
         const struct an_process *p = l->process != AN_NONE ? &c->t->process[l->process] : NULL;
         d[k] = (struct an_device_budget){.rank = l->rank,
                                          .process = p ? p->pid : STORE_ABSENT,
-                                         .device = p && *p->device ? an_arena_text(c->a, p->device) : "cpu",
+                                         .device = device_text(c, l),
                                          .host = p ? an_arena_text(c->a, p->host) : ""};
         sum_steps(c, l, &d[k].budget);
-        finish(c, &d[k].budget);
+        finish(c, l, &host[k], &d[k].budget);
     }
     if (!rc) {
         name_worst(d, c->lane_count);

@@ -88,6 +88,10 @@ struct an_devices {
     uint32_t *launch_first; /* launch_first[k] .. launch_first[k + 1]: their ops in launch_op */
     uint32_t *launch_op;    /* indexes of ops */
     size_t launch_count;
+    /* Ops of device d in the order in which the host launched them: by_launch[device.first] and the next by_launch_known[d]. An
+     * op without a launch in the file is left out, unless no op of its device has one: then they stand in order of start. */
+    uint32_t *by_launch;
+    size_t *by_launch_known;
     /* What the table of classes says of a kernel's name, by index of an_trace.string; entries of other names are not filled. */
     const struct an_name_class *name_class;
     struct an_device_split *split; /* of every device */
@@ -101,6 +105,11 @@ int an_devices_build(struct an_context *c, struct tacho_error *err);
  * in the context's work arena. */
 int an_device_spans(const struct an_context *c, const struct an_device *d, unsigned mask, int64_t t0, int64_t t1,
                     struct an_span **out, size_t *count);
+
+/* When op i was launched: start of the host call, or of the op itself where no launch is in the file. */
+int64_t an_device_launch_time(const struct an_context *c, size_t i);
+/* First place in by_launch of device d whose op was launched at or after `time`; at most first + by_launch_known[d]. */
+size_t an_device_launch_seek(const struct an_context *c, size_t d, int64_t time);
 
 /* Fills g->split (device_split.c): the last part of an_devices_build. */
 int an_devices_split(struct an_context *c, struct an_devices *g);

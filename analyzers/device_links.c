@@ -184,10 +184,55 @@ static void count_lost(struct builder *b)
     }
 }
 
+/* The ops of each device in order of their launches. */
+static int order_launches(struct builder *b)
+{
+    const struct an_trace *t = b->c->t;
+    struct an_devices *g = b->g;
+    g->by_launch = an_arena_zero(b->c->work, g->op.count, sizeof *g->by_launch);
+    g->by_launch_known = an_arena_zero(b->c->work, g->device_count, sizeof *g->by_launch_known);
+    if (!g->by_launch || !g->by_launch_known)
+        return TACHO_ENOMEM;
+    for (size_t d = 0; d < g->device_count; d++) {
+        const struct an_device *v = &g->device[d];
+        size_t n = 0;
+        for (size_t i = v->first; i < v->first + v->count; i++)
+            if (g->op.launch[i] != AN_NONE)
+                b->pair[n++] = (struct an_pair){an_pair_key(t->slice.start[g->op.launch[i]]), (uint32_t)i, 0};
+        for (size_t i = v->first; !n && i < v->first + v->count; i++)
+            g->by_launch[i] = (uint32_t)i;
+        an_pairs_sort(b->pair, b->work, n);
+        for (size_t i = 0; i < n; i++)
+            g->by_launch[v->first + i] = b->pair[i].value;
+        g->by_launch_known[d] = n ? n : v->count;
+    }
+    return 0;
+}
+
+int64_t an_device_launch_time(const struct an_context *c, size_t i)
+{
+    const struct an_device_ops *op = &c->gpu->op;
+    return op->launch[i] == AN_NONE ? op->start[i] : c->t->slice.start[op->launch[i]];
+}
+
+size_t an_device_launch_seek(const struct an_context *c, size_t d, int64_t time)
+{
+    size_t low = c->gpu->device[d].first, high = low + c->gpu->by_launch_known[d];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (an_device_launch_time(c, c->gpu->by_launch[middle]) < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 int an_builder_links(struct builder *b)
 {
     int rc = link_ops(b);
     rc = rc ? rc : invert_launches(b);
+    rc = rc ? rc : order_launches(b);
     if (!rc)
         count_lost(b);
     return rc;

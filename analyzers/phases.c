@@ -6,14 +6,21 @@
  * step's thread is not cut: it is the class io.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzers/phases.h"
+
+/* Rows of a device repeat annotations of the host: they are no phases of their own. */
+static bool is_host(const struct an_track *k)
+{
+    return strcmp(k->kind, "stream") != 0;
+}
 
 bool an_slice_in_phase(const struct an_trace *t, size_t i)
 {
     int levels = AN_DEPTH_MAX;
     for (uint32_t p = (uint32_t)i; p != AN_NONE && levels--; p = t->slice.parent[p])
-        if (an_role_is_phase(an_trace_role(t, t->slice.detail[p])))
+        if (an_role_is_phase(an_slice_role(t, p)))
             return true;
     return false;
 }
@@ -21,11 +28,11 @@ bool an_slice_in_phase(const struct an_trace *t, size_t i)
 /* A phase whose end is known and that is not part of another one of its kind. */
 static bool is_phase(const struct an_trace *t, size_t i, enum an_role role)
 {
-    if (an_trace_role(t, t->slice.detail[i]) != role || t->slice.dur[i] == AN_OPEN)
+    if (an_slice_role(t, i) != role || t->slice.dur[i] == AN_OPEN)
         return false;
     int levels = AN_DEPTH_MAX;
     for (uint32_t p = t->slice.parent[i]; p != AN_NONE && levels--; p = t->slice.parent[p])
-        if (an_trace_role(t, t->slice.detail[p]) == role)
+        if (an_slice_role(t, p) == role)
             return false;
     return true;
 }
@@ -46,7 +53,7 @@ static int list_add(struct span_list *l, int64_t start, int64_t end)
 static int list_track(const struct an_trace *t, uint32_t k, enum an_role role, struct span_list *l)
 {
     const struct an_track *track = &t->track[k];
-    for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++)
+    for (size_t i = track->slice_first; is_host(track) && i < track->slice_first + track->slice_count; i++)
         if (is_phase(t, i, role) && list_add(l, t->slice.start[i], an_slice_end(t, i)))
             return TACHO_ENOMEM;
     return 0;
@@ -105,6 +112,56 @@ static int list_keep(struct an_context *c, struct span_list *l, struct an_span *
     return *span ? 0 : TACHO_ENOMEM;
 }
 
+/* ---- phases on a device ---------------------------------------------------------------------------------------------------- */
+
+/* Latest end of the ops of device d whose launch is at places [from, to) of by_launch, at least `least`. */
+static int64_t last_end(const struct an_context *c, size_t from, size_t to, int64_t least)
+{
+    for (size_t i = from; i < to; i++) {
+        int64_t end = c->gpu->op.end[c->gpu->by_launch[i]];
+        least = end > least ? end : least;
+    }
+    return least;
+}
+
+/* The host's phases as the device saw them: from the end of what was launched before the phase to the end of the phase or of
+ * what was launched in it, whichever is later. A phase that the device worked through with earlier ops leaves nothing. */
+static int project(struct an_context *c, struct an_lane *l)
+{
+    const struct an_device *d = &c->gpu->device[l->device];
+    int64_t before = INT64_MIN;
+    size_t done = d->first, n = 0;
+    struct an_span *cut = an_arena_zero(c->work, l->cut_count, sizeof *cut);
+    if (!cut)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < l->cut_count; i++) {
+        size_t from = an_device_launch_seek(c, l->device, l->cut[i].start);
+        size_t to = an_device_launch_seek(c, l->device, l->cut[i].end);
+        before = last_end(c, done, from, before);
+        int64_t start = before > l->cut[i].start ? before : l->cut[i].start;
+        int64_t end = last_end(c, from, to, l->cut[i].end);
+        before = end > before && to > from ? end : before;
+        done = to;
+        if (end > start)
+            cut[n++] = (struct an_span){start, end};
+    }
+    l->cut = cut;
+    l->cut_count = an_spans_normalize(cut, n);
+    return 0;
+}
+
+/* Does anything in the run have the role? */
+static bool has_role(const struct an_trace *t, enum an_role role)
+{
+    for (size_t i = 0; i < t->detail_count; i++)
+        if (t->detail[i].role == role)
+            return true;
+    for (size_t i = 0; t->name_role && i < t->string_count; i++)
+        if (t->name_role[i] == role)
+            return true;
+    return false;
+}
+
 int an_phases_cut(struct an_context *c)
 {
     static const enum an_role roles[] = {AN_ROLE_EVALUATION, AN_ROLE_CHECKPOINT, AN_ROLE_COMPILE};
@@ -113,11 +170,14 @@ int an_phases_cut(struct an_context *c)
         struct an_lane *l = &c->lane[k];
         struct span_list cut = {0}, left = {0};
         for (size_t i = 0; i < sizeof roles / sizeof *roles && l->track != AN_NONE && !rc; i++)
-            rc = lane_phases(c, l, roles[i], &cut, &left);
+            if (has_role(c->t, roles[i]))
+                rc = lane_phases(c, l, roles[i], &cut, &left);
         if (!rc)
             rc = list_keep(c, &cut, &l->cut, &l->cut_count);
         if (!rc)
             rc = list_keep(c, &left, &l->left, &l->left_count);
+        if (!rc && l->device != AN_NONE)
+            rc = project(c, l);
         free(cut.span);
         free(left.span);
         for (size_t i = l->first; i < l->first + l->count && !rc; i++)
@@ -133,11 +193,17 @@ int an_phases_cut(struct an_context *c)
 static int64_t phase_starts(const struct an_trace *t, enum an_role role)
 {
     int64_t n = 0;
-    for (size_t i = 0; i < t->slice.count; i++) {
-        if (an_trace_role(t, t->slice.detail[i]) != role)
-            continue;
-        uint32_t p = t->slice.parent[i];
-        n += p == AN_NONE || an_trace_role(t, t->slice.detail[p]) != role;
+    for (size_t k = 0; k < t->track_count; k++) {
+        const struct an_track *track = &t->track[k];
+        for (size_t i = track->slice_first; is_host(track) && i < track->slice_first + track->slice_count; i++) {
+            if (an_slice_role(t, i) != role)
+                continue;
+            int levels = AN_DEPTH_MAX;
+            uint32_t p = t->slice.parent[i];
+            while (p != AN_NONE && levels-- && an_slice_role(t, p) != role)
+                p = t->slice.parent[p];
+            n += p == AN_NONE;
+        }
     }
     return n;
 }
@@ -154,7 +220,7 @@ static int phases_run(struct an_context *c)
     size_t n = 0;
     for (size_t i = 0; i < 3 && !rc; i++) {
         struct span_list wall = {0}, exposed = {0};
-        int64_t count = phase_starts(t, kinds[i].role);
+        int64_t count = has_role(t, kinds[i].role) ? phase_starts(t, kinds[i].role) : 0;
         for (uint32_t k = 0; k < t->track_count && count && !rc; k++) {
             rc = list_track(t, k, kinds[i].role, &wall);
             if (!rc && is_lane(c, k))

@@ -101,6 +101,8 @@ struct an_steps {
     int64_t first_index, last_index; /* of the counted */
     struct an_value median_ms, mean_ms, p95_ms, min_ms, max_ms, sd_ms;
     struct an_value host_median_ms;              /* the host step; equals the step on a CPU */
+    int64_t micro_steps;                         /* marked ranges that make one step: gradient accumulation; 0: one */
+    const char *note;                            /* what the reader should know of these steps, NULL: nothing */
     struct an_value tokens_per_s, samples_per_s; /* sum of tokens / sum of step time, added over ranks */
     struct an_value tokens_per_step, samples_per_step;
     struct an_value between_ms; /* mean time between a step and the next one that no phase covers */

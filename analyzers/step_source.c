@@ -1,31 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where steps come from, in the order of DESIGN 5: tacho.step payloads; ranges named ProfilerStep#N; the time between two ends
- * of Optimizer.step; an outermost, regular range whose name holds step, iteration or train_step as a whole word.
+ * of Optimizer.step; an outermost, regular range whose name holds step, iteration or train_step as a whole word; the time
+ * between two groups of optimizer kernels on a device (step_kernels.c). A program may have several optimizers that each make
+ * one update a step: of several names of Optimizer.step the one that comes least often counts, of equal ones the last.
  */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/analyzer.h"
+#include "analyzers/step_source.h"
 
 #define REGULAR_LEAST 3 /* ranges of a name before it can be a step */
 
-enum name_kind { NAME_OTHER, NAME_PROFILER_STEP, NAME_OPTIMIZER, NAME_WORD };
-
-struct found_step {
-    struct an_step s;
-    uint32_t process, track;
-};
-
-struct finder {
-    struct an_context *c;
-    struct found_step *found;
-    size_t count, room;
-    uint8_t *kind; /* enum name_kind of every string */
-};
-
-static int found_add(struct finder *f, struct found_step s)
+int an_found_add(struct finder *f, struct found_step s)
 {
     int rc = an_grow(&f->found, &f->room, f->count + 1, sizeof *f->found);
     if (!rc)
@@ -35,7 +23,7 @@ static int found_add(struct finder *f, struct found_step s)
 
 static bool is_thread(const struct an_track *k)
 {
-    return strcmp(k->kind, "range") && strcmp(k->kind, "counter");
+    return strcmp(k->kind, "range") && strcmp(k->kind, "counter") && strcmp(k->kind, "stream");
 }
 
 /* ---- tacho.step --------------------------------------------------------------------------------------------------------- */
@@ -115,7 +103,7 @@ static int find_rows(struct finder *f, const struct step_slice *all, size_t n)
             size_t any = step_slice_seek(all, n, r->process, INT64_MIN);
             x.track = any < n && all[any].process == r->process ? all[any].track : AN_NONE;
         }
-        int rc = found_add(f, x);
+        int rc = an_found_add(f, x);
         if (rc)
             return rc;
     }
@@ -139,7 +127,7 @@ static int find_marked(struct finder *f)
                                .end = open ? STORE_ABSENT : an_slice_end(t, all[i].slice),
                                .tokens = STORE_ABSENT,
                                .samples = STORE_ABSENT};
-        rc = found_add(f, x);
+        rc = an_found_add(f, x);
     }
     free(all);
     return rc;
@@ -197,6 +185,44 @@ static bool is_nested(const struct finder *f, size_t i, enum name_kind kind)
     return false;
 }
 
+struct optimizer_name {
+    uint32_t name;
+    size_t count, last;
+};
+
+/* Of the names of a kind on a track the one that comes least often, at least twice; of equal ones the last. AN_NONE: none. */
+static int rarest_name(struct finder *f, const struct an_track *track, enum name_kind kind, uint32_t *out)
+{
+    struct optimizer_name *all = NULL, *best = NULL;
+    size_t n = 0, room = 0;
+    for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+        if (kind_of(f, i) != kind || is_nested(f, i, kind))
+            continue;
+        uint32_t name = f->c->t->slice.name[i];
+        size_t k = 0;
+        while (k < n && all[k].name != name)
+            k++;
+        if (k == n) {
+            if (n == 64) /* that many are no optimizers */
+                continue;
+            if (an_grow(&all, &room, n + 1, sizeof *all)) {
+                free(all);
+                return TACHO_ENOMEM;
+            }
+            all[n++] = (struct optimizer_name){.name = name};
+        }
+        all[k].count++;
+        all[k].last = i;
+    }
+    for (size_t k = 0; k < n; k++)
+        if (all[k].count > 1 &&
+            (!best || all[k].count < best->count || (all[k].count == best->count && all[k].last > best->last)))
+            best = &all[k];
+    *out = best ? best->name : AN_NONE;
+    free(all);
+    return 0;
+}
+
 /* One step for each range of that kind of name (ends = false), or from the end of each to the end of the next (ends = true). */
 static int find_named(struct finder *f, enum name_kind kind, bool ends)
 {
@@ -205,10 +231,13 @@ static int find_named(struct finder *f, enum name_kind kind, bool ends)
     for (uint32_t k = 0; k < t->track_count && !rc; k++) {
         const struct an_track *track = &t->track[k];
         int64_t before = STORE_ABSENT, ordinal = 0;
+        uint32_t name = AN_NONE;
         if (!is_thread(track))
             continue;
+        if (ends && (rc = rarest_name(f, track, kind, &name)))
+            return rc;
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc; i++) {
-            if (kind_of(f, i) != kind || is_nested(f, i, kind))
+            if (kind_of(f, i) != kind || is_nested(f, i, kind) || (ends && t->slice.name[i] != name))
                 continue;
             int64_t end = t->slice.dur[i] == AN_OPEN ? STORE_ABSENT : an_slice_end(t, i);
             struct found_step x = {.process = track->process, .track = k};
@@ -221,7 +250,7 @@ static int find_named(struct finder *f, enum name_kind kind, bool ends)
             if (kind == NAME_PROFILER_STEP)
                 x.s.index = strtoll(an_trace_name(t, t->slice.name[i]) + 13, NULL, 10);
             if (!ends || (before != STORE_ABSENT && end != STORE_ABSENT))
-                rc = found_add(f, x);
+                rc = an_found_add(f, x);
             before = end;
             ordinal++;
         }
@@ -317,7 +346,7 @@ static int find_regular(struct finder *f, const char **source)
                                    .end = t->slice.dur[i] == AN_OPEN ? STORE_ABSENT : an_slice_end(t, i),
                                    .tokens = STORE_ABSENT,
                                    .samples = STORE_ABSENT};
-            if (found_add(f, x))
+            if (an_found_add(f, x))
                 return TACHO_ENOMEM;
         }
         if (!*source) {
@@ -362,11 +391,14 @@ static int make_lanes(struct finder *f)
             struct an_lane *l = &c->lane[c->lane_count];
             *l = (struct an_lane){.process = x->process,
                                   .track = x->track,
+                                  .device = AN_NONE,
                                   .first = i,
                                   .rank = rank == STORE_ABSENT ? (int64_t)c->lane_count : rank};
             c->lane_count++;
         }
         c->step[i] = x->s;
+        c->step[i].host_start = x->s.start;
+        c->step[i].host_end = x->s.end;
         c->step[i].lane = (uint32_t)(c->lane_count - 1);
         c->lane[c->lane_count - 1].count++;
     }
@@ -387,6 +419,8 @@ int an_steps_find(struct an_context *c, const char **source)
     if (!rc && !f.count) {
         rc = find_named(&f, NAME_PROFILER_STEP, false);
         *source = f.count ? "ProfilerStep" : NULL;
+        if (!rc)
+            an_steps_accumulate(&f);
     }
     if (!rc && !f.count) {
         rc = find_named(&f, NAME_OPTIMIZER, true);
@@ -394,8 +428,12 @@ int an_steps_find(struct an_context *c, const char **source)
     }
     if (!rc && !f.count)
         rc = find_regular(&f, source);
+    if (!rc && !f.count && c->gpu)
+        rc = an_steps_of_kernels(&f, source);
     if (!rc)
         rc = make_lanes(&f);
+    if (!rc && c->gpu && c->step_count)
+        rc = an_steps_project(c);
     free(f.kind);
     free(f.found);
     return rc;

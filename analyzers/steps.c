@@ -40,8 +40,9 @@ static bool step_compiles(const struct an_context *c, const struct an_lane *l, c
     if (l->track == AN_NONE)
         return false;
     const struct an_track *k = &t->track[l->track];
-    for (size_t i = an_slice_seek(t, k, s->start); i < k->slice_first + k->slice_count && t->slice.start[i] < s->end; i++)
-        if (an_trace_role(t, t->slice.detail[i]) == AN_ROLE_COMPILE)
+    for (size_t i = an_slice_seek(t, k, s->host_start); i < k->slice_first + k->slice_count && t->slice.start[i] < s->host_end;
+         i++)
+        if (an_slice_role(t, i) == AN_ROLE_COMPILE)
             return true;
     return false;
 }
@@ -49,12 +50,13 @@ static bool step_compiles(const struct an_context *c, const struct an_lane *l, c
 static void exclude(struct an_context *c, const struct an_lane *l)
 {
     size_t complete = 0;
+    bool foreign = l->device != AN_NONE || an_trace_key(c->t, "source"); /* a window of a run: its steps are few */
     struct an_step *first = NULL, *last = NULL;
     int64_t until = INT64_MIN;
     for (size_t i = l->first; i < l->first + l->count; i++) {
         struct an_step *s = &c->step[i];
         if (s->end == STORE_ABSENT) {
-            s->excluded = "no end";
+            s->excluded = s->excluded ? s->excluded : "no end";
             continue;
         }
         if (s->start < until) { /* two steps at once on a thread: one of them is wrong, and their time would count twice */
@@ -67,6 +69,12 @@ static void exclude(struct an_context *c, const struct an_lane *l)
         complete++;
         if (step_compiles(c, l, s))
             s->excluded = "compile";
+    }
+    if (foreign && complete < LAST_LEAST) {
+        if (complete)
+            c->r->steps.note = an_arena_format(c->a, "only %zu complete %s captured: the first and the last are counted too",
+                                               complete, complete == 1 ? "step was" : "steps were");
+        return;
     }
     if (complete > 1)
         first->excluded = "first";
@@ -150,9 +158,12 @@ static int find_detailed(struct an_context *c, bool marked)
     for (size_t i = 0; i < c->step_count; i++) {
         struct an_step *s = &c->step[all[i].step];
         uint32_t track = c->lane[s->lane].track;
-        if (s->paused || track == AN_NONE || s->end == STORE_ABSENT || (marked && s->slice == AN_NONE))
+        if (c->lane[s->lane].device != AN_NONE && track == AN_NONE)
+            s->detailed = s->end != STORE_ABSENT; /* the host was not recorded: the device decides alone */
+        if (s->paused || track == AN_NONE || s->end == STORE_ABSENT || s->host_end == STORE_ABSENT ||
+            (marked && s->slice == AN_NONE))
             continue;
-        s->detailed = all[i].twice || has_parts((int64_t)slices_in(c->t, track, s->start, s->end), all[i].calls);
+        s->detailed = all[i].twice || has_parts((int64_t)slices_in(c->t, track, s->host_start, s->host_end), all[i].calls);
     }
     free(all);
     return 0;
@@ -213,6 +224,23 @@ static int list_outliers(struct an_context *c, double median, double mad)
     return r->outliers ? 0 : TACHO_ENOMEM;
 }
 
+/* Median of the host's steps; equals the step where no device decides. `x` has room for n. */
+static struct an_value host_median(const struct an_context *c, double *x, size_t n)
+{
+    size_t known = 0;
+    for (size_t i = 0; i < c->step_count; i++) {
+        const struct an_step *s = &c->step[i];
+        if (!an_step_counted(s))
+            continue;
+        if (c->lane[s->lane].device == AN_NONE)
+            x[known++] = step_ms(s);
+        else if (s->host_end != STORE_ABSENT)
+            x[known++] = (double)an_time_sub(s->host_end, s->host_start) / 1e6;
+    }
+    an_sort(x, known);
+    return known == n ? an_num(an_quantile(x, known, 0.5)) : an_num_none("a step of the host has no end");
+}
+
 static int durations(struct an_context *c)
 {
     struct an_steps *r = &c->r->steps;
@@ -231,7 +259,7 @@ static int durations(struct an_context *c)
     r->min_ms = an_num(x[0]);
     r->max_ms = an_num(x[n - 1]);
     r->sd_ms = isnan(sd) ? an_num_none("one step has no spread") : an_num(sd);
-    r->host_median_ms = an_num(median);
+    r->host_median_ms = host_median(c, x + n, n);
     return list_outliers(c, median, an_mad(x, n, median, x + n));
 }
 
@@ -345,6 +373,10 @@ static void values_absent(struct an_context *c, const char *reason)
 /* Why there are no steps, and what the reader can do about it. */
 static const char *why_none(const struct an_context *c)
 {
+    if (c->t->slice.count && an_trace_key(c->t, "source"))
+        return "the trace marks no steps, and its kernels show no optimizer: record with torch.profiler and call its step(), "
+               "or mark "
+               "each update with an NVTX range named step";
     if (!c->t->slice.count)
         return "the program spoke no NVTX: mark each optimizer update with a range, include/tacho_nvtx.h shows how";
     return an_arena_format(c->a,
@@ -377,6 +409,7 @@ static int steps_run(struct an_context *c)
         r->counted += an_step_counted(s);
         r->paused += an_step_counted(s) && s->paused;
         r->detailed += an_step_detailed(s);
+        r->micro_steps = s->micro_steps > r->micro_steps ? s->micro_steps : r->micro_steps;
         if (!an_step_counted(s))
             continue;
         r->first_index = r->first_index < 0 || s->index < r->first_index ? s->index : r->first_index;

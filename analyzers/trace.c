@@ -484,7 +484,8 @@ int an_trace_load(store_reader *r, struct an_trace **out, struct tacho_error *er
     if ((rc = load_big(r, &l, &slice_track, &counter_track)) || (rc = load_small(r, &l)))
         goto out;
     resolve(&l, slice_track, counter_track);
-    if ((rc = an_trace_order(l.t, slice_track)) || (rc = an_trace_order_counters(l.t, counter_track)))
+    if ((rc = an_trace_order(l.t, slice_track)) || (rc = an_trace_order_counters(l.t, counter_track)) ||
+        (rc = an_trace_name_roles(l.t)))
         goto out;
     rc = an_arena_failed(l.t->arena) ? TACHO_ENOMEM : 0;
 out:
@@ -537,7 +538,8 @@ void an_trace_free(struct an_trace *t)
                    t->aggregate.calls,
                    t->aggregate.total,
                    t->aggregate.self,
-                   t->aggregate.category};
+                   t->aggregate.category,
+                   t->name_role};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     an_arena_free(t->arena);

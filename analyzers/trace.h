@@ -136,6 +136,7 @@ struct an_trace {
     size_t open;            /* slices without an end */
     size_t odd;             /* rows with times that cannot be: negative durations, ends before starts */
     size_t orphans;         /* rows that name a track the file does not hold; they are left out */
+    uint8_t *name_role;     /* enum an_role by index of string, for ranges without a payload; NULL: tacho's own recording */
     struct an_arena *arena; /* texts */
 };
 
@@ -148,6 +149,8 @@ const char *an_trace_name(const struct an_trace *t, uint32_t name);
 /* Detail of a slice or NULL. */
 const struct an_detail *an_trace_detail(const struct an_trace *t, uint32_t detail);
 enum an_role an_trace_role(const struct an_trace *t, uint32_t detail);
+/* Role of a range on a thread: its payload's; in traces of other tools, else by its name (roles.c). */
+enum an_role an_slice_role(const struct an_trace *t, size_t i);
 /* Value of a run key or NULL. */
 const char *an_trace_key(const struct an_trace *t, const char *key);
 /* End of slice i; an open one ends where the run ends. */
@@ -155,6 +158,8 @@ int64_t an_slice_end(const struct an_trace *t, size_t i);
 /* First slice of a track that starts at or after `time`: an index into the slice columns. */
 size_t an_slice_seek(const struct an_trace *t, const struct an_track *k, int64_t time);
 
+/* Private to the loader: fills t->name_role (roles.c). */
+int an_trace_name_roles(struct an_trace *t);
 /* Private to the loader (trace.c, trace_index.c): orders the slices by track and start and finds their parents. `track` is the
  * column of track indexes, AN_NONE rows are dropped. */
 int an_trace_order(struct an_trace *t, uint32_t *track);

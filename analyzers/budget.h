@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: the budget of a step, on the thread that runs it (budget.c) or on its device (budget_device.c).
+ */
+#ifndef ANALYZERS_BUDGET_H
+#define ANALYZERS_BUDGET_H
+
+#include "analyzers/analyzer.h"
+
+/* What a device lane knows of its host. */
+struct an_budget_host {
+    bool rows;   /* threads that drive the device have rows */
+    bool loader; /* the step's thread has ranges of a loader */
+};
+
+/* Fills class_ns and cut_ns of the detailed steps of a lane on a device. 0 or TACHO_ENOMEM. */
+int an_budget_device(struct an_context *c, const struct an_lane *l, struct an_budget_host *host);
+
+#endif
