@@ -12,8 +12,10 @@
 #include "analyzers/api.h"
 
 #define SIGNS        8
-#define OVERHEAD_PCT 1.0  /* of the steps, from which on it is worth a sentence */
-#define SHORT_PCT    50.0 /* of kernels shorter than their launch call: the host sets the pace */
+#define OVERHEAD_PCT 1.0     /* of the steps, from which on it is worth a sentence */
+#define SHORT_PCT    50.0    /* of kernels shorter than their launch call, and */
+#define QUEUE_SHORT  2.0     /* mean queue: the host sets the pace */
+#define GAP_NS       1000000 /* from the first launch to the first op: the device was not idle but not recorded */
 
 struct survey {
     int64_t overhead_ns, python, overhead_rows; /* rows of the trace by category */
@@ -157,6 +159,16 @@ static int64_t early_ops(const struct an_context *c, int64_t *worst)
     return n;
 }
 
+/* Start of the first device op, of all or of those whose launch is known; STORE_ABSENT: none. */
+static int64_t first_op(const struct an_devices *g, bool linked)
+{
+    int64_t first = STORE_ABSENT;
+    for (size_t i = 0; i < g->op.count; i++)
+        if ((!linked || g->op.launch[i] != AN_NONE) && (first == STORE_ABSENT || g->op.start[i] < first))
+            first = g->op.start[i];
+    return first;
+}
+
 /* ---- what suggests that recording changed the times ---------------------------------------------------------------------- */
 
 struct signs {
@@ -186,12 +198,20 @@ static void find_signs(struct an_context *c, const struct survey *v, struct sign
                                 "%" PRId64 " Python frames were recorded (with_stack): that slows the host most of all; trust "
                                 "device times, not host times",
                                 v->python));
-    if (!l->reason && l->short_pct.valid && l->short_pct.value >= SHORT_PCT)
+    if (!l->reason && l->short_pct.valid && l->short_pct.value >= SHORT_PCT && l->queue_mean.valid &&
+        l->queue_mean.value < QUEUE_SHORT)
         sign(s,
              an_arena_format(c->a,
                              "%.0f %% of the kernels are shorter than the call that launches them: the host sets the pace, and "
                              "recording makes each call longer; part of the idle time is the profiler's",
                              l->short_pct.value));
+    int64_t blank =
+        v->first_call == STORE_ABSENT || !c->gpu->op.count ? 0 : an_time_sub(first_op(c->gpu, false), v->first_call);
+    if (blank > GAP_NS)
+        sign(s, an_arena_format(c->a,
+                                "the first op on a device starts %.1f ms after the first launch: the device still did what was "
+                                "launched before the capture, which is not recorded; that time is not idle",
+                                (double)blank / 1e6));
     if (early)
         sign(s,
              an_arena_format(c->a,
@@ -288,20 +308,11 @@ static void quality_absent(struct an_context *c, const char *reason)
                                         .step_overhead_pct = an_num_none(reason)};
 }
 
-static int64_t first_linked_op(const struct an_devices *g)
-{
-    int64_t first = STORE_ABSENT;
-    for (size_t i = 0; i < g->op.count; i++)
-        if (g->op.launch[i] != AN_NONE && (first == STORE_ABSENT || g->op.start[i] < first))
-            first = g->op.start[i];
-    return first;
-}
-
 static int quality_run(struct an_context *c)
 {
     struct an_quality *r = &c->r->quality;
     struct survey s = {.first_call = STORE_ABSENT,
-                       .first_op = first_linked_op(c->gpu),
+                       .first_op = first_op(c->gpu, true),
                        .cut = an_arena_zero(c->work, c->step_count + 1, sizeof *s.cut)};
     uint8_t *kind = calloc(c->t->string_count + 1, 1);
     int64_t orphans = 0, counted = 0;

@@ -114,9 +114,26 @@ static void test_distortion(void **state)
     assert_true(has_sign(r, "54 % of the kernels are shorter"));
     assert_true(has_sign(r, "1 device ops start before their launch call, by up to 3.0 us"));
     assert_true(has_sign(r, "whole microseconds"));
+    assert_false(has_sign(r, "after the first launch"));
     assert_string_equal(r->trust.source, "kineto");
     assert_false(r->trust.overhead_pct.valid);
     assert_non_null(strstr(r->trust.overhead_pct.reason, "another tool"));
+    fx_close(f);
+}
+
+/* Short kernels behind a long queue do not make the host slow; a device that starts late was not idle. */
+static void test_queue(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    fx_open(f);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7);
+    for (int64_t i = 0; i < 20; i++)
+        gpu_launch(f, s, 10 * i, 10 * i + 8, 1500 + 2 * i, 1501 + 2 * i, "volta_sgemm_128x64_nn", i + 1);
+    const struct an_result *r = fx_analyze(f);
+    assert_near(r->launches.short_pct.value, 100, 0);
+    assert_false(has_sign(r, "are shorter"));
+    assert_true(has_sign(r, "starts 1.5 ms after the first launch"));
     fx_close(f);
 }
 
@@ -137,6 +154,7 @@ static void test_graph(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole), cmocka_unit_test(test_missing),
-                                       cmocka_unit_test(test_distortion), cmocka_unit_test(test_graph)};
+                                       cmocka_unit_test(test_distortion), cmocka_unit_test(test_queue),
+                                       cmocka_unit_test(test_graph)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
