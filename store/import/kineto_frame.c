@@ -116,7 +116,6 @@ static bool more(struct frame *f, size_t *keep)
         size_t gone = *keep - MARGIN;
         memmove(f->buffer + MARGIN, f->buffer + *keep, f->end - *keep);
         f->end -= gone;
-        f->at -= f->at >= gone ? gone : f->at;
         *keep = MARGIN;
     }
     size_t room = f->cap - f->end;
@@ -154,9 +153,10 @@ static int peek(struct frame *f, const char *skip)
                 return (unsigned char)c;
         }
         size_t keep = f->at;
-        if (!more(f, &keep))
-            return -1;
+        bool came = more(f, &keep);
         f->at = keep;
+        if (!came)
+            return -1;
     }
 }
 
@@ -281,12 +281,12 @@ static int events_read(struct frame *f)
         if (!e.cut && e.next - e.first >= STORE_IMPORT_WINDOW)
             events_skip(f, &e);
         size_t keep = e.first, first = e.first;
-        if (more(f, &keep)) {
-            size_t gone = first - keep;
-            e.first = keep;
-            e.next -= gone;
-            e.cut -= e.cut ? gone : 0;
-        } else {
+        bool came = more(f, &keep);
+        size_t gone = first - keep; /* the bytes have moved, also when none came */
+        e.first = keep;
+        e.next -= gone;
+        e.cut -= e.cut ? gone : 0;
+        if (!came) {
             const char *last = block_at(f, e.next, spare);
             if (last)
                 events_block(f, &e, last);
@@ -316,13 +316,11 @@ static size_t value_end(struct frame *f, bool *skipped)
                 f->at = keep = next;
             }
             size_t was = keep;
-            if (!more(f, &keep)) {
-                if (f->code || next >= f->end)
-                    return 0;
-            } else {
-                next -= was - keep;
-                f->at = keep;
-            }
+            bool came = more(f, &keep);
+            next -= was - keep; /* the bytes have moved, also when none came */
+            f->at = keep;
+            if (!came && (f->code || next >= f->end))
+                return 0;
             continue;
         }
         uint64_t open, close;
@@ -357,9 +355,12 @@ static size_t scalar_end(struct frame *f)
                 return i;
         }
         size_t keep = f->at;
-        if (f->end - f->at >= STORE_IMPORT_WINDOW || !more(f, &keep))
+        if (f->end - f->at >= STORE_IMPORT_WINDOW)
             return 0;
+        bool came = more(f, &keep);
         f->at = keep;
+        if (!came)
+            return 0;
     }
 }
 
