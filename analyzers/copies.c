@@ -94,10 +94,22 @@ static int row_of(struct an_context *c, struct rows *s, size_t op, uint32_t *row
     return 0;
 }
 
+/* Size of a copy or memset, STORE_ABSENT: not known. Traces of AMD devices have it on the call. */
+static int64_t size_of(const struct an_context *c, size_t op)
+{
+    const struct an_device_ops *o = &c->gpu->op;
+    const struct an_trace *t = c->t;
+    const struct an_detail *d = an_trace_detail(t, t->slice.detail[o->slice[op]]);
+    if ((!d || d->bytes == STORE_ABSENT) && o->launch[op] != AN_NONE) {
+        enum an_api_kind kind = an_api_of(an_trace_name(t, t->slice.name[o->launch[op]])).kind;
+        d = kind == AN_API_COPY || kind == AN_API_MEMSET ? an_trace_detail(t, t->slice.detail[o->launch[op]]) : NULL;
+    }
+    return d && d->bytes >= 0 ? d->bytes : STORE_ABSENT;
+}
+
 static void row_add(struct an_context *c, struct row *x, size_t op)
 {
     const struct an_device_ops *o = &c->gpu->op;
-    const struct an_detail *d = an_trace_detail(c->t, c->t->slice.detail[o->slice[op]]);
     int64_t dur = an_time_sub(o->end[op], o->start[op]);
     x->r.count++;
     x->r.total_ns = an_time_add(x->r.total_ns, dur);
@@ -109,13 +121,14 @@ static void row_add(struct an_context *c, struct row *x, size_t op)
         x->r.rule = "pageable memory: the driver stages it while the call waits";
     else if (w == WAITS_CALL && !x->r.rule)
         x->r.rule = "the call waits for its copy (no Async in its name)";
-    if (!d || d->bytes == STORE_ABSENT || d->bytes < 0)
+    int64_t bytes = size_of(c, op);
+    if (bytes == STORE_ABSENT)
         return;
     x->sized++;
-    x->r.bytes.value = an_time_add(x->r.bytes.value, d->bytes);
+    x->r.bytes.value = an_time_add(x->r.bytes.value, bytes);
     x->sized_ns += (double)dur;
-    if (dur > 0 && (double)d->bytes / (double)dur > x->best)
-        x->best = (double)d->bytes / (double)dur;
+    if (dur > 0 && (double)bytes / (double)dur > x->best)
+        x->best = (double)bytes / (double)dur;
 }
 
 /* ---- exposed time ------------------------------------------------------------------------------------------------------- */

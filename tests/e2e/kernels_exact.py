@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 Op = collections.namedtuple("Op", "name category start end stream device pid correlation bytes kind memory")
-Call = collections.namedtuple("Call", "name start end tid pid correlation")
+Call = collections.namedtuple("Call", "name start end tid pid correlation bytes")
 
 DEVICE = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset", "memcpy": "memcpy", "memset": "memset"}
 CALLS = {"cuda_runtime", "cuda_driver", "runtime", "driver"}
@@ -56,7 +56,8 @@ def kineto(path):
                           None if size is None else int(size), kind.group(0) if kind else "unknown",
                           memory_of(e["name"], category) if category == "memcpy" else ""))
         elif category in CALLS:
-            calls.append(Call(e["name"], start, end, (e["pid"], e["tid"]), 0, args.get("correlation")))
+            size = args.get("bytes", args.get("size"))
+            calls.append(Call(e["name"], start, end, (e["pid"], e["tid"]), 0, args.get("correlation"), None if size is None else int(size)))
     return ops, calls
 
 
@@ -87,12 +88,12 @@ def nsight(path):
                 side = dst if kind == "DtoH" else src
                 ops.append(Op(f"Memcpy {kind}", "memcpy", s, e, (pid(g), d, st), (pid(g), d), pid(g), c, b, kind, MEM_KIND.get(side, "")))
         if a + "MEMSET" in tables:
-            for s, e, d, st, g, c, b in db.execute(
-                    f"SELECT start, end, deviceId, streamId, globalPid, correlationId, bytes FROM {a}MEMSET"):
-                ops.append(Op("Memset", "memset", s, e, (pid(g), d, st), (pid(g), d), pid(g), c, b, "", ""))
+            for s, e, d, st, g, c, b, m in db.execute(
+                    f"SELECT start, end, deviceId, streamId, globalPid, correlationId, bytes, memKind FROM {a}MEMSET"):
+                ops.append(Op("Memset", "memset", s, e, (pid(g), d, st), (pid(g), d), pid(g), c, b, "", MEM_KIND.get(m, "")))
         if a + "RUNTIME" in tables:
             for s, e, g, c, n in db.execute(f"SELECT start, end, globalTid, correlationId, nameId FROM {a}RUNTIME"):
-                calls.append(Call(text[n], s, e, g, pid(g), c))
+                calls.append(Call(re.sub(r"_v\d+$", "", text[n]), s, e, g, pid(g), c, None))
         db.close()
         return ops, calls
 
@@ -265,12 +266,17 @@ def copies(check, ops, calls, of, report):
     mine = collections.defaultdict(list)
     for k, o in enumerate(ops):
         if o.category != "kernel":
-            mine[("memset", "") if o.category == "memset" else (o.kind, o.memory)].append(k)
+            mine[("memset" if o.category == "memset" else o.kind, o.memory)].append(k)
     theirs = {(r["kind"], r["memory"] or ""): r for r in report["copies"] or []}
     check.equal("copies rows", len(theirs), len(mine))
     kind_of = {k["name"]: k["kind"] for k in report["kernels"] if k["category"] == "kernel"}
     communicator = any(k["category"] == "memcpy" and k["kind"] == "comm" for k in report["kernels"])
     hide = collections.defaultdict(list)
+
+    def size(k):  # AMD: on the call
+        call = calls[of[k]] if of[k] is not None else None
+        return ops[k].bytes if ops[k].bytes is not None or not call or "Mem" not in call.name else call.bytes
+
     for o in ops:
         if o.category == "memset" or (o.category == "kernel" and kind_of[o.name] != "opaque"):
             hide[(o.device, o.category)].append((o.start, o.end))
@@ -281,10 +287,10 @@ def copies(check, ops, calls, of, report):
             continue
         check.equal(f"copies count {what}", r["count"], len(rows))
         check.equal(f"copies total {what}", us(r["total_us"]), sum(ops[k].end - ops[k].start for k in rows))
-        sizes = [ops[k] for k in rows if ops[k].bytes is not None]
-        check.equal(f"copies bytes {what}", r["bytes"], sum(o.bytes for o in sizes) if sizes else None)
-        time = sum(o.end - o.start for o in sizes)
-        rate = fractions.Fraction(sum(o.bytes for o in sizes) * 10**9, time) if time else None
+        sizes = [(size(k), ops[k].end - ops[k].start) for k in rows if size(k) is not None]
+        check.equal(f"copies bytes {what}", r["bytes"], sum(b for b, _ in sizes) if sizes else None)
+        time = sum(t for _, t in sizes)
+        rate = fractions.Fraction(sum(b for b, _ in sizes) * 10**9, time) if time else None
         check.equal(f"copies rate {what}", r["bytes_per_s"], rate, fractions.Fraction(1, 10**12))
         if not communicator:
             exposed = 0

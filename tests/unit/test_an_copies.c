@@ -119,6 +119,23 @@ static void test_devices(void **state)
     fx_close(f);
 }
 
+/* A size that only the call knows, as on AMD devices; that of a graph launch would be something else. */
+static void test_size_of_call(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    fx_open(f);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7), d = gpu_copy(f, "HtoD", NULL, FX_NONE);
+    gpu_row_ns(f, f->thread, 0, 1000, "hipMemcpyAsync", "runtime", gpu_copy(f, "HtoD", NULL, 4096), 1);
+    gpu_row_ns(f, s, 2000, 4000, "Memcpy HtoD (Host -> Device)", "memcpy", d, 1);
+    gpu_row_ns(f, f->thread, 5000, 6000, "hipGraphLaunch", "runtime", gpu_copy(f, "HtoD", NULL, 77), 2);
+    gpu_row_ns(f, s, 7000, 8000, "Memcpy HtoD (Host -> Device)", "memcpy", d, 2);
+    const struct an_copy_row *x = copy_row(fx_analyze(f), "HtoD", "");
+    assert_int_equal(x->bytes.value, 4096);
+    assert_near(x->bytes_per_s.value, 4096 / 2e-6, 1);
+    fx_close(f);
+}
+
 static void test_none(void **state)
 {
     (void)state;
@@ -138,6 +155,7 @@ static void test_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_synchronous),
-                                       cmocka_unit_test(test_devices), cmocka_unit_test(test_none)};
+                                       cmocka_unit_test(test_devices), cmocka_unit_test(test_size_of_call),
+                                       cmocka_unit_test(test_none)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
