@@ -286,8 +286,9 @@ static bool in_comm_range(const struct builder *b, uint32_t slice)
     int levels = AN_DEPTH_MAX;
     for (uint32_t p = slice; p != AN_NONE && levels--; p = t->slice.parent[p]) {
         uint32_t name = t->slice.name[p];
-        if ((name != AN_NONE && b->comm[name]) || an_row_of(b, p) == ROW_COMM ||
-            an_trace_role(t, t->slice.detail[p]) == AN_ROLE_COMM)
+        bool comm = (name != AN_NONE && b->comm[name]) || an_row_of(b, p) == ROW_COMM ||
+                    an_trace_role(t, t->slice.detail[p]) == AN_ROLE_COMM;
+        if (comm && an_slice_open_at(t, p, slice))
             return true;
     }
     return false;

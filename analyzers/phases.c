@@ -20,7 +20,7 @@ bool an_slice_in_phase(const struct an_trace *t, size_t i)
 {
     int levels = AN_DEPTH_MAX;
     for (uint32_t p = (uint32_t)i; p != AN_NONE && levels--; p = t->slice.parent[p])
-        if (an_role_is_phase(an_slice_role(t, p)))
+        if (an_role_is_phase(an_slice_role(t, p)) && an_slice_open_at(t, p, i))
             return true;
     return false;
 }
@@ -32,7 +32,7 @@ static bool is_phase(const struct an_trace *t, size_t i, enum an_role role)
         return false;
     int levels = AN_DEPTH_MAX;
     for (uint32_t p = t->slice.parent[i]; p != AN_NONE && levels--; p = t->slice.parent[p])
-        if (an_slice_role(t, p) == role)
+        if (an_slice_role(t, p) == role && an_slice_open_at(t, p, i))
             return false;
     return true;
 }
@@ -200,7 +200,7 @@ static int64_t phase_starts(const struct an_trace *t, enum an_role role)
                 continue;
             int levels = AN_DEPTH_MAX;
             uint32_t p = t->slice.parent[i];
-            while (p != AN_NONE && levels-- && an_slice_role(t, p) != role)
+            while (p != AN_NONE && levels-- && !(an_slice_role(t, p) == role && an_slice_open_at(t, p, i)))
                 p = t->slice.parent[p];
             n += p == AN_NONE;
         }

@@ -180,7 +180,7 @@ static bool is_nested(const struct finder *f, size_t i, enum name_kind kind)
     const struct an_trace *t = f->c->t;
     int levels = AN_DEPTH_MAX;
     for (uint32_t p = t->slice.parent[i]; p != AN_NONE && levels--; p = t->slice.parent[p])
-        if (kind_of(f, p) == kind)
+        if (kind_of(f, p) == kind && an_slice_open_at(t, p, i))
             return true;
     return false;
 }

@@ -155,6 +155,12 @@ enum an_role an_slice_role(const struct an_trace *t, size_t i);
 const char *an_trace_key(const struct an_trace *t, const char *key);
 /* End of slice i; an open one ends where the run ends. */
 int64_t an_slice_end(const struct an_trace *t, size_t i);
+/* Is range p, an ancestor of range i, still open when i begins? An ancestor need not be in foreign traces: a frame of Python
+ * may begin in one step and hold the next. */
+static inline bool an_slice_open_at(const struct an_trace *t, size_t p, size_t i)
+{
+    return p == i || an_slice_end(t, p) > t->slice.start[i];
+}
 /* First slice of a track that starts at or after `time`: an index into the slice columns. */
 size_t an_slice_seek(const struct an_trace *t, const struct an_track *k, int64_t time);
 
