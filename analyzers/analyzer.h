@@ -87,6 +87,9 @@ __attribute__((format(printf, 2, 3))) void an_problem(struct an_context *c, cons
 /* How sure a sentence about the budget can be; for analyzers after trust. */
 enum an_confidence an_confidence_of(const struct an_context *c);
 
+/* The class that gives the run its name: compute, unless another one is larger or large enough (verdict.c). */
+enum an_class an_bound_class(const struct an_budget *b);
+
 /* Step of a lane that holds `time`, or NULL. */
 struct an_step *an_step_at(const struct an_context *c, const struct an_lane *l, int64_t time);
 /* Is the step in the statistics, and does the budget stand on it? */

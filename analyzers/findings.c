@@ -8,40 +8,47 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/analyzer.h"
+#include "analyzers/findings.h"
 #include "analyzers/stats.h"
 
 #define FINDINGS_MOST    5
-#define NOISE_PCT        2.0 /* of a step: below it nothing is worth a change */
 #define UNATTRIBUTED_PCT 5.0 /* DESIGN 5 */
-#define CHECKED_MOST     8
+#define ONE_STEP_PCT     5.0
 
-struct list {
-    struct an_context *c;
-    struct an_finding found[FINDINGS_MOST];
-    size_t count;
-    const char *checked[CHECKED_MOST];
-    size_t checks;
-};
-
-static void note_check(struct list *l, const char *text)
+void an_findings_checked(struct an_findings_list *l, const char *text)
 {
-    if (l->checks < CHECKED_MOST)
+    if (l->checks < FINDINGS_CHECKED)
         l->checked[l->checks++] = text;
 }
 
-/* Share of a class step by step: its mean and the half width of the 95 % interval of that mean. */
-struct share {
-    double mean, half;
-    size_t steps, touched;
-};
+struct an_finding *an_findings_add(struct an_findings_list *l, const char *id, const char *claim)
+{
+    struct an_finding *f = l->count < FINDINGS_FOUND ? &l->found[l->count++] : &l->beyond;
+    *f = (struct an_finding){.id = id, .claim = claim, .confidence = an_confidence_of(l->c)};
+    return f;
+}
 
-static int share_of(const struct an_context *c, enum an_class k, struct share *s)
+void an_finding_evidence(struct an_finding *f, const char *text)
+{
+    for (size_t i = 0; text && i < sizeof f->evidence / sizeof *f->evidence; i++)
+        if (!f->evidence[i]) {
+            f->evidence[i] = text;
+            return;
+        }
+}
+
+void an_finding_ceiling(struct an_finding *f, double whole, double removed, const char *reason)
+{
+    f->gain = (struct an_gain){.low = an_num_none(reason), .expected = an_num_none(reason), .ceiling = true};
+    f->gain.high = removed < whole ? an_num(100 * (whole / (whole - removed) - 1)) : an_num_none("nothing else takes time");
+}
+
+int an_class_share(const struct an_context *c, enum an_class k, struct an_class_share *s)
 {
     double *x = malloc((c->step_count + 1) * sizeof *x);
     if (!x)
         return TACHO_ENOMEM;
-    *s = (struct share){0};
+    *s = (struct an_class_share){0};
     for (size_t i = 0; i < c->step_count; i++) {
         int64_t ns = an_step_detailed(&c->step[i]) ? an_step_ns(&c->step[i]) : 0;
         if (ns <= 0)
@@ -55,9 +62,17 @@ static int share_of(const struct an_context *c, enum an_class k, struct share *s
     return 0;
 }
 
-static const char *window(struct an_context *c)
+bool an_class_share_matters(const struct an_class_share *s)
 {
-    return an_arena_format(c->a, "steps %" PRId64 "-%" PRId64, c->r->steps.first_index, c->r->steps.last_index);
+    return s->steps == 1 ? s->mean >= ONE_STEP_PCT : s->mean - s->half >= FINDINGS_NOISE_PCT;
+}
+
+const char *an_findings_window(struct an_context *c)
+{
+    const struct an_steps *s = &c->r->steps;
+    if (s->first_index == s->last_index)
+        return an_arena_format(c->a, "step %" PRId64, s->first_index);
+    return an_arena_format(c->a, "steps %" PRId64 "-%" PRId64, s->first_index, s->last_index);
 }
 
 /* Largest loader stage by own time, or NULL. */
@@ -71,86 +86,95 @@ static const struct an_stage *binding_stage(const struct an_loader *l)
     return most;
 }
 
-static int input_stall(struct list *l)
+/* What to change about the loader, in the words of the program's framework. */
+static const char *loader_action(struct an_context *c, const struct an_loader *loader, const struct an_stage *stage)
+{
+    bool none = loader->workers.valid && !loader->workers.value;
+    bool torch = loader->source && strcmp(loader->source, "tacho.range") != 0;
+    if (none && torch && loader->workers_needed.valid)
+        return an_arena_format(c->a, "give the loader workers: DataLoader(num_workers=%" PRId64 ", pin_memory=True)",
+                               loader->workers_needed.value);
+    if (none && torch)
+        return "give the loader workers: DataLoader(num_workers=4, pin_memory=True), as many as there are free cores";
+    if (none)
+        return "move loading off the step's thread: give the loader workers (libtrain: --workers 2)";
+    if (torch)
+        return "more loader workers or a cheaper batch: DataLoader(num_workers=..., prefetch_factor=..., "
+               "persistent_workers=True)";
+    return an_arena_format(c->a, "more loader workers, or a cheaper %s stage", stage ? stage->name : "loader");
+}
+
+static int input_stall(struct an_findings_list *l)
 {
     struct an_context *c = l->c;
     const struct an_budget *b = &c->r->budget;
     const struct an_loader *loader = &c->r->loader;
-    struct share s;
+    struct an_class_share s;
     if (b->reason || !b->pct[AN_CLASS_INPUT].valid)
         return 0;
-    if (share_of(c, AN_CLASS_INPUT, &s))
+    if (an_class_share(c, AN_CLASS_INPUT, &s))
         return TACHO_ENOMEM;
-    if (!(s.mean - s.half >= NOISE_PCT)) {
-        note_check(l, "steps waiting for the data loader");
+    if (!an_class_share_matters(&s)) {
+        an_findings_checked(l, "steps waiting for the data loader");
         return 0;
     }
     double step_ms = (double)b->step_ns / (double)b->steps / 1e6, wait_ms = step_ms * b->pct[AN_CLASS_INPUT].value / 100;
-    double ceiling = 100 * (step_ms / (step_ms - wait_ms) - 1);
     const struct an_stage *stage = binding_stage(loader);
-    bool inline_loader = loader->workers.valid && !loader->workers.value;
-    struct an_finding *f = &l->found[l->count++];
-    *f = (struct an_finding){
-        .id = "INPUT_STALL",
-        .claim = an_arena_format(c->a, "the step waits %.3g ms for its batch, %.1f %% of its time", wait_ms,
-                                 b->pct[AN_CLASS_INPUT].value),
-        .effort = "a setting of the loader",
-        .confidence = an_confidence_of(c),
-        .method = "ceiling: step time / (step time - time waiting for the loader) - 1; nothing was replayed",
-        .verify = "run again with the change and compare samples/s: tacho report --json",
-        .wrong_when = "the loader's workers would take cores or memory bandwidth from the step, or storage binds"};
-    f->evidence[0] = an_arena_format(c->a, "input %.3g ± %.2g ms a step (%s)", wait_ms, step_ms * s.half / 100, window(c));
-    f->evidence[1] = an_arena_format(c->a, "%zu of %zu steps wait", s.touched, s.steps);
-    size_t n = 2;
-    if (stage)
-        f->evidence[n++] =
-            an_arena_format(c->a, "largest loader stage: %s, %.3g ms a batch", stage->name, stage->ms_per_batch.value);
-    if (loader->queue_depth_mean.valid)
-        f->evidence[n++] = an_arena_format(c->a, "mean queue depth %.2f", loader->queue_depth_mean.value);
-    if (loader->workers.valid)
-        f->evidence[n++] = an_arena_format(c->a, "loader workers: %" PRId64, loader->workers.value);
-    if (inline_loader)
-        f->action = "move loading off the step's thread: give the loader workers (libtrain: --workers 2)";
+    struct an_finding *f = an_findings_add(l, "INPUT_STALL",
+                                           an_arena_format(c->a, "the step waits %.3g ms for its batch, %.1f %% of its time",
+                                                           wait_ms, b->pct[AN_CLASS_INPUT].value));
+    f->effort = "a setting of the loader";
+    f->method = "ceiling: step time / (step time - time waiting for the loader) - 1; nothing was replayed";
+    f->verify = "run again with the change and compare samples/s: tacho report --json";
+    f->wrong_when = "the loader's workers would take cores or memory bandwidth from the step, or storage binds";
+    if (isfinite(s.half))
+        an_finding_evidence(f, an_arena_format(c->a, "input %.3g ± %.2g ms a step (%s)", wait_ms, step_ms * s.half / 100,
+                                               an_findings_window(c)));
     else
-        f->action = an_arena_format(c->a, "more loader workers, or a cheaper %s stage", stage ? stage->name : "loader");
-    const char *reason = "a ceiling has no expected value: the loader was not replayed";
-    f->gain =
-        (struct an_gain){.low = an_num_none(reason), .expected = an_num_none(reason), .high = an_num(ceiling), .ceiling = true};
-    if (wait_ms >= step_ms)
-        f->gain.high = an_num_none("the whole step is waiting");
+        an_finding_evidence(f, an_arena_format(c->a, "input %.3g ms (%s)", wait_ms, an_findings_window(c)));
+    an_finding_evidence(f, an_arena_format(c->a, "%zu of %zu steps wait", s.touched, s.steps));
+    if (stage)
+        an_finding_evidence(
+            f, an_arena_format(c->a, "largest loader stage: %s, %.3g ms a batch", stage->name, stage->ms_per_batch.value));
+    if (loader->queue_depth_mean.valid)
+        an_finding_evidence(f, an_arena_format(c->a, "mean queue depth %.2f", loader->queue_depth_mean.value));
+    if (loader->workers.valid)
+        an_finding_evidence(f, an_arena_format(c->a, "loader workers: %" PRId64, loader->workers.value));
+    f->action = loader_action(c, loader, stage);
+    an_finding_ceiling(f, step_ms, wait_ms, "a ceiling has no expected value: the loader was not replayed");
     return 0;
 }
 
-static int unattributed(struct list *l)
+static int unattributed(struct an_findings_list *l)
 {
     struct an_context *c = l->c;
     const struct an_budget *b = &c->r->budget;
-    struct share s;
+    struct an_class_share s;
     if (b->reason || !b->pct[AN_CLASS_UNATTRIBUTED].valid)
         return 0;
     double pct = b->pct[AN_CLASS_UNATTRIBUTED].value;
     if (pct <= UNATTRIBUTED_PCT) {
-        note_check(l, "time of steps that no range explains");
+        an_findings_checked(l, "time of steps that no range explains");
         return 0;
     }
-    if (share_of(c, AN_CLASS_UNATTRIBUTED, &s))
+    if (an_class_share(c, AN_CLASS_UNATTRIBUTED, &s))
         return TACHO_ENOMEM;
     double step_ms = (double)b->step_ns / (double)b->steps / 1e6;
-    struct an_finding *f = &l->found[l->count++];
-    *f = (struct an_finding){
-        .id = "UNATTRIBUTED",
-        .claim = an_arena_format(c->a, "%.1f %% of the step is covered by no range: the report cannot say what it is", pct),
-        .action = "mark what the step does between its ranges (include/tacho_nvtx.h)",
-        .effort = "some ranges in the code",
-        .confidence = an_confidence_of(c),
-        .method = "no gain: it is a gap in what was measured, not in the run",
-        .verify = "run again and read the row unattributed: tacho report",
-        .wrong_when = "events were lost (see trust): then ranges are missing that the program did mark"};
-    f->evidence[0] = an_arena_format(c->a, "%.3g ms a step (%s)", step_ms * pct / 100, window(c));
-    f->evidence[1] = an_arena_format(c->a, "%zu of %zu steps have such time", s.touched, s.steps);
-    f->evidence[2] = c->r->trust.lost_events.valid
-                         ? an_arena_format(c->a, "%" PRId64 " events lost", c->r->trust.lost_events.value)
-                         : "an unknown number of events was lost";
+    struct an_finding *f = an_findings_add(
+        l, "UNATTRIBUTED",
+        c->gpu ? an_arena_format(c->a, "in %.1f %% of the step the device idles and no range on the host says why", pct)
+               : an_arena_format(c->a, "%.1f %% of the step is covered by no range: the report cannot say what it is", pct));
+    f->action = c->gpu ? "record what the host does there: torch.profiler with with_stack=True, or NVTX ranges"
+                       : "mark what the step does between its ranges (include/tacho_nvtx.h)";
+    f->effort = c->gpu ? "another recording" : "some ranges in the code";
+    f->method = "no gain: it is a gap in what was measured, not in the run";
+    f->verify = "run again and read the row unattributed: tacho report";
+    f->wrong_when = "events were lost (see trust): then ranges are missing that the program did mark";
+    an_finding_evidence(f, an_arena_format(c->a, "%.3g ms a step (%s)", step_ms * pct / 100, an_findings_window(c)));
+    an_finding_evidence(f, an_arena_format(c->a, "%zu of %zu steps have such time", s.touched, s.steps));
+    an_finding_evidence(f, c->r->trust.lost_events.valid
+                               ? an_arena_format(c->a, "%" PRId64 " events lost", c->r->trust.lost_events.value)
+                               : "an unknown number of events was lost");
     f->gain.low = f->gain.expected = f->gain.high = an_num_none("a gap in the measurement has no gain");
     return 0;
 }
@@ -160,27 +184,63 @@ static double gain_of(const struct an_finding *f)
     return f->gain.expected.valid ? f->gain.expected.value : f->gain.high.valid ? f->gain.high.value : -1;
 }
 
+/* Of two findings the one with more to gain goes first. */
 static int gain_order(const void *x, const void *y)
 {
     double a = gain_of(x), b = gain_of(y);
     return (a < b) - (a > b);
 }
 
+/* Puts what the verdict names in front: it holds the run back, whatever bounds the others have. */
+static void verdict_first(struct an_findings_list *l)
+{
+    static const struct {
+        const char *id;
+        enum an_class class;
+    } classes[] = {{"INPUT_STALL", AN_CLASS_INPUT},    {"EXPOSED_COMM", AN_CLASS_COMM}, {"LAUNCH_BOUND", AN_CLASS_HOST},
+                   {"HOST_BOUND", AN_CLASS_HOST},      {"SYNC_STALL", AN_CLASS_HOST},   {"PAGEABLE_COPY", AN_CLASS_COPY},
+                   {"LOW_PRECISION", AN_CLASS_COMPUTE}};
+    const struct an_budget *b = &l->c->r->budget;
+    for (size_t i = 0; !b->reason && i < l->count; i++)
+        for (size_t k = 0; k < sizeof classes / sizeof *classes; k++)
+            if (!strcmp(l->found[i].id, classes[k].id) && classes[k].class == an_bound_class(b)) {
+                struct an_finding first = l->found[i];
+                memmove(l->found + 1, l->found, i * sizeof first);
+                l->found[0] = first;
+                return;
+            }
+}
+
 static int findings_run(struct an_context *c)
 {
-    struct list l = {.c = c};
-    if (input_stall(&l) || unattributed(&l))
-        return TACHO_ENOMEM;
+    struct an_findings_list l = {.c = c};
+    int rc = input_stall(&l);
+    if (!rc && c->gpu)
+        rc = an_findings_gpu(&l);
+    if (!rc)
+        rc = unattributed(&l);
+    if (rc)
+        return rc;
     if (c->r->trust.lost_events.valid && !c->r->trust.lost_events.value)
-        note_check(&l, "events that were lost");
+        an_findings_checked(&l, "events that were lost");
     if (l.count)
         qsort(l.found, l.count, sizeof *l.found, gain_order);
+    verdict_first(&l);
+    l.count = l.count < FINDINGS_MOST ? l.count : FINDINGS_MOST;
     c->r->findings = an_arena_copy(c->a, l.found, l.count * sizeof *l.found);
     c->r->finding_count = l.count;
     c->r->checked = an_arena_copy(c->a, l.checked, l.checks * sizeof *l.checked);
     c->r->checked_count = l.checks;
-    c->r->healthy = !l.count && !c->r->budget.reason && c->r->budget.roles_known;
+    c->r->healthy = !l.count && c->r->steps.detailed && !c->r->budget.reason && c->r->budget.roles_known;
     return c->r->findings && c->r->checked ? 0 : TACHO_ENOMEM;
+}
+
+/* Without steps a device's own tables still tell something; nothing else does. */
+static int findings_frame(struct an_context *c)
+{
+    if (c->gpu || c->r->steps.detailed)
+        return findings_run(c);
+    return 0;
 }
 
 static void findings_absent(struct an_context *c, const char *reason)
@@ -189,5 +249,5 @@ static void findings_absent(struct an_context *c, const char *reason)
     c->r->finding_count = 0;
 }
 
-const struct an_analyzer an_findings = {"findings", "what to change, with evidence and gain",
-                                        AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, findings_run, findings_absent};
+const struct an_analyzer an_findings = {"findings", "what to change, with evidence and gain", AN_INPUT_SLICES, findings_frame,
+                                        findings_absent};

@@ -18,6 +18,7 @@ static const char *const bound[AN_CLASS_COUNT] = {
     [AN_CLASS_HOST] = "HOST-BOUND",       [AN_CLASS_UNATTRIBUTED] = "UNEXPLAINED",
 };
 
+/* What a step does in a class; on a device the host's time is time in which the device idles. */
 static const char *const does[AN_CLASS_COUNT] = {
     [AN_CLASS_COMPUTE] = "computes",
     [AN_CLASS_COMM] = "is exposed communication",
@@ -32,6 +33,30 @@ static const char *const does[AN_CLASS_COUNT] = {
 static double pct(const struct an_budget *b, int k)
 {
     return b->pct[k].valid ? b->pct[k].value : 0;
+}
+
+static const char *does_what(const struct an_context *c, int k)
+{
+    if (c->gpu && k == AN_CLASS_HOST)
+        return "leaves the device idle while the host launches, waits or is in the framework";
+    if (c->gpu && k == AN_CLASS_UNATTRIBUTED)
+        return "leaves the device idle for no known reason";
+    return does[k];
+}
+
+/* Largest class but compute. */
+static enum an_class other_than_compute(const struct an_budget *b)
+{
+    int most = AN_CLASS_COMM;
+    for (int k = 0; k < AN_CLASS_COUNT; k++)
+        most = k != AN_CLASS_COMPUTE && pct(b, k) > pct(b, most) ? k : most;
+    return (enum an_class)most;
+}
+
+enum an_class an_bound_class(const struct an_budget *b)
+{
+    enum an_class holds = other_than_compute(b);
+    return pct(b, (int)holds) >= BOUND_PCT || pct(b, (int)holds) > pct(b, AN_CLASS_COMPUTE) ? holds : AN_CLASS_COMPUTE;
 }
 
 /* "(steps 2-119, high confidence)" */
@@ -64,6 +89,12 @@ static bool is_work(const struct an_op *o)
 /* Largest op by self time among those that are work. */
 static const char *op_words(struct an_context *c)
 {
+    const struct an_attribution *a = &c->r->attribution[0];
+    if (c->gpu && !a->reason && a->row_count && a->rows[0].share_pct.valid)
+        return an_arena_format(c->a, "; largest op: %.60s, %.0f %% of device time", a->rows[0].name,
+                               a->rows[0].share_pct.value);
+    if (c->gpu)
+        return "";
     const struct an_op *largest = NULL;
     double all = 0;
     for (size_t i = 0; i < c->r->op_count; i++) {
@@ -79,30 +110,85 @@ static const char *op_words(struct an_context *c)
                            100 * (double)largest->self_ns / all);
 }
 
+/* "HOST-BOUND", or the more exact name that a finding gave it. */
+static const char *bound_name(const struct an_result *r, enum an_class k)
+{
+    for (size_t i = 0; i < r->finding_count; i++)
+        if (k == AN_CLASS_HOST && !strcmp(r->findings[i].id, "LAUNCH_BOUND"))
+            return "LAUNCH-BOUND";
+    return bound[k];
+}
+
 static void by_budget(struct an_context *c)
 {
     struct an_result *r = c->r;
     const struct an_budget *b = &r->budget;
-    int largest = AN_CLASS_COMPUTE, holds = AN_CLASS_COMM;
-    for (int k = 0; k < AN_CLASS_COUNT; k++) {
-        largest = pct(b, k) > pct(b, largest) ? k : largest;
-        holds = k != AN_CLASS_COMPUTE && pct(b, k) > pct(b, holds) ? k : holds;
-    }
-    if (largest == holds || pct(b, holds) >= BOUND_PCT) {
-        r->verdict_class = bound[holds];
-        if (largest == holds)
-            r->verdict = an_arena_format(c->a, "%s: %.1f %% of every step %s; %.1f %% computes%s %s.", bound[holds],
-                                         pct(b, holds), does[holds], pct(b, AN_CLASS_COMPUTE), peak_words(c), basis(c));
+    enum an_class holds = other_than_compute(b);
+    if (an_bound_class(b) == holds) {
+        r->verdict_class = bound_name(r, holds);
+        if (pct(b, (int)holds) > pct(b, AN_CLASS_COMPUTE))
+            r->verdict = an_arena_format(c->a, "%s: %.1f %% of every step %s; %.1f %% computes%s %s.", r->verdict_class,
+                                         pct(b, (int)holds), does_what(c, (int)holds), pct(b, AN_CLASS_COMPUTE), peak_words(c),
+                                         basis(c));
         else
-            r->verdict = an_arena_format(c->a, "%s: %.1f %% of every step %s, while %.1f %% %s%s %s.", bound[holds],
-                                         pct(b, holds), does[holds], pct(b, largest), does[largest], peak_words(c), basis(c));
+            r->verdict = an_arena_format(c->a, "%s: %.1f %% of every step %s, while %.1f %% computes%s %s.", r->verdict_class,
+                                         pct(b, (int)holds), does_what(c, (int)holds), pct(b, AN_CLASS_COMPUTE), peak_words(c),
+                                         basis(c));
         return;
     }
-    const char *rest =
-        pct(b, holds) < WORTH_PCT ? op_words(c) : an_arena_format(c->a, "; %.1f %% %s", pct(b, holds), does[holds]);
+    const char *rest = pct(b, (int)holds) < WORTH_PCT
+                           ? op_words(c)
+                           : an_arena_format(c->a, "; %.1f %% %s", pct(b, (int)holds), does_what(c, (int)holds));
     r->verdict_class = bound[AN_CLASS_COMPUTE];
     r->verdict = an_arena_format(c->a, "%s%s: %.1f %% of every step computes%s%s %s.", r->healthy ? "HEALTHY, " : "",
                                  r->verdict_class, pct(b, AN_CLASS_COMPUTE), peak_words(c), rest, basis(c));
+}
+
+/* ---- devices without steps ---------------------------------------------------------------------------------------------- */
+
+/* The capture in shares of the devices' spans. */
+struct capture {
+    double span, part[4]; /* compute, communication, copies, idle; opaque is the rest */
+};
+
+static struct capture capture_of(const struct an_result *r)
+{
+    struct capture s = {0};
+    for (size_t i = 0; i < r->gpu_count; i++) {
+        const struct an_gpu_device *d = &r->gpus[i];
+        const struct an_count *parts[] = {&d->compute_ns, &d->exposed_comm_ns, &d->exposed_copy_ns, &d->idle_ns};
+        s.span += d->span_ns.valid ? (double)d->span_ns.value : 0;
+        for (size_t k = 0; k < 4; k++)
+            s.part[k] += parts[k]->valid ? (double)parts[k]->value : 0;
+    }
+    return s;
+}
+
+/* Steps are missing: the whole capture has to do. */
+static void by_capture(struct an_context *c)
+{
+    static const char *const names[] = {"COMPUTE-BOUND", "COMMUNICATION-BOUND", "COPY-BOUND", "DEVICE IDLE"};
+    static const char *const what[] = {"compute", "exposed communication", "exposed copies", "an idle device"};
+    struct an_result *r = c->r;
+    struct capture s = capture_of(r);
+    size_t most = 1;
+    for (size_t k = 1; k < 4; k++)
+        most = s.part[k] > s.part[most] ? k : most;
+    double other = 100 * s.part[most] / s.span, compute = 100 * s.part[0] / s.span;
+    size_t name = other >= BOUND_PCT || other > compute ? most : 0;
+    const char *opaque = "";
+    double rest = 100 * (s.span - s.part[0] - s.part[1] - s.part[2] - s.part[3]) / s.span;
+    if (rest >= WORTH_PCT) {
+        opaque = an_arena_format(c->a, ", %.1f %% opaque graphs", rest);
+        name = rest > compute && rest > other ? 4 : name;
+    }
+    r->verdict_class = name == 4 ? "OPAQUE" : names[name];
+    r->verdict =
+        an_arena_format(c->a,
+                        "%s: of the %.4g ms on %zu %s that were recorded %.1f %% is compute, %.1f %% %s%s (no complete "
+                        "steps: the whole capture, low confidence).",
+                        r->verdict_class, s.span / 1e6, r->gpu_count, r->gpu_count == 1 ? "device" : "devices", compute, other,
+                        what[most], opaque);
 }
 
 /* Steps whose ranges do not say what they are: the largest range is all that can be named. */
@@ -173,7 +259,10 @@ static void without_steps(struct an_context *c)
 
 static int verdict_run(struct an_context *c)
 {
-    if (!c->step_count)
+    bool devices = c->gpu && capture_of(c->r).span > 0;
+    if (devices && (c->r->budget.reason || !c->r->budget.roles_known))
+        by_capture(c);
+    else if (!c->step_count)
         without_steps(c);
     else if (c->r->budget.reason || !c->r->budget.roles_known)
         by_ranges(c);

@@ -191,10 +191,11 @@ static void budget(struct page *p, const struct an_result *r)
     for (int k = 0; k < AN_CLASS_COUNT; k++) {
         char text[80];
         bool roles = b->roles_known || k != AN_CLASS_HOST;
+        const char *name =
+            !r->gpu.reason && k == AN_CLASS_HOST ? "host: launches, framework, waits" : an_class_label((enum an_class)k);
         if (!b->pct[k].valid || (!b->ns[k].value && k != AN_CLASS_COMPUTE && k != AN_CLASS_UNATTRIBUTED))
             continue;
-        snprintf(text, sizeof text, " %s",
-                 roles ? an_class_label((enum an_class)k) : "in ranges that do not say what they are");
+        snprintf(text, sizeof text, " %s", roles ? name : "in ranges that do not say what they are");
         budget_row(p, text, step_ms * b->pct[k].value / 100, b->pct[k].value, label, digits, bar);
     }
     budget_row(p, "", step_ms, 100, label, digits, 0);
@@ -245,7 +246,7 @@ static void throughput(struct page *p, const struct an_result *r)
     if (!r->gpu.reason && s->host_median_ms.valid)
         page_item(p, "on the host a step takes %s, on the device %s", page_time(a, s->host_median_ms.value * 1e6),
                   page_time(b, s->median_ms.value * 1e6));
-    if (s->between_ms.valid)
+    if (s->between_ms.valid && (r->gpu.reason || s->between_ms.value > 0))
         page_item(p, "%s between steps", page_time(a, s->between_ms.value * 1e6));
     if (s->outlier_count)
         page_item(p, "%zu slow %s, the slowest %" PRId64 " (%s)", s->outlier_count, s->outlier_count == 1 ? "step" : "steps",
@@ -299,7 +300,7 @@ static void loader(struct page *p, const struct an_result *r)
         return;
     page_label(p, "Loader");
     if (l->wait_ms_per_step.valid)
-        page_item(p, "waits %s a step", page_time(a, l->wait_ms_per_step.value * 1e6));
+        page_item(p, "%swaits %s a step", r->gpu.reason ? "" : "the host ", page_time(a, l->wait_ms_per_step.value * 1e6));
     else if (l->inferred_wait_ms_per_step.valid)
         page_item(p, "waits at most %s a step: a guess from gaps, no range marks the loader",
                   page_time(a, l->inferred_wait_ms_per_step.value * 1e6));

@@ -135,9 +135,10 @@ void rep_text_trust(struct page *p, const struct an_result *r)
         page_item(p, "ended: %.200s", r->run.ended);
     if (*t->clock)
         page_item(p, "clock %.60s", t->clock);
+    bool foreign = t->source && *t->source && strcmp(t->source, "tacho") != 0;
     if (*t->version)
-        page_item(p, "recorded by tacho %.60s", t->version);
-    if (t->source && *t->source && strcmp(t->source, "tacho"))
+        page_item(p, "%s by tacho %.60s", foreign ? "imported" : "recorded", t->version);
+    if (foreign)
         page_item(p, "recorded by %.60s%s%.200s", t->source, t->tool && *t->tool ? ": " : "", t->tool ? t->tool : "");
     page_end(p);
     trust_capture(p, &r->quality);

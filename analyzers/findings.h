@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: what the files that look for findings share. Each look ends in a finding or in a line of what was
+ * checked; a gain that was not replayed is a ceiling.
+ */
+#ifndef ANALYZERS_FINDINGS_H
+#define ANALYZERS_FINDINGS_H
+
+#include "analyzers/analyzer.h"
+
+#define FINDINGS_NOISE_PCT 2.0 /* of a step: below it nothing is worth a change */
+#define FINDINGS_FOUND     16
+#define FINDINGS_CHECKED   16
+
+struct an_findings_list {
+    struct an_context *c;
+    struct an_finding found[FINDINGS_FOUND], beyond; /* beyond: where findings go that found no room */
+    size_t count;
+    const char *checked[FINDINGS_CHECKED];
+    size_t checks;
+};
+
+/* A new finding with what all have. Texts live as long as the result. */
+struct an_finding *an_findings_add(struct an_findings_list *l, const char *id, const char *claim);
+/* Puts the next piece of evidence in; NULL and what does not fit are left out. */
+void an_finding_evidence(struct an_finding *f, const char *text);
+/* What was looked for and not found. */
+void an_findings_checked(struct an_findings_list *l, const char *text);
+/* Gain of taking `removed` out of `whole` (any unit): 100 (T / (T - R) - 1) as an upper bound. */
+void an_finding_ceiling(struct an_finding *f, double whole, double removed, const char *reason);
+
+/* Share of a class step by step: its mean and the half width of the 95 % interval of that mean (INFINITY for one step). */
+struct an_class_share {
+    double mean, half;
+    size_t steps, touched;
+};
+int an_class_share(const struct an_context *c, enum an_class k, struct an_class_share *s);
+/* Is the low end above the noise floor? A single step has no interval: there it takes more. */
+bool an_class_share_matters(const struct an_class_share *s);
+/* "steps 4-19" */
+const char *an_findings_window(struct an_context *c);
+
+/* Accelerators (findings_gpu.c). 0 or TACHO_ENOMEM. */
+int an_findings_gpu(struct an_findings_list *l);
+
+#endif
