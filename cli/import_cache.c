@@ -95,9 +95,14 @@ static int64_t limit(void)
     return CLI_IMPORT_CACHE_BYTES;
 }
 
+static int64_t ns_of(struct timespec t)
+{
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 struct kept {
     char name[64];
-    int64_t bytes, used; /* used: mtime, ns */
+    int64_t bytes, used; /* used: atime, ns */
 };
 
 static int by_use(const void *a, const void *b)
@@ -137,7 +142,7 @@ static void evict(const char *folder, const char *keep, int64_t most)
             k = bigger;
         }
         k[n].bytes = st.st_size;
-        k[n].used = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        k[n].used = ns_of(st.st_atim);
         snprintf(k[n++].name, sizeof k->name, "%.63s", e->d_name);
     }
     if (n)
@@ -149,16 +154,54 @@ static void evict(const char *folder, const char *keep, int64_t most)
     free(k);
 }
 
-/* Is there a file that can be read? Marks it as used now. */
-static bool is_kept(const char *path)
+/* ---- is it still true? ----------------------------------------------------------------------------------------------------
+ *
+ * A key looks at three blocks of each file. That an input was changed elsewhere is seen by its time: the file of the cache has
+ * the time at which its import began as its mtime, and the time of its last use as its atime. */
+
+#define CLOCK_STEP_NS 10000000 /* file systems take the time of the last timer tick */
+
+/* When the file, or anything in the folder, was changed last. */
+static int64_t changed_at(const char *in)
+{
+    struct stat st;
+    if (stat(in, &st))
+        return INT64_MAX;
+    int64_t newest = ns_of(st.st_ctim);
+    DIR *d = S_ISDIR(st.st_mode) ? opendir(in) : NULL;
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strcmp(e->d_name, "..") != 0 && !fstatat(dirfd(d), e->d_name, &st, 0) && ns_of(st.st_ctim) > newest)
+            newest = ns_of(st.st_ctim);
+    if (d)
+        closedir(d);
+    return newest;
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return ns_of(t);
+}
+
+static void mark_begun(const char *path, int64_t begun)
+{
+    struct timespec t[2] = {{.tv_nsec = UTIME_NOW}, {.tv_sec = begun / 1000000000, .tv_nsec = begun % 1000000000}};
+    utimensat(AT_FDCWD, path, t, 0);
+}
+
+/* Is there a file that can be read, younger than what it was made of? Marks it as used now. */
+static bool is_kept(const char *in, const char *path)
 {
     store_reader *r = NULL;
-    if (access(path, F_OK))
+    struct stat st;
+    if (stat(path, &st) || changed_at(in) >= ns_of(st.st_mtim) - CLOCK_STEP_NS)
         return false;
     bool ok = !store_open(path, &r, NULL);
     store_reader_close(r);
+    struct timespec used[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
     if (ok)
-        utimensat(AT_FDCWD, path, NULL, 0);
+        utimensat(AT_FDCWD, path, used, 0);
     return ok;
 }
 
@@ -223,9 +266,11 @@ static int make(const char *in, const char *path, int *code)
         return tacho_error_exit(*code);
     }
     unlink(own);
+    int64_t begun = now_ns();
     int rc = cli_import_files(&in, 1, own, true, &r, code);
     if (rc)
         return rc;
+    mark_begun(own, begun);
     if (rename(own, path)) {
         unlink(own);
         *code = TACHO_EDENIED;
@@ -247,14 +292,14 @@ int cli_import_cached(const char *in, char *path, size_t size)
         return temporary(in, most ? strerror(os) : "TACHO_IMPORT_CACHE is 0", path, size);
     if ((size_t)snprintf(path, size, "%s/%s.tacho", folder, key) >= size)
         return temporary(in, strerror(ENAMETOOLONG), path, size);
-    if (is_kept(path))
+    if (is_kept(in, path))
         return 0;
     int held = lock(in, path, &stopped), code = 0;
     if (stopped) {
         tacho_fail(&err, TACHO_EINTERRUPTED, NULL, "%s: interrupted", in);
         return cli_fail(&err);
     }
-    int rc = is_kept(path) ? 0 : make(in, path, &code);
+    int rc = is_kept(in, path) ? 0 : make(in, path, &code);
     if (!rc)
         evict(folder, strrchr(path, '/') + 1, most);
     if (held >= 0) {

@@ -379,8 +379,8 @@ static void thread_name(struct writer *w, const struct exp_track *t, int64_t tid
         snprintf(number, sizeof number, " %" PRId64, t->tid);
     if (lane)
         snprintf(more, sizeof more, " (%zu)", lane + 1);
-    snprintf(text, sizeof text, "%.300s%s%s", t->name && *t->name ? t->name : t->kind,
-             t->name && *t->name && p->device ? "" : number, more);
+    bool said = t->name && *number && strstr(t->name, number + 1);
+    snprintf(text, sizeof text, "%.300s%s%s", t->name && *t->name ? t->name : t->kind, said ? "" : number, more);
     meta(w, "thread_name", p->pid, tid);
     arg_text(w, "name", text);
     fputs("}}", w->out);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "store/import/nsight.h"
 
@@ -52,8 +51,6 @@ static void named_value(struct nsight *n, const char *name, const char *key, cha
  * single file the times stay as they are, and an anchor tells the wall time. */
 static int set_clock(struct nsight *n)
 {
-    const struct store_import_options *o = n->run->o;
-    struct stat st;
     char shifted[16];
     int64_t utc = first_int(n, "TARGET_INFO_SESSION_START_TIME", "utcEpochNs");
     int64_t start = first_int(n, "ANALYSIS_DETAILS", "startTime");
@@ -62,7 +59,7 @@ static int set_clock(struct nsight *n)
     named_value(n, "META_DATA_EXPORT", "EXPORT_PARAM_TIME_NORMALIZE", shifted, sizeof shifted);
     if (utc <= 0 || start == STORE_ABSENT || start < 0 || !strcmp(shifted, "true"))
         return 0;
-    if (o->in_count > 1 || (!stat(o->in[0], &st) && S_ISDIR(st.st_mode))) {
+    if (n->run->many) {
         n->base = utc - start;
         return 0;
     }
@@ -82,6 +79,8 @@ static int set_keys(struct nsight *n)
     snprintf(key, sizeof key, "source.base_ns.%" PRId64, n->run->file_index);
     if (!code)
         code = store_run_set_int(n->out, n->run->file_index ? key : "source.base_ns", n->base);
+    if (!code)
+        code = store_run_set_int(n->out, "source.decimals", 3);
     if (!code && *mode) /* Graph: kernels inside of CUDA graphs were not recorded; Node: they were */
         code = store_run_set(n->out, "source.cuda_graph_mode", mode);
     return code;
@@ -247,14 +246,31 @@ static int set_unread(struct nsight *n)
     return at ? store_run_set(n->out, key, list) : 0;
 }
 
+/* The process that used a device, SIZE_MAX: none or several. A file with one is the trace of one rank. */
+static size_t only_process(const struct nsight *n)
+{
+    size_t only = SIZE_MAX;
+    for (size_t i = 0; i < n->devices.cap; i++) {
+        const struct nsight_map_slot *s = &n->devices.slot[i];
+        if (s->used && only != SIZE_MAX && only != (size_t)s->a)
+            return SIZE_MAX;
+        if (s->used)
+            only = (size_t)s->a;
+    }
+    return only;
+}
+
 int nsight_meta_end(struct nsight *n)
 {
     static const struct nsight_table ranks = {"MPI_RANKS", mpi_rank, {"globalPid|globalTid", "rank"}};
     static const struct nsight_table diagnostics = {"DIAGNOSTIC_EVENT", diagnostic, {"severity", "timestamp", "text"}};
     int code = nsight_read(n, &ranks);
     int64_t world = 0;
+    size_t only = only_process(n);
     for (size_t i = 0; !code && i < n->process_count; i++) {
         struct nsight_process *p = &n->process[i];
+        if (p->rank != STORE_ABSENT || i == only)
+            p->rank = imp_rank(n->run, p->rank);
         if (p->rank == STORE_ABSENT)
             continue;
         p->row.rank = p->rank;
