@@ -15,7 +15,8 @@ static enum an_compat_category category_of(const char *text)
         enum an_compat_category category;
     } known[] = {{"kernel", AN_COMPAT_KERNEL},   {"memcpy", AN_COMPAT_MEMCPY},         {"memset", AN_COMPAT_MEMSET},
                  {"sync", AN_COMPAT_SYNC},       {"annotation", AN_COMPAT_ANNOTATION}, {"op", AN_COMPAT_OP},
-                 {"runtime", AN_COMPAT_RUNTIME}, {"driver", AN_COMPAT_DRIVER},         {"instant", AN_COMPAT_INSTANT}};
+                 {"runtime", AN_COMPAT_RUNTIME}, {"driver", AN_COMPAT_DRIVER},         {"instant", AN_COMPAT_INSTANT},
+                 {"trace", AN_COMPAT_INSTANT}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(text, known[i].text))
             return known[i].category;

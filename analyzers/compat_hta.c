@@ -75,6 +75,15 @@ struct row {
     const char *name;
 };
 
+/* A wait for all streams is on stream 4294967295 or, in newer traces, -1. */
+static int64_t stream_of_device_row(const struct an_trace *t, const struct an_compat_event *e)
+{
+    const struct an_detail *d = an_trace_detail(t, t->slice.detail[e->slice]);
+    if (e->track->tid != STORE_ABSENT)
+        return e->track->tid;
+    return d && strstr(d->payload, "\"all_streams\":true") ? (int64_t)UINT32_MAX : -1;
+}
+
 /* "stream": N in the payload of an operator that a compiler made, or -1. */
 static int64_t stream_of_op(const struct an_trace *t, size_t slice)
 {
@@ -92,7 +101,7 @@ static int64_t stream_of_op(const struct an_trace *t, size_t slice)
 static bool row_of(const struct hta *h, const struct an_compat_event *e, struct row *r)
 {
     const struct an_trace *t = h->v->c->t;
-    if (e->category == AN_COMPAT_INSTANT) /* has no dur: HTA drops it */
+    if (e->category == AN_COMPAT_INSTANT) /* has no dur, or is the row of the trace itself: HTA drops them */
         return false;
     double ts = an_compat_ts(h->v, h->g, e->slice);
     r->ts = (int64_t)ceil(ts);
@@ -102,7 +111,7 @@ static bool row_of(const struct hta *h, const struct an_compat_event *e, struct 
     bool work = e->category == AN_COMPAT_KERNEL || e->category == AN_COMPAT_MEMCPY || e->category == AN_COMPAT_MEMSET ||
                 e->category == AN_COMPAT_SYNC;
     if (e->device && work)
-        r->stream = e->track->tid == STORE_ABSENT ? -1 : e->track->tid;
+        r->stream = stream_of_device_row(t, e);
     else if (e->category == AN_COMPAT_OP)
         r->stream = stream_of_op(t, e->slice);
     if ((e->device && work) || e->category == AN_COMPAT_RUNTIME || e->category == AN_COMPAT_DRIVER)

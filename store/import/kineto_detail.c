@@ -315,6 +315,15 @@ static void payload_value(struct kineto *k, enum kineto_arg id, struct kj_span v
     k->loss[KINETO_LOSS_ARGS_BAD]++;
 }
 
+/* PyTorch of 2023 wrote 4294967295 for all streams where others write -1. The track is the same; HTA tells them apart. */
+static void payload_all_streams(struct kineto *k, struct kj_span value)
+{
+    if (!value.p || int_of(value) != UINT32_MAX)
+        return;
+    payload_key(k, "all_streams");
+    kineto_text_puts(&k->payload, "true");
+}
+
 static void payload_memory(struct kineto *k, const struct parts *p)
 {
     char text[32];
@@ -385,7 +394,9 @@ static int detail_build(struct kineto *k, const char *key, size_t n)
     k->payload.n = 0;
     kineto_text_put(&k->payload, "{", 1);
     for (int i = 0; i < KINETO_ARG_OTHER; i++)
-        if (p.arg[i].p && kineto_arg_key((enum kineto_arg)i))
+        if (p.class == KINETO_SYNC && i == KINETO_ARG_STREAM)
+            payload_all_streams(k, p.arg[i]);
+        else if (p.arg[i].p && kineto_arg_key((enum kineto_arg)i))
             payload_value(k, (enum kineto_arg)i, p.arg[i]);
     payload_memory(k, &p);
     if (k->payload.n > 1) {
