@@ -256,7 +256,7 @@ static void on_callback(void *user, int domain, uint32_t cbid, const void *data)
         return;
     }
     const struct cupti_callback_data *call = data;
-    if (domain != CUPTI_DOMAIN_DRIVER || !call || call->site != CUPTI_API_ENTER)
+    if (domain != CUPTI_DOMAIN_DRIVER || !call || call->site != CUPTI_SITE_ENTER)
         return;
     atomic_fetch_add_explicit(&state.launches, 1, memory_order_relaxed);
     if (atomic_load_explicit(&state.taken, memory_order_relaxed) && foreign_id())

@@ -50,7 +50,7 @@ enum cupti_kind {
 #define CUPTI_OVERHEAD_LONG_SIZE 56u
 
 enum cupti_attribute { CUPTI_ATTR_ZEROED_BUFFER = 5, CUPTI_ATTR_PER_THREAD_BUFFER = 9 };
-enum { CUPTI_FLUSH_FORCED = 1, CUPTI_THREAD_ID_SYSTEM = 1, CUPTI_API_ENTER = 0 };
+enum { CUPTI_FLUSH_FORCED = 1, CUPTI_THREAD_ID_SYSTEM = 1, CUPTI_SITE_ENTER = 0 };
 enum cupti_domain {
     CUPTI_DOMAIN_DRIVER = 1,
     CUPTI_DOMAIN_RUNTIME = 2,
@@ -112,7 +112,7 @@ struct cupti_subscriber_params {
 
 /* The beginning of what a callback of an API call gets. */
 struct cupti_callback_data {
-    int site; /* CUPTI_API_ENTER */
+    int site; /* CUPTI_SITE_ENTER */
     const char *function;
 };
 

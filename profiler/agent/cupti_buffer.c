@@ -25,6 +25,7 @@ struct agent_cuda agent_cuda;
 
 /* Only around the walk over a buffer; the request path never takes it (CUPTI holds locks of its own there). */
 static pthread_mutex_t walk_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER; /* takes no other */
 static _Atomic(uint8_t *) scratch[SCRATCHES];    /* free ones */
 static uint32_t written[WIRE_GPU_BUFFERS * 64u]; /* flush thread: how far a lent buffer was filled */
 
@@ -105,18 +106,25 @@ fail:
     return false;
 }
 
-void agent_buffer_grow(void)
+static uint32_t ready_buffers(uint32_t backed)
 {
-    struct wire_gpu *g = agent_cuda.gpu;
-    uint32_t backed = atomic_load_explicit(&g->buffers_backed, memory_order_relaxed), ready = 0;
+    uint32_t ready = 0;
     for (uint32_t i = 0; i < backed; i++)
         ready += atomic_load_explicit(&agent_cuda.directory[i].state, memory_order_relaxed) == WIRE_BUFFER_FREE;
-    atomic_store_explicit(&agent_cuda.want_buffers, 0, memory_order_relaxed);
-    if (ready >= READY || backed == g->buffer_cap)
-        return;
-    uint32_t target = backed + WIRE_GPU_GROW < g->buffer_cap ? backed + WIRE_GPU_GROW : g->buffer_cap;
+    return ready;
+}
+
+/* Backs some more if fewer than `least` are ready. */
+static void grow(uint32_t least)
+{
+    struct wire_gpu *g = agent_cuda.gpu;
     char path[4096];
     struct stat st;
+    pthread_mutex_lock(&grow_lock);
+    uint32_t backed = atomic_load_explicit(&g->buffers_backed, memory_order_relaxed);
+    if (backed == g->buffer_cap || ready_buffers(backed) >= least)
+        goto out;
+    uint32_t target = backed + WIRE_GPU_GROW < g->buffer_cap ? backed + WIRE_GPU_GROW : g->buffer_cap;
     file_path(path, sizeof path, WIRE_GPU_PREFIX);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd >= 0 && (fstat(fd, &st) || (uint64_t)st.st_size != g->file_bytes)) {
@@ -128,6 +136,14 @@ void agent_buffer_grow(void)
         atomic_store_explicit(&g->buffers_backed, target, memory_order_release);
     if (fd >= 0)
         close(fd);
+out:
+    pthread_mutex_unlock(&grow_lock);
+}
+
+void agent_buffer_grow(void)
+{
+    atomic_store_explicit(&agent_cuda.want_buffers, 0, memory_order_relaxed);
+    grow(READY);
 }
 
 /* ---- lending ---- */
@@ -187,6 +203,12 @@ void agent_buffer_request(uint8_t **buffer, size_t *size, size_t *max_records)
     if (agent_cuda_live()) {
         atomic_fetch_add_explicit(&agent_cuda.requests, 1, memory_order_relaxed);
         *buffer = buffer_take();
+        if (!*buffer) { /* many threads at once: better a stall here, once, than records that are lost */
+            int saved = errno;
+            grow(1);
+            errno = saved;
+            *buffer = buffer_take();
+        }
         *size = agent_cuda.gpu->buffer_bytes;
     }
     if (*buffer)
