@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 600
+# Device times, steps and step budgets of every shared trace against a brute-force script; the unions of the Nsight exports against
+# the recorded ones. No nanosecond may differ.
+set -u
+# shellcheck source=tests/e2e/report_common.sh
+. "$(dirname "$0")/report_common.sh"
+traces=${TACHO_TRACES:-$SRC/../shared/traces}
+if [ ! -d "$traces" ]; then
+    echo "no shared traces: $traces is not there (TACHO_TRACES names another folder)"
+    exit 77
+fi
+if ! command -v python3 > /dev/null; then
+    echo "needs python3 for the brute-force script"
+    exit 77
+fi
+traces=$(cd "$traces" && pwd)
+work_folder
+export XDG_CACHE_HOME=$PWD/cache
+check=$SRC/tests/e2e/gpu_exact.py
+compared=0
+for trace in "$traces"/*.json.gz "$traces"/*.sqlite.gz; do
+    name=$(basename "$trace")
+    [ -f "$trace" ] || continue
+    "$TACHO" report "$trace" --json > "$name.report" 2> err || fail "$name: report: $(cat err)"
+    python3 "$check" "$trace" "$name.report" > out 2>&1 || fail "$name: $(tail -n 20 out)"
+    echo "$name: $(tail -n 1 out)"
+    compared=$((compared + 1))
+done
+[ "$compared" -ge 10 ] || fail "only $compared traces in $traces"
+
+# What an independent reading of the Nsight exports found; nothing overlaps there, so that a memset adds to the compute kernels.
+python3 - "$traces/expected.json" << 'END' > out 2>&1 || fail "Nsight unions: $(tail -n 20 out)"
+import decimal, json, sys
+nsys = json.load(open(sys.argv[1]))["nsys"]
+assert len(nsys) == 2
+for name, x in nsys.items():
+    report = json.load(open(name + ".report"), parse_float=decimal.Decimal)
+    rows = {str(d["device"]): d for d in report["devices"]}
+    assert set(rows) == set(x["devices"]) and len(rows) == 2
+    for key, want in x["devices"].items():
+        d = {k: int(v * 1000) for k, v in rows[key].items() if k.endswith("_us") and isinstance(v, (int, decimal.Decimal))}
+        got = (d["span_us"], d["busy_us"], d["idle_us"], d["comm_us"], d["copy_us"], d["compute_us"], d["comm_us"] - d["exposed_comm_us"])
+        assert got == (want["span_ns"], want["busy_union_ns"], want["idle_ns"], want["nccl_union_ns"], want["memcpy_union_ns"],
+                       want["compute_union_ns"] + want["memset_union_ns"], want["nccl_compute_overlap_ns"]), (name, key, got, want)
+        assert rows[key]["ops"] == want["n_kernels"] + want["n_memcpy"] + want["n_memset"]
+print("14 unions of 2 exports are the same")
+END
+tail -n 1 out
+
+# The script must notice: each of these changes one number of a report.
+trace=$traces/hta_trace_diff_test_rank1.json.gz
+report=$(basename "$trace").report
+spoil() { # WHAT PYTHON: the statement changes r, the report
+    python3 - "$report" "$2" << 'END' || fail "could not spoil: $1"
+import json, sys
+r = json.load(open(sys.argv[1]))
+exec(sys.argv[2])
+json.dump(r, open("spoilt.json", "w"))
+END
+    python3 "$check" "$trace" spoilt.json > out 2>&1 && fail "not noticed: $1"
+    grep -q 'brute force' out || fail "$1: the script died: $(tail -n 3 out)"
+}
+spoil "a nanosecond of idle time" 'd = r["devices"][0]; d["idle_us"] = round(d["idle_us"] + 0.001, 3)'
+spoil "exposed communication" 'd = r["devices"][0]; d["exposed_comm_us"] -= 0.001'
+spoil "overlap" 'r["devices"][0]["overlap_pct"] *= 1 + 1e-9'
+spoil "a step" 'r["steps"]["counted"] += 1'
+spoil "the median" 'r["steps"]["median_ms"] += 0.000001'
+spoil "the host step" 'r["steps"]["host_median_ms"] = r["steps"]["median_ms"]'
+spoil "a class of the budget" 'r["budget_by_device"][0]["host_pct"] += 1e-6'
+spoil "a device" 'r["devices"].append(dict(r["devices"][0], device=7, ops=0))'
