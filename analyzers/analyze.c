@@ -124,20 +124,24 @@ static int describe_run(struct an_context *c)
     return 0;
 }
 
+/* The file's ceilings, behind those that an analyzer took from data sheets or options. */
 static int copy_ceilings(struct an_context *c)
 {
     const struct an_trace *t = c->t;
-    struct an_ceiling *rows = an_arena_zero(c->a, t->ceiling_count, sizeof *rows);
+    size_t n = c->r->ceiling_count;
+    struct an_ceiling *rows = an_arena_zero(c->a, n + t->ceiling_count, sizeof *rows);
     if (!rows)
         return TACHO_ENOMEM;
+    if (n)
+        memcpy(rows, c->r->ceilings, n * sizeof *rows);
     for (size_t i = 0; i < t->ceiling_count; i++)
-        rows[i] = (struct an_ceiling){.device = an_arena_text(c->a, t->ceiling[i].device),
-                                      .resource = an_arena_text(c->a, t->ceiling[i].resource),
-                                      .dtype = an_arena_text(c->a, t->ceiling[i].dtype),
-                                      .source = an_arena_text(c->a, t->ceiling[i].source),
-                                      .value = t->ceiling[i].value};
+        rows[n + i] = (struct an_ceiling){.device = an_arena_text(c->a, t->ceiling[i].device),
+                                          .resource = an_arena_text(c->a, t->ceiling[i].resource),
+                                          .dtype = an_arena_text(c->a, t->ceiling[i].dtype),
+                                          .source = an_arena_text(c->a, t->ceiling[i].source),
+                                          .value = t->ceiling[i].value};
     c->r->ceilings = rows;
-    c->r->ceiling_count = t->ceiling_count;
+    c->r->ceiling_count = n + t->ceiling_count;
     return 0;
 }
 

@@ -8,12 +8,23 @@
 #include "analyzers/classes.h"
 #include "analyzers/peaks.h"
 
-/* The counted step with all its parts whose host part holds `time`, on whatever thread of the process; AN_NONE: none. */
-static uint32_t step_at(const struct an_context *c, uint32_t process, int64_t time)
+/* Device of an op: an index; device_count: none. */
+static size_t device_of(const struct an_context *c, uint32_t op)
 {
+    size_t d = 0;
+    while (d < c->gpu->device_count && op - c->gpu->device[d].first >= c->gpu->device[d].count)
+        d++;
+    return d;
+}
+
+/* The counted step with all its parts whose host part holds `time`: of a thread of the process, of the lane of the device where
+ * there is one. AN_NONE: none. */
+static uint32_t step_at(const struct an_context *c, uint32_t process, size_t device, int64_t time)
+{
+    uint32_t found = AN_NONE;
     for (size_t l = 0; l < c->lane_count; l++) {
         size_t low = c->lane[l].first, high = low + c->lane[l].count;
-        if (c->lane[l].process != process)
+        if (c->lane[l].process != process || (found != AN_NONE && c->lane[l].device != device))
             continue;
         while (low < high) {
             size_t middle = low + (high - low) / 2;
@@ -23,10 +34,13 @@ static uint32_t step_at(const struct an_context *c, uint32_t process, int64_t ti
                 high = middle;
         }
         const struct an_step *s = low > c->lane[l].first ? &c->step[low - 1] : NULL;
-        if (s && s->host_end != STORE_ABSENT && time < s->host_end)
-            return an_step_detailed(s) ? (uint32_t)(low - 1) : AN_NONE;
+        bool inside = s && s->host_end != STORE_ABSENT && time < s->host_end && an_step_detailed(s);
+        if (inside || c->lane[l].device == device)
+            found = inside ? (uint32_t)(low - 1) : AN_NONE;
+        if (c->lane[l].device == device)
+            break;
     }
-    return AN_NONE;
+    return found;
 }
 
 static int call_ops(struct an_context *c)
@@ -53,12 +67,9 @@ static int call_ops(struct an_context *c)
 static bool has_tf32(const struct an_context *c, uint32_t op)
 {
     struct an_peak peak;
-    for (size_t d = 0; d < c->gpu->device_count; d++) {
-        const struct an_device *x = &c->gpu->device[d];
-        if (op - x->first < x->count)
-            return an_peak_find(c->work, x->name, "tf32", &peak) || !an_peak_find(c->work, x->name, "bandwidth", &peak);
-    }
-    return true;
+    size_t d = op == AN_NONE ? c->gpu->device_count : device_of(c, op);
+    const char *name = d < c->gpu->device_count ? c->gpu->device[d].name : "";
+    return an_peak_find(c->work, name, "tf32", &peak) || !an_peak_find(c->work, name, "bandwidth", &peak);
 }
 
 static const char *dtype_of(const struct an_context *c, size_t call)
@@ -96,7 +107,9 @@ int an_attribution_calls(struct an_context *c)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < c->calls->count; i++) {
         struct an_call *call = &c->calls->call[i];
-        call->step = step_at(c, call->process, c->t->slice.start[call->slice]);
+        uint32_t first = c->calls->first[i];
+        size_t device = first < c->calls->first[i + 1] ? device_of(c, c->calls->op[first]) : c->gpu->device_count;
+        call->step = step_at(c, call->process, device, c->t->slice.start[call->slice]);
         call->dtype = dtype_of(c, i);
     }
     return 0;

@@ -242,7 +242,7 @@ static int push(struct sweep *s, size_t *depth, size_t i, uint32_t track, enum l
     if (f.end <= start)
         return 0;
     for (int l = 0; l < LEVELS; l++)
-        f.at[l] = innermost(s, top, l, start);
+        f.at[l] = innermost(s, top, (enum level)l, start);
     if (top >= 0) {
         f.backward = s->stack[top].backward;
         f.recompute = s->stack[top].recompute;
@@ -292,7 +292,7 @@ static int push_stack_line(struct sweep *s, size_t *depth, size_t i)
     if (f.end <= start)
         return 0;
     for (int l = 0; l < LEVELS; l++)
-        f.at[l] = innermost(s, top, l, start);
+        f.at[l] = innermost(s, top, (enum level)l, start);
     if (top >= 0) {
         f.backward = s->stack[top].backward;
         f.recompute = s->stack[top].recompute;
@@ -391,7 +391,7 @@ static int launch(struct sweep *s, size_t depth, size_t i, uint32_t track, size_
     int32_t top = (int32_t)depth - 1, at[LEVELS];
     uint32_t call;
     for (int l = 0; l < LEVELS; l++)
-        at[l] = innermost(s, top, l, time);
+        at[l] = innermost(s, top, (enum level)l, time);
     if (call_of(s, at[OP], s->t->track[track].process, &call))
         return TACHO_ENOMEM;
     for (uint32_t k = s->g->launch_first[number]; k < s->g->launch_first[number + 1]; k++)

@@ -11,8 +11,16 @@
 
 typedef const struct an_op_tensor *tensor;
 
+static bool is_integer(const char *dtype)
+{
+    return strstr(dtype, "int") || !strcmp(dtype, "bool");
+}
+
+/* Work on integers has no floating-point operations. */
 static struct an_op_cost other(int64_t flops, int64_t bytes, const char *dtype)
 {
+    if (is_integer(dtype))
+        flops = 0;
     if (flops == STORE_ABSENT)
         return an_op_absent(AN_OP_OTHER, "its FLOPs do not fit 64 bits");
     return (struct an_op_cost){AN_OP_OTHER, flops, 0, 0, bytes, dtype, NULL};
@@ -37,26 +45,26 @@ static bool broadcast(tensor t, struct an_op_tensor *out)
 /* Of two types the one that holds both, in so far as a size tells: a tensor without dimensions does not decide. */
 static bool decides(tensor t, const struct an_op_tensor *out)
 {
-    bool is_integer = strstr(t->dtype, "int") || !strcmp(t->dtype, "bool");
-    bool out_integer = strstr(out->dtype, "int") || !strcmp(out->dtype, "bool");
+    bool integer = is_integer(t->dtype), out_integer = is_integer(out->dtype);
     if (!*out->dtype || (!out->rank && t->rank))
         return true;
     if (!t->rank && out->rank)
-        return out_integer && !is_integer;
-    return is_integer == out_integer ? t->bytes > out->bytes : out_integer;
+        return out_integer && !integer;
+    return integer == out_integer ? t->bytes > out->bytes : out_integer;
 }
 
 enum { NEW, IN_PLACE, PREDICATE, WRITE }; /* result: a new tensor, the first operand, a new one of bool, the first unread */
 
-/* All tensors among the arguments are broadcast together. a: FLOPs an element, result, first tensor that counts */
+/* The operands among the arguments are broadcast together; a tensor behind them is the one that the result goes to.
+ * a: FLOPs an element, result, operands at most */
 static struct an_op_cost elementwise(const struct an_op_row *r, const struct an_op_args *args,
                                      const struct an_op_context *context)
 {
     struct an_op_tensor out = {.rank = 0, .dtype = ""};
     int64_t read = 0;
-    bool any = false;
+    int operands = 0;
     (void)context;
-    for (int i = r->a[2]; (size_t)i < args->count; i++) {
+    for (int i = 0; (size_t)i < args->count && operands < r->a[2]; i++) {
         tensor t = an_op_tensor_at(args, i);
         if (!t)
             continue;
@@ -66,13 +74,13 @@ static struct an_op_cost elementwise(const struct an_op_row *r, const struct an_
         }
         if (!broadcast(t, &out))
             return an_op_absent(AN_OP_OTHER, NO_SHAPE);
-        if (r->a[1] != WRITE || any)
+        if (r->a[1] != WRITE || operands)
             read = an_op_add(read, an_op_bytes(t));
-        any = true;
+        operands++;
     }
-    if (!any)
+    if (!operands)
         return an_op_absent(AN_OP_OTHER, NO_SHAPE);
-    tensor first = an_op_tensor_at(args, r->a[2]);
+    tensor first = an_op_tensor_at(args, 0);
     if (r->a[1] != NEW && r->a[1] != PREDICATE && first)
         out = *first;
     int64_t n = an_op_elements(&out), written = an_op_mul(n, r->a[1] == PREDICATE ? 1 : out.bytes);
@@ -188,19 +196,19 @@ static struct an_op_cost rows_backward(const struct an_op_row *r, const struct a
             flops, NEW, 0 \
         } \
     }
-#define ELEMENT_(name, flops) \
-    {"aten::" name, elementwise, {flops, NEW, 0}}, \
+#define ELEMENT_(name, flops, operands) \
+    ELEMENT(name, flops, operands), \
     { \
         "aten::" name "_", elementwise, \
         { \
-            flops, IN_PLACE, 0 \
+            flops, IN_PLACE, operands \
         } \
     }
-#define COMPARE(name) \
+#define COMPARE(name, operands) \
     { \
         "aten::" name, elementwise, \
         { \
-            1, PREDICATE, 0 \
+            1, PREDICATE, operands \
         } \
     }
 #define FOREACH(name, flops, read) \
@@ -220,62 +228,62 @@ static struct an_op_cost rows_backward(const struct an_op_row *r, const struct a
     }
 
 const struct an_op_row an_op_others[] = {
-    ELEMENT_("add", 1),
-    ELEMENT_("sub", 1),
-    ELEMENT_("rsub", 1),
-    ELEMENT_("mul", 1),
-    ELEMENT_("div", 1),
-    ELEMENT_("neg", 1),
-    ELEMENT_("abs", 1),
-    ELEMENT_("pow", 1),
-    ELEMENT_("exp", 1),
-    ELEMENT_("log", 1),
-    ELEMENT_("sqrt", 1),
-    ELEMENT_("rsqrt", 2),
-    ELEMENT_("reciprocal", 1),
-    ELEMENT_("sin", 1),
-    ELEMENT_("cos", 1),
-    ELEMENT_("erf", 1),
-    ELEMENT_("tanh", 1),
-    ELEMENT_("sigmoid", 3),
-    ELEMENT_("relu", 1),
-    ELEMENT_("clamp", 2),
-    ELEMENT_("clamp_min", 1),
-    ELEMENT_("clamp_max", 1),
-    ELEMENT_("maximum", 1),
-    ELEMENT_("minimum", 1),
-    ELEMENT_("lerp", 3),
-    ELEMENT_("addcmul", 3),
-    ELEMENT_("addcdiv", 3),
-    ELEMENT_("masked_fill", 0),
-    ELEMENT_("silu", 4),
-    ELEMENT_("hardtanh", 2),
-    ELEMENT_("leaky_relu", 2),
-    ELEMENT_("bitwise_and", 0),
-    ELEMENT_("bitwise_or", 0),
-    ELEMENT_("bitwise_not", 0),
-    ELEMENT_("logical_and", 0),
-    ELEMENT_("logical_not", 0),
-    ELEMENT("where", 0),
-    ELEMENT("gelu", 5),
-    ELEMENT("gelu_backward", 10),
-    ELEMENT("silu_backward", 7),
-    ELEMENT("threshold_backward", 1),
-    ELEMENT("tanh_backward", 3),
-    ELEMENT("sigmoid_backward", 3),
-    ELEMENT("hardtanh_backward", 2),
-    ELEMENT("leaky_relu_backward", 2),
-    ELEMENT("native_dropout_backward", 2),
-    ELEMENT("mse_loss_backward", 3),
-    COMPARE("eq"),
-    COMPARE("ne"),
-    COMPARE("lt"),
-    COMPARE("le"),
-    COMPARE("gt"),
-    COMPARE("ge"),
-    COMPARE("isnan"),
-    {"aten::fill_", elementwise, {0, WRITE, 0}},
-    {"aten::zero_", elementwise, {0, WRITE, 0}},
+    ELEMENT_("add", 1, 2),
+    ELEMENT_("sub", 1, 2),
+    ELEMENT_("rsub", 1, 2),
+    ELEMENT_("mul", 1, 2),
+    ELEMENT_("div", 1, 2),
+    ELEMENT_("neg", 1, 1),
+    ELEMENT_("abs", 1, 1),
+    ELEMENT_("pow", 1, 2),
+    ELEMENT_("exp", 1, 1),
+    ELEMENT_("log", 1, 1),
+    ELEMENT_("sqrt", 1, 1),
+    ELEMENT_("rsqrt", 2, 1),
+    ELEMENT_("reciprocal", 1, 1),
+    ELEMENT_("sin", 1, 1),
+    ELEMENT_("cos", 1, 1),
+    ELEMENT_("erf", 1, 1),
+    ELEMENT_("tanh", 1, 1),
+    ELEMENT_("sigmoid", 3, 1),
+    ELEMENT_("relu", 1, 1),
+    ELEMENT_("clamp", 2, 3),
+    ELEMENT_("clamp_min", 1, 1),
+    ELEMENT_("clamp_max", 1, 1),
+    ELEMENT_("maximum", 1, 2),
+    ELEMENT_("minimum", 1, 2),
+    ELEMENT_("lerp", 3, 3),
+    ELEMENT_("addcmul", 3, 3),
+    ELEMENT_("addcdiv", 3, 3),
+    ELEMENT_("masked_fill", 0, 3),
+    ELEMENT_("silu", 4, 1),
+    ELEMENT_("hardtanh", 2, 1),
+    ELEMENT_("leaky_relu", 2, 1),
+    ELEMENT_("bitwise_and", 0, 2),
+    ELEMENT_("bitwise_or", 0, 2),
+    ELEMENT_("bitwise_not", 0, 1),
+    ELEMENT_("logical_and", 0, 2),
+    ELEMENT_("logical_not", 0, 1),
+    ELEMENT("where", 0, 3),
+    ELEMENT("gelu", 5, 1),
+    ELEMENT("gelu_backward", 10, 2),
+    ELEMENT("silu_backward", 7, 2),
+    ELEMENT("threshold_backward", 1, 2),
+    ELEMENT("tanh_backward", 3, 2),
+    ELEMENT("sigmoid_backward", 3, 2),
+    ELEMENT("hardtanh_backward", 2, 2),
+    ELEMENT("leaky_relu_backward", 2, 2),
+    ELEMENT("native_dropout_backward", 2, 2),
+    ELEMENT("mse_loss_backward", 3, 3),
+    COMPARE("eq", 2),
+    COMPARE("ne", 2),
+    COMPARE("lt", 2),
+    COMPARE("le", 2),
+    COMPARE("gt", 2),
+    COMPARE("ge", 2),
+    COMPARE("isnan", 1),
+    {"aten::fill_", elementwise, {0, WRITE, 2}},
+    {"aten::zero_", elementwise, {0, WRITE, 2}},
     {"aten::copy_", copy, {0}},
     {"aten::cat", concatenation, {0}},
     {"aten::stack", concatenation, {0}},

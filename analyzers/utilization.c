@@ -3,6 +3,10 @@
  * FLOPs in three conventions and what share of a peak they are (DESIGN 5, "FLOPs"). Sums are integers. A share of a peak is
  * only given when the FLOPs cover the matrix work, the peak is known and named, and the result is possible: above 100 % of a
  * peak something was counted wrongly, and the report says that instead.
+ *
+ * On the CPU the FLOPs are those of ranges with a tacho.work payload, and coverage is the ranges' time. On accelerators they
+ * are those of the operators that launched device work (attribution.h), in the type that their kernels ran in, and coverage is
+ * the time of matrix and attention kernels.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -10,39 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/analyzer.h"
+#include "analyzers/peaks.h"
+#include "analyzers/utilization.h"
 
-#define DTYPES         16
 #define COVERAGE_LEAST 95.0
-
-struct flops {
-    int64_t model, hardware, palm;
-};
-
-/* What one lane executed in its detailed steps. */
-struct lane_work {
-    struct flops total, by_dtype[DTYPES];
-    struct flops each; /* of every step, as long as they agree */
-    bool vary, any;
-    int64_t steps, ns;
-};
-
-struct gather {
-    struct an_context *c;
-    struct lane_work *lane;
-    struct flops *step; /* parallel to c->step */
-    const char *dtype[DTYPES];
-    size_t dtypes;
-    size_t *first_lane; /* of each process */
-    int64_t works, hardware, model_missing, palm_missing;
-    double covered_ns, hardware_ns;
-};
-
-static void add(int64_t *sum, int64_t v)
-{
-    if (v != STORE_ABSENT)
-        *sum = an_time_add(*sum, v);
-}
 
 /* Is a range of work that has FLOPs of its own open around slice i? Then i is part of it and counted there. */
 static bool is_counted_above(const struct an_trace *t, size_t i)
@@ -57,7 +32,7 @@ static bool is_counted_above(const struct an_trace *t, size_t i)
 }
 
 /* The step of slice i, on whatever thread of the process that runs steps it is; NULL outside steps and inside phases. */
-static struct an_step *step_of(const struct gather *g, uint32_t process, size_t i)
+static struct an_step *step_of(const struct an_flops_gather *g, uint32_t process, size_t i)
 {
     const struct an_context *c = g->c;
     size_t k = process != AN_NONE ? g->first_lane[process] : g->first_lane[c->t->process_count];
@@ -71,18 +46,18 @@ static struct an_step *step_of(const struct gather *g, uint32_t process, size_t 
     return NULL;
 }
 
-static size_t dtype_slot(struct gather *g, const char *dtype)
+size_t an_flops_dtype(struct an_flops_gather *g, const char *dtype)
 {
     for (size_t i = 0; i < g->dtypes; i++)
         if (!strcmp(g->dtype[i], dtype))
             return i;
-    if (g->dtypes == DTYPES)
-        return DTYPES - 1;
+    if (g->dtypes == AN_FLOPS_DTYPES)
+        return AN_FLOPS_DTYPES - 1;
     g->dtype[g->dtypes] = dtype;
     return g->dtypes++;
 }
 
-static void gather_slice(struct gather *g, uint32_t process, size_t i)
+static void gather_slice(struct an_flops_gather *g, uint32_t process, size_t i)
 {
     const struct an_trace *t = g->c->t;
     const struct an_detail *d = an_trace_detail(t, t->slice.detail[i]);
@@ -91,10 +66,11 @@ static void gather_slice(struct gather *g, uint32_t process, size_t i)
     struct an_step *s = step_of(g, process, i);
     if (!s || is_counted_above(t, i))
         return;
-    struct flops *sum = &g->step[s - g->c->step];
+    struct an_flops *sum = &g->step[s - g->c->step];
     g->works++;
-    add(&sum->model, d->model_flops);
-    add(&sum->palm, d->palm_flops);
+    g->told += d->flops != STORE_ABSENT || d->model_flops != STORE_ABSENT || d->palm_flops != STORE_ABSENT;
+    an_flops_add(&sum->model, d->model_flops);
+    an_flops_add(&sum->palm, d->palm_flops);
     if (d->hardware) {
         double ns = t->slice.dur[i] == AN_OPEN ? 0 : (double)t->slice.dur[i];
         g->hardware++;
@@ -102,22 +78,30 @@ static void gather_slice(struct gather *g, uint32_t process, size_t i)
         g->covered_ns += d->flops != STORE_ABSENT ? ns : 0;
         g->model_missing += d->model_flops == STORE_ABSENT;
         g->palm_missing += d->palm_flops == STORE_ABSENT;
-        add(&sum->hardware, d->flops);
+        an_flops_add(&sum->hardware, d->flops);
     }
     if (d->hardware || d->model_flops > 0) {
-        struct flops *by = &g->lane[s->lane].by_dtype[dtype_slot(g, d->dtype)];
-        add(&by->model, d->model_flops);
-        add(&by->palm, d->palm_flops);
-        add(&by->hardware, d->hardware ? d->flops : 0);
+        struct an_flops *by = &g->lane[s->lane].by_dtype[an_flops_dtype(g, d->dtype)];
+        an_flops_add(&by->model, d->model_flops);
+        an_flops_add(&by->palm, d->palm_flops);
+        an_flops_add(&by->hardware, d->hardware ? d->flops : 0);
     }
 }
 
-static bool flops_equal(const struct flops *a, const struct flops *b)
+static bool flops_equal(const struct an_flops *a, const struct an_flops *b)
 {
     return a->model == b->model && a->hardware == b->hardware && a->palm == b->palm;
 }
 
-static int gather_all(struct gather *g)
+static void gather_ranges(struct an_flops_gather *g)
+{
+    const struct an_trace *t = g->c->t;
+    for (size_t k = 0; k < t->track_count; k++)
+        for (size_t i = t->track[k].slice_first; i < t->track[k].slice_first + t->track[k].slice_count; i++)
+            gather_slice(g, t->track[k].process, i);
+}
+
+static int gather_all(struct an_flops_gather *g)
 {
     struct an_context *c = g->c;
     const struct an_trace *t = c->t;
@@ -130,29 +114,37 @@ static int gather_all(struct gather *g)
         g->first_lane[p] = c->lane_count;
     for (size_t k = c->lane_count; k--;)
         g->first_lane[c->lane[k].process == AN_NONE ? t->process_count : c->lane[k].process] = k;
-    for (size_t k = 0; k < t->track_count; k++)
-        for (size_t i = t->track[k].slice_first; i < t->track[k].slice_first + t->track[k].slice_count; i++)
-            gather_slice(g, t->track[k].process, i);
+    if (c->calls && c->calls->shapes)
+        an_flops_of_calls(g);
+    else
+        gather_ranges(g);
     for (size_t i = 0; i < c->step_count; i++) {
-        struct lane_work *w = &g->lane[c->step[i].lane];
+        struct an_lane_flops *w = &g->lane[c->step[i].lane];
         if (!an_step_detailed(&c->step[i]))
             continue;
         w->vary = w->vary || (w->any && !flops_equal(&w->each, &g->step[i]));
         w->each = g->step[i];
         w->any = true;
         w->steps++;
-        add(&w->ns, an_step_ns(&c->step[i]));
-        add(&w->total.model, g->step[i].model);
-        add(&w->total.palm, g->step[i].palm);
-        add(&w->total.hardware, g->step[i].hardware);
+        an_flops_add(&w->ns, an_step_ns(&c->step[i]));
+        an_flops_add(&w->total.model, g->step[i].model);
+        an_flops_add(&w->total.palm, g->step[i].palm);
+        an_flops_add(&w->total.hardware, g->step[i].hardware);
     }
     return 0;
 }
 
 /* ---- peaks -------------------------------------------------------------------------------------------------------------- */
 
+static const struct an_device *lane_gpu(const struct an_context *c, const struct an_lane *l)
+{
+    return c->gpu && l->device < c->gpu->device_count ? &c->gpu->device[l->device] : NULL;
+}
+
 static const char *lane_device(const struct an_context *c, const struct an_lane *l)
 {
+    if (lane_gpu(c, l))
+        return *lane_gpu(c, l)->name ? lane_gpu(c, l)->name : "a device without a name";
     const char *d = l->process != AN_NONE ? c->t->process[l->process].device : "";
     return *d ? d : "cpu";
 }
@@ -172,32 +164,42 @@ static const struct an_ceiling_row *peak_row(const struct an_context *c, const c
     return best;
 }
 
+/* Peak of a lane's device: the user's, the file's, the data sheet's. false: none is known. */
+static bool peak_of(struct an_context *c, const struct an_lane *l, const char *dtype, struct an_peak *out)
+{
+    const struct an_ceiling_row *r = peak_row(c, lane_device(c, l), dtype);
+    if (c->o->peak_flops > 0)
+        *out = (struct an_peak){c->o->peak_flops, "--peak"};
+    else if (r)
+        *out = (struct an_peak){r->value, an_arena_text(c->a, r->source)};
+    else
+        return lane_gpu(c, l) && an_peak_find(c->a, lane_gpu(c, l)->name, dtype, out);
+    return true;
+}
+
 struct shares {
     double model, palm, hardware; /* device seconds at the peak */
     double flops, seconds;        /* hardware FLOPs and the device seconds they would take at the peak */
     const char *source, *missing; /* missing: why there is no peak */
 };
 
-static void share_add(struct gather *g, const struct an_lane *l, const struct lane_work *w, struct shares *s)
+static void share_add(struct an_flops_gather *g, const struct an_lane *l, const struct an_lane_flops *w, struct shares *s)
 {
     struct an_context *c = g->c;
     for (size_t d = 0; d < g->dtypes; d++) {
-        const struct flops *f = &w->by_dtype[d];
-        double peak = c->o->peak_flops;
+        const struct an_flops *f = &w->by_dtype[d];
+        struct an_peak found;
         if (!f->model && !f->hardware && !f->palm)
             continue;
-        if (!(peak > 0)) {
-            const struct an_ceiling_row *r = peak_row(c, lane_device(c, l), g->dtype[d]);
-            if (!r) {
-                s->missing = an_arena_format(c->a, "no peak of %s for %s is known; give one with --peak FLOPS",
-                                             lane_device(c, l), *g->dtype[d] ? g->dtype[d] : "an unnamed type");
-                return;
-            }
-            peak = r->value;
-            s->source = an_arena_text(c->a, r->source);
-        } else {
-            s->source = "--peak";
+        if (!peak_of(c, l, g->dtype[d], &found)) {
+            s->missing = g->mixed && !*g->dtype[d]
+                             ? "kernels of fp32 operands do not tell whether they ran as tf32; give a peak with --peak FLOPS"
+                             : an_arena_format(c->a, "no peak of %s for %s is known; give one with --peak FLOPS",
+                                               lane_device(c, l), *g->dtype[d] ? g->dtype[d] : "an unnamed type");
+            return;
         }
+        double peak = found.value;
+        s->source = found.source;
         s->model += (double)f->model / peak;
         s->palm += (double)f->palm / peak;
         s->hardware += (double)f->hardware / peak;
@@ -206,15 +208,30 @@ static void share_add(struct gather *g, const struct an_lane *l, const struct la
     }
 }
 
+/* Text of an accelerator that is the same wherever it is used from; "" where the trace has none. */
+static const char *gpu_uuid(const struct an_context *c, const struct an_device *d)
+{
+    char key[96];
+    const char *v;
+    if (d->process >= c->t->process_count)
+        return "";
+    snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".uuid", c->t->process[d->process].id, d->ordinal);
+    v = an_trace_key(c->t, key);
+    return v ? v : "";
+}
+
 static bool same_device(const struct an_context *c, const struct an_lane *a, const struct an_lane *b)
 {
+    const struct an_device *p = lane_gpu(c, a), *q = lane_gpu(c, b);
+    if (p && q)
+        return p == q || (*gpu_uuid(c, p) && !strcmp(gpu_uuid(c, p), gpu_uuid(c, q)));
     const char *x = a->process != AN_NONE ? c->t->process[a->process].host : "";
     const char *y = b->process != AN_NONE ? c->t->process[b->process].host : "";
     return !strcmp(x, y) && !strcmp(lane_device(c, a), lane_device(c, b));
 }
 
 /* Device seconds of the steps: ranks that share a device share its time. */
-static double device_seconds(const struct gather *g, size_t *devices)
+static double device_seconds(const struct an_flops_gather *g, size_t *devices)
 {
     const struct an_context *c = g->c;
     double sum = 0;
@@ -254,21 +271,21 @@ static struct an_value share(struct an_context *c, const char *name, double devi
     return an_num_none(why);
 }
 
-static void totals(struct gather *g)
+static void totals(struct an_flops_gather *g)
 {
     struct an_utilization *u = &g->c->r->utilization;
-    struct flops sum = {0, 0, 0}, each = {0, 0, 0};
+    struct an_flops sum = {0, 0, 0}, each = {0, 0, 0};
     for (size_t k = 0; k < g->c->lane_count; k++) {
-        const struct lane_work *w = &g->lane[k];
+        const struct an_lane_flops *w = &g->lane[k];
         if (!w->steps)
             continue;
         u->flops_vary = u->flops_vary || w->vary;
-        add(&sum.model, w->total.model);
-        add(&sum.palm, w->total.palm);
-        add(&sum.hardware, w->total.hardware);
-        add(&each.model, w->vary ? an_time_add(w->total.model, w->steps / 2) / w->steps : w->each.model);
-        add(&each.palm, w->vary ? an_time_add(w->total.palm, w->steps / 2) / w->steps : w->each.palm);
-        add(&each.hardware, w->vary ? an_time_add(w->total.hardware, w->steps / 2) / w->steps : w->each.hardware);
+        an_flops_add(&sum.model, w->total.model);
+        an_flops_add(&sum.palm, w->total.palm);
+        an_flops_add(&sum.hardware, w->total.hardware);
+        an_flops_add(&each.model, w->vary ? an_time_add(w->total.model, w->steps / 2) / w->steps : w->each.model);
+        an_flops_add(&each.palm, w->vary ? an_time_add(w->total.palm, w->steps / 2) / w->steps : w->each.palm);
+        an_flops_add(&each.hardware, w->vary ? an_time_add(w->total.hardware, w->steps / 2) / w->steps : w->each.hardware);
     }
     u->model_flops = an_int(sum.model);
     u->palm_flops = an_int(sum.palm);
@@ -278,7 +295,7 @@ static void totals(struct gather *g)
     u->hardware_flops_per_step = an_int(each.hardware);
 }
 
-static void dtype_text(struct gather *g)
+static void dtype_text(struct an_flops_gather *g)
 {
     struct an_utilization *u = &g->c->r->utilization;
     char text[128] = "";
@@ -332,9 +349,12 @@ static void from_option(struct an_context *c)
     double per_step = c->o->flops_per_step, done = per_step * steps / (double)c->lane_count;
     u->model_flops_per_step = per_step < 9e18 ? an_int((int64_t)per_step) : an_int_none("too large to count");
     u->model_flops = done < 9e18 ? an_int((int64_t)done) : an_int_none("too large to count");
-    if (c->o->peak_flops > 0) {
-        u->peak_source = "--peak";
-        u->peak_flops = an_num(c->o->peak_flops * (double)devices);
+    const char *dtype = u->peak_flops.valid || c->o->peak_flops > 0 || !c->calls ? NULL : an_flops_kernel_dtype(c);
+    struct an_peak peak;
+    if (c->o->peak_flops > 0 || (dtype && c->lane_count && peak_of(c, &c->lane[0], dtype, &peak))) {
+        u->dtype = dtype ? dtype : u->dtype;
+        u->peak_source = dtype ? peak.source : "--peak";
+        u->peak_flops = an_num((dtype ? peak.value : c->o->peak_flops) * (double)devices);
     }
     if (u->peak_flops.valid && u->peak_flops.value > 0)
         u->mfu = share(c, "MFU", per_lane, done / u->peak_flops.value, NULL);
@@ -342,7 +362,7 @@ static void from_option(struct an_context *c)
         u->mfu = an_num_none("no peak is known; give one with --peak FLOPS");
 }
 
-static void from_payloads(struct gather *g)
+static void from_payloads(struct an_flops_gather *g)
 {
     struct an_context *c = g->c;
     struct an_utilization *u = &c->r->utilization;
@@ -378,22 +398,38 @@ static void from_payloads(struct gather *g)
     u->hfu = share(c, "HFU", seconds, s.hardware, missing);
 }
 
+static const char *why_silent(const struct an_flops_gather *g)
+{
+    const struct an_context *c = g->c;
+    if (!c->r->steps.detailed)
+        return "no counted step has all its ranges in the file";
+    if (g->works)
+        return "the ranges in the steps carry no FLOPs; give --flops-per-step";
+    if (c->calls && c->calls->count)
+        return c->calls->shapes ? "no operator in the steps has a known cost; give --flops-per-step"
+                                : "no shapes recorded; record with record_shapes=True, or give --flops-per-step";
+    return "no range in a step says its FLOPs (tacho.work in include/tacho_nvtx.h); give --flops-per-step";
+}
+
 static int utilization_run(struct an_context *c)
 {
-    struct gather g = {.c = c};
+    struct an_flops_gather g = {.c = c};
     utilization_absent(c, "no step is complete");
     if (!c->r->steps.counted)
         return 0;
     int rc = gather_all(&g);
     if (rc)
         return rc;
-    if (g.works && c->r->steps.detailed)
+    if (g.told && c->r->steps.detailed)
         from_payloads(&g);
     else
-        flops_absent(&c->r->utilization,
-                     g.works || c->r->steps.detailed
-                         ? "no range in a step says its FLOPs (tacho.work in include/tacho_nvtx.h); give --flops-per-step"
-                         : "no counted step has all its ranges in the file");
+        flops_absent(&c->r->utilization, why_silent(&g));
+    if (g.unclear)
+        an_problem(c,
+                   "%" PRId64
+                   " products ran inside backward with gradients on: run again (checkpointing) or differentiated twice, "
+                   "the trace does not tell which; the model FLOPs hold them",
+                   g.unclear);
     if (c->o->flops_per_step > 0)
         from_option(c);
     return 0;

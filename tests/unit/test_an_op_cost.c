@@ -276,6 +276,12 @@ static void test_other_work(void **state)
     assert_string_equal(c.dtype, "fp32");
     c = cost("aten::eq", "{'shapes':[[10],[10]],'types':['long int','long int']}");
     assert_int_equal(c.bytes, 10 * 8 * 2 + 10);
+    assert_int_equal(c.flops, 0); /* of integers */
+    c = cost("aten::lt", "{'shapes':[[10],[]],'types':['float','Scalar']}");
+    assert_int_equal(c.flops, 10);
+    c = cost("aten::clamp_min", "{'shapes':[[10],[],[10]],'types':['float','Scalar','float']}"); /* written to the last one */
+    assert_int_equal(c.flops, 10);
+    assert_int_equal(c.bytes, 80);
     c = cost("aten::fill_", "{'shapes':[[10,10],[]],'types':['float','Scalar']}");
     assert_int_equal(c.flops, 0);
     assert_int_equal(c.bytes, 400);
