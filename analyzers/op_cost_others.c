@@ -189,11 +189,11 @@ static struct an_op_cost rows_backward(const struct an_op_row *r, const struct a
     return other(an_op_elements(g), bytes, g->dtype);
 }
 
-#define ELEMENT(name, flops) \
+#define ELEMENT(name, flops, operands) \
     { \
         "aten::" name, elementwise, \
         { \
-            flops, NEW, 0 \
+            flops, NEW, operands \
         } \
     }
 #define ELEMENT_(name, flops, operands) \
