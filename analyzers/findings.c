@@ -14,6 +14,7 @@
 #define FINDINGS_MOST    5
 #define UNATTRIBUTED_PCT 5.0 /* DESIGN 5 */
 #define ONE_STEP_PCT     5.0
+#define LOW_MFU          0.2
 
 void an_findings_checked(struct an_findings_list *l, const char *text)
 {
@@ -43,28 +44,35 @@ void an_finding_ceiling(struct an_finding *f, double whole, double removed, cons
     f->gain.high = removed < whole ? an_num(100 * (whole / (whole - removed) - 1)) : an_num_none("nothing else takes time");
 }
 
+struct an_class_share an_share_of_values(const double *x, size_t n)
+{
+    struct an_class_share s = {.steps = n};
+    for (size_t i = 0; i < n; i++)
+        s.touched += x[i] > 0;
+    s.mean = n ? an_mean(x, n) : 0;
+    s.half = n > 1 ? 1.96 * an_sd(x, n) / sqrt((double)n) : INFINITY;
+    return s;
+}
+
 int an_class_share(const struct an_context *c, enum an_class k, struct an_class_share *s)
 {
     double *x = malloc((c->step_count + 1) * sizeof *x);
+    size_t n = 0;
     if (!x)
         return TACHO_ENOMEM;
-    *s = (struct an_class_share){0};
     for (size_t i = 0; i < c->step_count; i++) {
         int64_t ns = an_step_detailed(&c->step[i]) ? an_step_ns(&c->step[i]) : 0;
-        if (ns <= 0)
-            continue;
-        x[s->steps++] = 100 * (double)c->step[i].class_ns[k] / (double)ns;
-        s->touched += c->step[i].class_ns[k] > 0;
+        if (ns > 0)
+            x[n++] = 100 * (double)c->step[i].class_ns[k] / (double)ns;
     }
-    s->mean = s->steps ? an_mean(x, s->steps) : 0;
-    s->half = s->steps > 1 ? 1.96 * an_sd(x, s->steps) / sqrt((double)s->steps) : INFINITY;
+    *s = an_share_of_values(x, n);
     free(x);
     return 0;
 }
 
 bool an_class_share_matters(const struct an_class_share *s)
 {
-    return s->steps == 1 ? s->mean >= ONE_STEP_PCT : s->mean - s->half >= FINDINGS_NOISE_PCT;
+    return s->steps <= 1 ? s->mean >= ONE_STEP_PCT : s->mean - s->half >= FINDINGS_NOISE_PCT;
 }
 
 const char *an_findings_window(struct an_context *c)
@@ -231,7 +239,9 @@ static int findings_run(struct an_context *c)
     c->r->finding_count = l.count;
     c->r->checked = an_arena_copy(c->a, l.checked, l.checks * sizeof *l.checked);
     c->r->checked_count = l.checks;
-    c->r->healthy = !l.count && c->r->steps.detailed && !c->r->budget.reason && c->r->budget.roles_known;
+    const struct an_value *mfu = &c->r->utilization.mfu;
+    bool idle_units = c->gpu && mfu->valid && mfu->value < LOW_MFU; /* a device that is busy is not one that is used well */
+    c->r->healthy = !l.count && !idle_units && c->r->steps.detailed && !c->r->budget.reason && c->r->budget.roles_known;
     return c->r->findings && c->r->checked ? 0 : TACHO_ENOMEM;
 }
 

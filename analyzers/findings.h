@@ -29,18 +29,28 @@ void an_findings_checked(struct an_findings_list *l, const char *text);
 /* Gain of taking `removed` out of `whole` (any unit): 100 (T / (T - R) - 1) as an upper bound. */
 void an_finding_ceiling(struct an_finding *f, double whole, double removed, const char *reason);
 
-/* Share of a class step by step: its mean and the half width of the 95 % interval of that mean (INFINITY for one step). */
+/* Share of some time, step by step: its mean in % and the half width of the 95 % interval of that mean (INFINITY for one step).
+ * steps 0: there are none, the mean is of the whole capture and ms is that time on all devices. */
 struct an_class_share {
-    double mean, half;
+    double mean, half, ms;
     size_t steps, touched;
 };
 int an_class_share(const struct an_context *c, enum an_class k, struct an_class_share *s);
-/* Is the low end above the noise floor? A single step has no interval: there it takes more. */
+/* Is the low end above the noise floor? One step and a capture without steps have no interval: there it takes more. */
 bool an_class_share_matters(const struct an_class_share *s);
+/* Of values x[0..n) in %, one a step. */
+struct an_class_share an_share_of_values(const double *x, size_t n);
+
+/* On devices (findings_share.c): the time in which the host waits in a synchronise call and no device of its process works; the
+ * copies from pageable host memory that neither compute nor communication hides. 0 or TACHO_ENOMEM. */
+int an_sync_idle_share(struct an_context *c, struct an_class_share *s);
+int an_pageable_share(struct an_context *c, struct an_class_share *s);
+
 /* "steps 4-19" */
 const char *an_findings_window(struct an_context *c);
 
 /* Accelerators (findings_gpu.c). 0 or TACHO_ENOMEM. */
 int an_findings_gpu(struct an_findings_list *l);
+void an_findings_capture(struct an_findings_list *l); /* what their recording lacks (findings_capture.c) */
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "reports/diff_write.h"
@@ -84,15 +85,15 @@ static void name_row(char b[REP_NAME], const void *row)
 static const struct rep_column columns[] = {{"GOOD", 9, cell_good},
                                             {"BAD", 9, cell_bad},
                                             {"change", 11, cell_delta},
-                                            {"of step %", 11, cell_pct},
+                                            {"% of GOOD", 11, cell_pct},
                                             {"sure", 6, cell_sure},
                                             {"95 %, ms", 20, cell_interval},
                                             {"calls GOOD", 12, cell_good_calls},
                                             {"calls BAD", 11, cell_bad_calls}};
 static const struct rep_column columns_added[] = {
-    {"time", 9, cell_bad}, {"of step %", 11, cell_pct}, {"calls", 9, cell_bad_calls}};
+    {"time", 9, cell_bad}, {"% of GOOD", 11, cell_pct}, {"calls", 9, cell_bad_calls}};
 static const struct rep_column columns_removed[] = {
-    {"time", 9, cell_good}, {"of step %", 11, cell_pct}, {"calls", 9, cell_good_calls}};
+    {"time", 9, cell_good}, {"% of GOOD", 11, cell_pct}, {"calls", 9, cell_good_calls}};
 
 static void side(struct page *p, const char *label, const struct an_diff_side *s, const struct an_diff *d)
 {
@@ -125,6 +126,12 @@ static void gate_line(struct page *p, const struct rep_diff_gate *g, const struc
     page_end(p);
 }
 
+/* Classes that neither run spent time in are no news; JSON has them. */
+static bool is_news(const struct an_diff_row *r)
+{
+    return r->kind != AN_DIFF_CLASS || r->good != 0 || r->bad != 0;
+}
+
 static void head(struct page *p, const struct an_diff *d, const struct rep_diff_gate *g)
 {
     page_head(p, d->verdict);
@@ -151,17 +158,22 @@ static void head(struct page *p, const struct an_diff *d, const struct rep_diff_
 static void write_table(struct page *p, const char *title, const struct an_diff_row *rows, size_t n,
                         const struct rep_column *column, size_t count)
 {
+    struct an_diff_row *news = malloc((n + 1) * sizeof *news);
     struct rep_table t = {.title = title,
                           .name = name_row,
                           .column = column,
                           .columns = count,
-                          .rows = rows,
+                          .rows = news ? news : rows,
                           .size = sizeof *rows,
-                          .count = n,
+                          .count = news ? 0 : n,
                           .most = n,
                           .name_least = 30};
-    if (n)
+    for (size_t i = 0; news && i < n; i++)
+        if (is_news(&rows[i]))
+            news[t.count++] = rows[i];
+    if (t.count)
         rep_table_write(p, &t);
+    free(news);
 }
 
 #define TABLE(p, title, rows, n, list) write_table(p, title, rows, n, list, sizeof list / sizeof *list)
@@ -179,14 +191,12 @@ int rep_diff_text(const struct an_diff *d, const struct rep_diff_gate *gate, con
     bool merged = false;
     char title[120];
     head(p, d, gate);
-    const char *unit = d->unit == AN_DIFF_CAPTURE ? "over the whole capture" : "a step";
-    snprintf(title, sizeof title, "Time %s", unit);
-    TABLE(p, title, &d->step, isnan(d->step.delta) ? 0u : 1u, columns);
+    TABLE(p, d->unit == AN_DIFF_CAPTURE ? "Whole capture, a device" : "Median of a step", &d->step,
+          isnan(d->step.delta) ? 0u : 1u, columns);
     for (size_t i = 0, next; i < d->row_count; i = next) {
         for (next = i; next < d->row_count && d->rows[next].kind == d->rows[i].kind; next++)
             merged = merged || d->rows[next].merged;
-        snprintf(title, sizeof title, "%s, %s", an_diff_kind_text(d->rows[i].kind), unit);
-        TABLE(p, title, &d->rows[i], next - i, columns);
+        TABLE(p, an_diff_kind_text(d->rows[i].kind), &d->rows[i], next - i, columns);
     }
     snprintf(title, sizeof title, "Only in BAD (%zu names)", d->added_total);
     TABLE(p, title, d->added, d->added_count, columns_added);

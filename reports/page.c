@@ -32,11 +32,14 @@ static void put(struct page *p, const char *text)
     for (; p->blanks; p->blanks--)
         fputc(' ', p->out);
     fputs(text, p->out);
+    p->gap = false;
 }
 
 void page_blank(struct page *p)
 {
-    page_newline(p);
+    if (!p->gap)
+        page_newline(p);
+    p->gap = true;
 }
 
 /* Bytes of `text` that make at most `columns` columns; the text is clean. */

@@ -19,12 +19,13 @@ struct page {
     int indent;  /* of lines that continue */
     int blanks;  /* that are written when something follows: no line ends in a blank */
     bool joined; /* the line has an item already */
+    bool gap;    /* the line above is blank */
 };
 
 /* A paragraph broken at blanks. */
 void page_text(struct page *p, int indent, const char *text);
 void page_head(struct page *p, const char *text); /* the same, bold where there is colour */
-void page_blank(struct page *p);
+void page_blank(struct page *p);                  /* one, however often it is asked for */
 
 /* A line of items after a label, joined with a dot and broken between items. A narrow page puts the label on its own line. */
 void page_label(struct page *p, const char *label);

@@ -55,8 +55,8 @@ static void header(struct page *p, const struct an_result *r)
     if (r->utilization.dtype)
         page_item(p, "%.60s", r->utilization.dtype);
     if (s->median_ms.valid)
-        page_item(p, "%" PRId64 " steps of %s (p95 %s)", s->counted, page_time(a, s->median_ms.value * 1e6),
-                  page_time(b, s->p95_ms.value * 1e6));
+        page_item(p, "%" PRId64 " %s of %s (p95 %s)", s->counted, s->counted == 1 ? "step" : "steps",
+                  page_time(a, s->median_ms.value * 1e6), page_time(b, s->p95_ms.value * 1e6));
     else if (r->run.duration_s.valid)
         page_item(p, "%s", page_time(a, r->run.duration_s.value * 1e9));
     if (r->run.live)
@@ -101,7 +101,11 @@ static void findings(struct page *p, const struct an_result *r)
         snprintf(number, sizeof number, "%2zu  ", i + 1);
         p->column = 0;
         page_cell(p, number, 4, false);
-        page_cell(p, f->id, 15, false);
+        page_cell(p, f->id, 19, false);
+        if (p->width < 60) {
+            page_newline(p);
+            page_cell(p, "", 4, false);
+        }
         page_cell(p, gain_text(gain, sizeof gain, &f->gain), p->width < 80 ? 0 : 22, false);
         if (p->width < 80)
             page_newline(p);
@@ -110,7 +114,10 @@ static void findings(struct page *p, const struct an_result *r)
         page_item(p, "%.300s", f->action);
         page_end(p);
     }
-    if (r->finding_count > 1)
+    size_t gains = 0;
+    for (size_t i = 0; i < r->finding_count; i++)
+        gains += r->findings[i].gain.high.valid;
+    if (gains > 1)
         page_text(p, 4, "gains do not add up");
     page_blank(p);
 }
@@ -208,6 +215,8 @@ static void budget(struct page *p, const struct an_result *r)
                          r->devices[i].budget.pct[AN_CLASS_COMPUTE].value);
                 page_text(p, 1, text);
             }
+    if (r->steps.note)
+        page_text(p, 1, r->steps.note);
     if (r->steps.detailed < r->steps.counted) {
         char text[160];
         snprintf(text, sizeof text, "of %" PRId64 " of %" PRId64 " counted steps: the others were paused or cut",
@@ -274,9 +283,12 @@ static void utilization(struct page *p, const struct an_result *r)
     char a[32];
     if (!r->steps.counted)
         return;
+    bool partial = u->flop_coverage_pct.valid && u->flop_coverage_pct.value < 95; /* DESIGN 5: then there is no MFU */
     page_label(p, "Utilisation");
-    ratio_item(p, "MFU", u->mfu, " (causal)");
-    ratio_item(p, "MFU", u->mfu_palm, " (PaLM)");
+    bool palm = u->mfu_palm.valid && (!u->mfu.valid || u->mfu_palm.value != u->mfu.value); /* the same without attention */
+    ratio_item(p, "MFU", u->mfu, palm ? " (causal)" : "");
+    if (palm)
+        ratio_item(p, "MFU", u->mfu_palm, " (PaLM)");
     ratio_item(p, "HFU", u->hfu, "");
     if (!u->mfu.valid)
         page_item(p, "MFU not known: %.300s", u->mfu.reason);
@@ -284,24 +296,32 @@ static void utilization(struct page *p, const struct an_result *r)
         page_item(p, "of %s %s (%.120s)", page_si(a, u->peak_flops.value, "FLOP/s"), u->dtype ? u->dtype : "",
                   u->peak_source ? u->peak_source : "");
     if (u->model_flops_per_step.valid && u->hardware_flops_per_step.valid)
-        page_item(p, "model %s a step", page_si(a, (double)u->model_flops_per_step.value, "FLOP"));
-    if (u->achieved_flops.valid)
+        page_item(p, "%smodel %s a step", partial ? "of what is known: " : "",
+                  page_si(a, (double)u->model_flops_per_step.value, "FLOP"));
+    if (u->achieved_flops.valid && !partial)
         page_item(p, "%s executed", page_si(a, u->achieved_flops.value, "FLOP/s"));
     page_end(p);
 }
 
 /* ---- loader, system, counters ------------------------------------------------------------------------------------------- */
 
+/* A wait that is inferred from gaps is worth a line only where the device idles for no known reason. */
+static bool guess_matters(const struct an_result *r)
+{
+    const struct an_value *idle = &r->budget.pct[AN_CLASS_UNATTRIBUTED];
+    return r->loader.inferred_wait_ms_per_step.valid && (r->gpu.reason || (idle->valid && idle->value >= 2));
+}
+
 static void loader(struct page *p, const struct an_result *r)
 {
     const struct an_loader *l = &r->loader;
     char a[32];
-    if (l->reason)
+    if (l->reason || (!l->wait_ms_per_step.valid && !l->stage_count && !guess_matters(r)))
         return;
     page_label(p, "Loader");
     if (l->wait_ms_per_step.valid)
         page_item(p, "%swaits %s a step", r->gpu.reason ? "" : "the host ", page_time(a, l->wait_ms_per_step.value * 1e6));
-    else if (l->inferred_wait_ms_per_step.valid)
+    else if (l->inferred_wait_ms_per_step.valid && guess_matters(r))
         page_item(p, "waits at most %s a step: a guess from gaps, no range marks the loader",
                   page_time(a, l->inferred_wait_ms_per_step.value * 1e6));
     for (size_t i = 0; i < l->stage_count; i++)

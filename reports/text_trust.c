@@ -143,8 +143,12 @@ void rep_text_trust(struct page *p, const struct an_result *r)
     page_end(p);
     trust_capture(p, &r->quality);
     trust_gaps(p, t);
+    bool first = true;
     for (size_t i = 0; i < t->problem_count; i++) {
-        page_label(p, i ? "" : "Problems");
+        if (!r->quality.reason && !strncmp(t->problems[i], "CAPTURE: ", 9))
+            continue; /* the lines of Capture have said so */
+        page_label(p, first ? "Problems" : "");
+        first = false;
         page_item(p, "%.400s", t->problems[i]);
         page_end(p);
     }
