@@ -37,26 +37,18 @@ static int row_order(const void *x, const void *y)
     return a->count != b->count ? (a->count > b->count ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-/* Is slice i a launching call? Because something on a device says so (*k walks along launch_slice), or by its name; a call
- * inside another call is part of that one. `call` caches of each category, and at its end of none, whether it is one of API
- * calls: 1 no, 2 yes. */
-static bool launches(const struct an_context *c, size_t i, size_t *k, uint8_t *call)
+/* Is slice i a launching call? Because something on a device says so (*k walks along launch_slice), or by its name. */
+static bool launches(const struct an_context *c, const struct an_api_names *names, size_t i, size_t *k)
 {
     const struct an_devices *g = c->gpu;
-    const struct an_trace *t = c->t;
     while (*k < g->launch_count && g->launch_slice[*k] < i)
         ++*k;
     if (*k < g->launch_count && g->launch_slice[*k] == i)
         return true;
-    uint32_t category = t->slice.category[i] < t->string_count ? t->slice.category[i] : (uint32_t)t->string_count;
-    if (!call[category])
-        call[category] = an_category_is_call(an_trace_name(t, category)) ? 2 : 1;
-    uint32_t parent = t->slice.parent[i];
-    return call[category] == 2 && an_slice_launches(t, i) &&
-           (parent == AN_NONE || !an_category_is_call(an_slice_category(t, parent)));
+    return an_api_launches(an_api_at(names, i)) && !an_api_inside(names, i);
 }
 
-static int count_calls(struct an_context *c)
+static int count_calls(struct an_context *c, const struct an_api_names *names)
 {
     const struct an_trace *t = c->t;
     struct an_launches *r = &c->r->launches;
@@ -64,10 +56,9 @@ static int count_calls(struct an_context *c)
     size_t rows = 0, room = 0, at = 0;
     int64_t timed = 0, host = 0;
     uint32_t *of_name = calloc(t->string_count + 1, sizeof *of_name); /* row + 1 of a name; the last one: no name */
-    uint8_t *call = calloc(t->string_count + 1, 1);
-    int rc = of_name && call ? 0 : TACHO_ENOMEM;
+    int rc = of_name ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; i < t->slice.count && !rc; i++) {
-        if (!launches(c, i, &at, call))
+        if (!launches(c, names, i, &at))
             continue;
         uint32_t name = t->slice.name[i] < t->string_count ? t->slice.name[i] : (uint32_t)t->string_count;
         if (!of_name[name] && !(rc = an_grow(&row, &room, rows + 1, sizeof *row))) {
@@ -80,7 +71,7 @@ static int count_calls(struct an_context *c)
         struct an_launch_row *x = &row[of_name[name] - 1];
         x->count++;
         r->calls++;
-        r->graphs += an_api_of(x->name).kind == AN_API_GRAPH;
+        r->graphs += an_api_at(names, i).kind == AN_API_GRAPH;
         if (t->slice.dur[i] == AN_OPEN)
             continue;
         timed++;
@@ -95,7 +86,6 @@ static int count_calls(struct an_context *c)
     r->host_mean_us = timed ? an_num((double)host / (double)timed / 1e3) : an_num_none("no launching call is in the file");
     free(row);
     free(of_name);
-    free(call);
     return rc;
 }
 
@@ -133,7 +123,7 @@ static void count_short(const struct an_context *c, size_t k, int64_t host, int6
 }
 
 /* Delays and short kernels; fills w, which has room for all launches. */
-static int match_calls(struct an_context *c, struct waiting *w)
+static int match_calls(struct an_context *c, const struct an_api_names *names, struct waiting *w)
 {
     const struct an_trace *t = c->t;
     const struct an_devices *g = c->gpu;
@@ -159,7 +149,7 @@ static int match_calls(struct an_context *c, struct waiting *w)
         int64_t wait = an_time_sub(at, an_time_add(start, t->slice.dur[call]));
         delay[n++] = wait > 0 ? (double)wait : 0;
         sum = an_time_add(sum, wait > 0 ? wait : 0);
-        if (an_api_of(an_trace_name(t, t->slice.name[call])).kind != AN_API_GRAPH)
+        if (an_api_at(names, call).kind != AN_API_GRAPH)
             count_short(c, k, t->slice.dur[call], &kernels, &brief);
     }
     const char *none = "no device op of this file has its launching call in it";
@@ -323,16 +313,19 @@ static int launches_run(struct an_context *c)
                         .enter = malloc((n + 1) * sizeof *w.enter),
                         .leave = malloc((n + 1) * sizeof *w.leave)};
     struct queue q = {.area = 0};
-    int rc = w.track && w.device && w.enter && w.leave ? count_calls(c) : TACHO_ENOMEM;
+    struct an_api_names names = {.t = c->t};
+    int rc = w.track && w.device && w.enter && w.leave ? an_api_names_new(c->t, &names) : TACHO_ENOMEM;
+    rc = rc ? rc : count_calls(c, &names);
     if (!rc && !r->calls) {
         launches_absent(c, "the trace holds no calls that launch device work (record CPU activities too: "
                            "ProfilerActivity.CPU, nsys --trace=cuda)");
-    } else if (!rc && !(rc = match_calls(c, &w)) && !(rc = sweep_queues(c, &w, &q))) {
+    } else if (!rc && !(rc = match_calls(c, &names, &w)) && !(rc = sweep_queues(c, &w, &q))) {
         const char *none = "no device op of this file waited for its start";
         r->queue_mean = q.time > 0 ? an_num(q.area / q.time) : an_num_none(none);
         r->queue_max = r->matched ? an_num((double)q.longest) : an_num_none(none);
         r->full_queue_pct = q.window > 0 ? an_num(100 * q.full / q.window) : an_num_none(none);
     }
+    an_api_names_free(&names);
     free(w.track);
     free(w.device);
     free(w.enter);

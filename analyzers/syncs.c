@@ -19,8 +19,8 @@ struct busy {
 struct rows {
     struct an_sync_row *row;
     size_t count, room;
-    uint32_t *of_name; /* row + 1 of each name; the last one: no name */
-    uint8_t *sync;     /* of each name: 0 not looked at, 1 no, 2 yes */
+    uint32_t *of_name; /* row + 1 of each name */
+    struct an_api_names names;
 };
 
 static int busy_of(const struct an_context *c, uint32_t process, struct busy *b)
@@ -49,16 +49,9 @@ static int busy_of(const struct an_context *c, uint32_t process, struct busy *b)
     return 0;
 }
 
-static bool is_sync(const struct an_context *c, struct rows *r, size_t i)
+static bool is_sync(const struct rows *r, size_t i)
 {
-    uint32_t name = c->t->slice.name[i];
-    if (name >= c->t->string_count)
-        return false;
-    if (!r->sync[name])
-        r->sync[name] = an_api_of(an_trace_name(c->t, name)).kind == AN_API_SYNC ? 2 : 1;
-    if (r->sync[name] != 2)
-        return false;
-    return an_category_is_call(an_slice_category(c->t, i));
+    return an_api_at(&r->names, i).kind == AN_API_SYNC;
 }
 
 static int add_call(struct an_context *c, struct rows *r, size_t i, const struct busy *b)
@@ -102,9 +95,9 @@ static void syncs_absent(struct an_context *c, const char *reason)
 static int syncs_run(struct an_context *c)
 {
     const struct an_trace *t = c->t;
-    struct rows r = {.of_name = calloc(t->string_count + 1, sizeof *r.of_name), .sync = calloc(t->string_count + 1, 1)};
+    struct rows r = {.of_name = calloc(t->string_count + 1, sizeof *r.of_name)};
     struct busy *busy = an_arena_zero(c->work, t->process_count + 1, sizeof *busy);
-    int rc = r.of_name && r.sync && busy ? 0 : TACHO_ENOMEM;
+    int rc = r.of_name && busy ? an_api_names_new(t, &r.names) : TACHO_ENOMEM;
     for (size_t k = 0; k < t->track_count && !rc; k++) {
         const struct an_track *track = &t->track[k];
         uint32_t p = track->process;
@@ -113,7 +106,7 @@ static int syncs_run(struct an_context *c)
             continue;
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc; i++) {
             uint32_t parent = t->slice.parent[i];
-            if (!is_sync(c, &r, i) || (parent != AN_NONE && is_sync(c, &r, parent)))
+            if (!is_sync(&r, i) || (parent != AN_NONE && is_sync(&r, parent)))
                 continue;
             if (!b->known)
                 rc = busy_of(c, p, b);
@@ -128,7 +121,7 @@ static int syncs_run(struct an_context *c)
     }
     free(r.row);
     free(r.of_name);
-    free(r.sync);
+    an_api_names_free(&r.names);
     return rc;
 }
 
