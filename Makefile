@@ -61,7 +61,10 @@ WARN := -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-protot
 OPT := $(if $(filter 1,$(DEBUG)),-O0,-O2)
 CPPFLAGS_ALL = -D_GNU_SOURCE -DTACHO_VERSION='"$(VERSION)"' -Iinclude -I. -I$(O)/gen $(NVTX_CFLAGS) $(HAVE_CFLAGS) $(CPPFLAGS)
 CFLAGS_ALL = -std=c11 $(OPT) -g -fno-omit-frame-pointer -fvisibility=hidden $(WARN) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CFLAGS)
-CXXFLAGS_ALL = -std=c++17 $(OPT) -g -fno-omit-frame-pointer -fvisibility=hidden $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARN)) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CXXFLAGS)
+CXXFLAGS_ALL = -std=c++17 $(OPT) -g -fno-omit-frame-pointer -fvisibility=hidden $(filter-out -Wstrict-prototypes -Wmissing-prototypes,$(WARN)) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all) $(CXX_NO_SAN) $(CXXFLAGS)
+# the C compiler links, and its UBSan runtime has no checks of C++ types
+CXX_NO_SAN = $(if $(findstring undefined,$(SAN)),-fno-sanitize=vptr$(if $(findstring clang,$(CXX)),$(comma)function))
+comma := ,
 LDFLAGS_ALL = $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---- rooms: every .c of a folder belongs to it; flags a room needs beyond the common ones stand here -----------------------------
@@ -181,6 +184,13 @@ $(O)/tests/bench/%: $(O)/obj/tests/bench/%.o $(O)/libtacho.a
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(O)/libtacho.a $(TACHO_LIBS)
+# libFuzzer targets: tests/fuzz/fuzz_*.c, with clang only
+FUZZ := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_FLAGS := -DSTORE_IMPORT_WINDOW=16384u -DKINETO_FRAME_WINDOW=2048u -DKINETO_BATCH_ROWS=16
+$(O)/tests/fuzz/%: $(O)/obj/tests/fuzz/%.o $(call obj,$(wildcard store/*.c store/import/*.c) $(TACHO_CXX))
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ $(TACHO_LIBS)
 .SECONDARY:
 
 test: check ## the same as check; does all its own set-up
@@ -195,6 +205,11 @@ ubsan: ## everything under UBSan alone, in build-ubsan
 	$(Q)$(MAKE) O=$(O)-ubsan SAN=undefined check
 tsan: ## agent, collector and loader tests under ThreadSanitizer, in build-tsan
 	$(Q)$(MAKE) O=$(O)-tsan SAN=thread FILTER='agent|col_|collector|loader' check
+fuzz-programs: $(FUZZ)
+fuzz: ## libFuzzer targets of all importers, FUZZ_SECONDS each (default 60), in build-fuzz; needs clang
+	$(Q)if ! command -v clang > /dev/null; then echo "fuzz: no clang: nothing was fuzzed ('.ci/deps --dev' installs it)"; else \
+	$(MAKE) O=$(O)-fuzz CC=clang SAN=fuzzer-no-link,address,undefined CPPFLAGS="$(FUZZ_FLAGS)" fuzz-programs && \
+	tests/fuzz/run.sh "$(O)-fuzz" "$(or $(FUZZ_SECONDS),60)"; fi
 bench: all $(BENCH) $(TARGETS) ## the budgets of the design, measured on this machine (about 10 minutes)
 	$(Q)tests/bench/run.sh "$(O)"
 
@@ -203,8 +218,8 @@ demo: all ## trains a small GPT-2 on text of this machine under tacho, prints th
 	$(Q).ci/demo "$(O)"
 
 # ---- sources: lint, format -------------------------------------------------------------------------------------------------------
-SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) profiler profiler/agent profiler/hook tests/unit tests/targets tests/bench,$(wildcard $(d)/*.[ch])))
-SCRIPTS := $(wildcard .ci/deps .ci/probe .ci/run .ci/demo tests/run tests/lint/*.sh tests/e2e/*.sh tests/bench/*.sh)
+SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) profiler profiler/agent profiler/hook tests/unit tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
+SCRIPTS := $(wildcard .ci/deps .ci/probe .ci/run .ci/demo tests/run tests/lint/*.sh tests/e2e/*.sh tests/bench/*.sh tests/fuzz/*.sh)
 lint: ## formatting, direction of includes, shell scripts, left-over marks
 	$(Q)tests/lint/includes.sh
 	$(Q)tests/lint/marks.sh
@@ -235,7 +250,7 @@ uninstall: ## removes what install put under PREFIX
 	rm -rf "$(D)/libexec/tacho" "$(D)/lib/tacho-python" "$(D)/share/doc/tacho"
 
 ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
--include $(patsubst %.c,$(O)/obj/%.d,$(TACHO_SRC) $(TRAIN_SRC) $(AGENT_SRC) $(HOOK_SRC) $(UNIT_SRC) $(TARGET_SRC) $(BENCH_SRC))
+-include $(patsubst %.c,$(O)/obj/%.d,$(TACHO_SRC) $(TRAIN_SRC) $(AGENT_SRC) $(HOOK_SRC) $(UNIT_SRC) $(TARGET_SRC) $(BENCH_SRC) $(wildcard tests/fuzz/*.c)) $(patsubst %.cpp,$(O)/obj/%.d,$(TACHO_CXX))
 endif
 
 deps: ## installs what the build needs (Debian packages, NVTX headers); done by itself when something is missing
@@ -246,4 +261,5 @@ help: ## this list
 	@echo "targets:"; sed -n 's/^\([a-z][a-z_.-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 24
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
-.PHONY: all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force
+FUZZ_SECONDS ?=
+.PHONY: fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force

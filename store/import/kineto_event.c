@@ -454,9 +454,10 @@ static int end(struct kineto *k, const struct kj_event *e)
         return 0;
     }
     bool device = kineto_class_is_device(category_of(k, e->field[KJ_CAT])->class);
-    struct kineto_track *t = &k->track[device ? track_device(k, e) : track_host(k, e)];
+    uint32_t track = device ? track_device(k, e) : track_host(k, e); /* may move k->track */
     if (k->code)
         return k->code;
+    struct kineto_track *t = &k->track[track];
     if (!t->open_count) {
         k->loss[KINETO_LOSS_NO_BEGIN]++;
         return 0;
@@ -591,9 +592,10 @@ static int flow(struct kineto *k, const struct kj_event *e)
         k->loss[KINETO_LOSS_TIME]++;
         return 0;
     }
-    struct kineto_track *t = &k->track[track_host(k, e)];
+    uint32_t track = track_host(k, e); /* may move k->track */
     if (k->code)
         return k->code;
+    struct kineto_track *t = &k->track[track];
     if (t->last_batch != k->batch_serial || t->last_start != at)
         return 0;
     struct kineto_slice *s = &k->batch->slice[t->last_row];

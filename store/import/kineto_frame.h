@@ -12,7 +12,9 @@
 
 /* A window is given to the parser when it has this many bytes: it stays in the cache of a core. One event may take up to
  * STORE_IMPORT_WINDOW. */
+#ifndef KINETO_FRAME_WINDOW /* the fuzz targets have smaller ones, to meet their ends */
 #define KINETO_FRAME_WINDOW (1u << 20)
+#endif
 
 struct kineto_frame_sink {
     /* text[0..n) is a JSON list of whole events; KJ_PADDING readable bytes follow. Non-zero stops. */

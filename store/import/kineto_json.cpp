@@ -2,6 +2,7 @@
 #include "store/import/kineto_json.h"
 
 #include <cstring>
+#include <functional>
 #include <new>
 #include <string_view>
 
@@ -12,6 +13,7 @@ using namespace simdjson;
 struct kj_parser {
     ondemand::parser parser;
     kj_arg arg[KJ_ARGS_MAX];
+    kj_span text; /* what is being read */
 };
 
 static_assert(KJ_PADDING >= SIMDJSON_PADDING, "what the caller leaves behind a text is enough for simdjson");
@@ -33,11 +35,19 @@ static kj_span trimmed(std::string_view t)
     return {t.data(), t.size()};
 }
 
+/* Is `inner` a part of `outer` that is not empty? On a text that ends too early simdjson hands out spans that are not. */
+static bool lies_in(kj_span outer, std::string_view inner)
+{
+    std::less_equal<const char *> before;
+    return !inner.empty() && inner.size() <= outer.n && before(outer.p, inner.data()) &&
+           before(inner.data() + inner.size(), outer.p + outer.n);
+}
+
 /* The text of a value, whatever it is: lists and objects are skipped over, scalars are not looked into. */
-static error_code span_of(ondemand::value v, kj_span *out)
+static error_code span_of(kj_span whole, ondemand::value v, kj_span *out)
 {
     std::string_view text = v.raw_json_token();
-    if (text.empty())
+    if (!lies_in(whole, text))
         return TAPE_ERROR;
     if (text[0] == '{') {
         ondemand::object o;
@@ -54,19 +64,23 @@ static error_code span_of(ondemand::value v, kj_span *out)
         if (e)
             return e;
     }
+    if (!lies_in(whole, text))
+        return TAPE_ERROR;
     *out = trimmed(text);
-    return SUCCESS;
+    return out->n ? SUCCESS : TAPE_ERROR;
 }
 
-static error_code key_of(simdjson_result<ondemand::field> &field, kj_span *key)
+static error_code key_of(kj_span whole, simdjson_result<ondemand::field> &field, kj_span *key)
 {
     ondemand::raw_json_string raw;
     error_code e = field.key().get(raw);
     if (e)
         return e;
-    const char *p = raw.raw(), *end = p;
-    while (*end != '"') /* stage 1 found the closing quote, so there is one */
+    const char *p = raw.raw(), *end = p, *last = whole.p + whole.n;
+    while (end < last && *end != '"')
         end += *end == '\\' ? 2 : 1;
+    if (end >= last)
+        return TAPE_ERROR;
     *key = {p, static_cast<size_t>(end - p)};
     return SUCCESS;
 }
@@ -106,7 +120,10 @@ static void arg_put(kj_parser *k, kj_event *e, kj_span key, kj_span value)
 static error_code args_read(kj_parser *k, kj_event *e, ondemand::value v)
 {
     ondemand::object args;
-    if (v.raw_json_token().empty() || v.raw_json_token()[0] != '{') /* null, or something odd: no arguments */
+    std::string_view token = v.raw_json_token();
+    if (!lies_in(k->text, token))
+        return TAPE_ERROR;
+    if (token[0] != '{') /* null, or something odd: no arguments */
         return SUCCESS;
     error_code code = v.get_object().get(args);
     if (code)
@@ -115,11 +132,11 @@ static error_code args_read(kj_parser *k, kj_event *e, ondemand::value v)
     for (auto field : args) {
         kj_span key, value;
         ondemand::value inner;
-        code = key_of(field, &key);
+        code = key_of(k->text, field, &key);
         if (!code)
             code = field.value().get(inner);
         if (!code)
-            code = span_of(inner, &value);
+            code = span_of(k->text, inner, &value);
         if (code)
             return code;
         arg_put(k, e, key, value);
@@ -138,14 +155,14 @@ static error_code event_read(kj_parser *k, kj_event *e, simdjson_result<ondemand
     for (auto field : object) {
         kj_span key;
         ondemand::value value;
-        code = key_of(field, &key);
+        code = key_of(k->text, field, &key);
         if (!code)
             code = field.value().get(value);
         if (code)
             return code;
         kj_field which = field_of(key);
         if (which < KJ_FIELD_COUNT)
-            code = span_of(value, &e->field[which]);
+            code = span_of(k->text, value, &e->field[which]);
         else if (key.n == 4 && !memcmp(key.p, "args", 4))
             code = args_read(k, e, value);
         if (code)
@@ -175,6 +192,7 @@ extern "C" kj_result kj_events(kj_parser *k, const char *text, size_t n, int (*e
     ondemand::document document;
     ondemand::array list;
     *count = 0;
+    k->text = {text, n};
     error_code code = k->parser.iterate(text, n, n + KJ_PADDING).get(document);
     if (!code)
         code = document.get_array().get(list);
@@ -207,7 +225,7 @@ extern "C" kj_result kj_each(struct kj_span value, int (*row)(void *ctx, struct 
         if (code)
             return result_of(code);
         for (auto element : list) {
-            if ((code = element.get(v)) || (code = span_of(v, &inner)))
+            if ((code = element.get(v)) || (code = span_of(value, v, &inner)))
                 return result_of(code);
             if (row(ctx, key, inner))
                 return KJ_STOPPED;
@@ -219,7 +237,7 @@ extern "C" kj_result kj_each(struct kj_span value, int (*row)(void *ctx, struct 
     if (code)
         return result_of(code);
     for (auto field : object) {
-        if ((code = key_of(field, &key)) || (code = field.value().get(v)) || (code = span_of(v, &inner)))
+        if ((code = key_of(value, field, &key)) || (code = field.value().get(v)) || (code = span_of(value, v, &inner)))
             return result_of(code);
         if (row(ctx, key, inner))
             return KJ_STOPPED;

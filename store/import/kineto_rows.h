@@ -12,7 +12,9 @@
 #include "store/store.h"
 
 #define KINETO_NONE       UINT32_MAX
+#ifndef KINETO_BATCH_ROWS /* the fuzz targets have smaller ones, to meet their ends */
 #define KINETO_BATCH_ROWS 8192
+#endif
 
 struct kineto_slice {
     int64_t start, dur, correlation;

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parts of the benchmark of imports; import.sh puts them together.
+ *
+ *     import make TRACE OUT MEGABYTES   OUT: the events of TRACE (Kineto JSON, .gz or not) again and again, each time later:
+ *                                       times, correlations, ids and step numbers go on, everything else repeats
+ *     import parse FILE                 windows and events of FILE without making rows: seconds
+ *     import insert RUN                 the slices of RUN into a new file, in one transaction: seconds
+ *     import time COMMAND...            runs it; seconds, peak RSS in MB
+ *
+ * Rows on stdout: what, value, separated by tabs.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/import/input.h"
+#include "store/import/kineto_frame.h"
+#include "store/import/kineto_text.h"
+#include "store/store.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void die(const char *what)
+{
+    fprintf(stderr, "import: %s\n", what);
+    exit(1);
+}
+
+static void need(int rc, const struct tacho_error *err)
+{
+    if (rc)
+        die(err->what[0] ? err->what : tacho_error_text(rc));
+}
+
+/* ---- make ---------------------------------------------------------------------------------------------------------------- */
+
+/* Text of all events, cut where a number has to go on: literal, number, literal, number ... */
+struct piece {
+    size_t at, bytes; /* the literal, in `text` */
+    int64_t number;
+    int add; /* which of the steps is added in each copy; ADD_NONE: the literal is the last one of its event */
+};
+enum { ADD_NONE, ADD_TIME, ADD_ID, ADD_STEP, ADDS };
+
+struct maker {
+    struct kineto_text text, meta;
+    struct piece *piece;
+    size_t pieces, cap;
+    int64_t first, last, id_max, step_first, step_last, events;
+};
+
+static void piece_add(struct maker *m, const char *p, size_t n, int64_t number, int add)
+{
+    if (m->pieces == m->cap) {
+        m->cap = m->cap ? 2 * m->cap : 1 << 16;
+        m->piece = realloc(m->piece, m->cap * sizeof *m->piece);
+        if (!m->piece)
+            die("out of memory");
+    }
+    m->piece[m->pieces++] = (struct piece){m->text.n, n, number, add};
+    kineto_text_put(&m->text, p, n);
+}
+
+/* Keys whose numbers go on, and how. */
+static int add_of(const char *p, size_t left, size_t *skip)
+{
+    static const struct {
+        const char *key;
+        int add;
+    } keys[] = {{"\"ts\":", ADD_TIME},
+                {"\"correlation\":", ADD_ID},
+                {"\"External id\":", ADD_ID},
+                {"\"external id\":", ADD_ID},
+                {"\"id\":", ADD_ID},
+                {"\"Ev Idx\":", ADD_ID},
+                {"\"Sequence number\":", ADD_ID},
+                {"\"name\": \"ProfilerStep#", ADD_STEP}};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        size_t n = strlen(keys[i].key);
+        if (left > n && !memcmp(p, keys[i].key, n)) {
+            *skip = n;
+            while (*skip < left && p[*skip] == ' ')
+                ++*skip;
+            return p[*skip] >= '0' && p[*skip] <= '9' ? keys[i].add : ADD_NONE;
+        }
+    }
+    return ADD_NONE;
+}
+
+static int make_event(void *ctx, struct kj_span s)
+{
+    struct maker *m = ctx;
+    size_t from = 0;
+    for (size_t i = 0; i < s.n; i++) {
+        size_t skip = 0;
+        int add = s.p[i] == '"' ? add_of(s.p + i, s.n - i, &skip) : ADD_NONE;
+        if (add == ADD_NONE)
+            continue;
+        char *end;
+        size_t at = i + skip;
+        int64_t number = strtoll(s.p + at, &end, 10);
+        piece_add(m, s.p + from, at - from, number, add);
+        from = (size_t)(end - s.p);
+        i = from - 1;
+        if (add == ADD_TIME) {
+            m->first = number < m->first ? number : m->first;
+            m->last = number > m->last ? number : m->last;
+        } else if (add == ADD_ID) {
+            m->id_max = number > m->id_max ? number : m->id_max;
+        } else {
+            m->step_first = number < m->step_first ? number : m->step_first;
+            m->step_last = number > m->step_last ? number : m->step_last;
+        }
+    }
+    piece_add(m, s.p + from, s.n - from, 0, ADD_NONE);
+    m->events++;
+    return 0;
+}
+
+static int make_window(void *ctx, const char *text, size_t n)
+{
+    return kineto_frame_split(text, n, make_event, ctx);
+}
+
+static int make_meta(void *ctx, struct kj_span key, struct kj_span value)
+{
+    struct maker *m = ctx;
+    kineto_text_puts(&m->meta, m->meta.n ? ",\n\"" : "\"");
+    kineto_text_put(&m->meta, key.p, key.n);
+    kineto_text_puts(&m->meta, "\":");
+    kineto_text_put(&m->meta, value.p, value.n);
+    return 0;
+}
+
+static void read_frame(const char *path, const struct kineto_frame_sink *sink)
+{
+    struct tacho_error err = {0};
+    struct imp_input *in;
+    struct kineto_frame_result r;
+    need(imp_input_open(path, &in, &err), &err);
+    need(kineto_frame_read(in, sink, &r, &err), &err);
+    imp_input_close(in);
+}
+
+static int make(const char *trace, const char *out, int64_t megabytes)
+{
+    struct maker m = {.first = INT64_MAX, .step_first = INT64_MAX, .last = INT64_MIN, .step_last = INT64_MIN};
+    const struct kineto_frame_sink sink = {.events = make_window, .meta = make_meta, .ctx = &m};
+    read_frame(trace, &sink);
+    FILE *f = fopen(out, "w");
+    if (!f || !m.events)
+        die("cannot make the trace");
+    int64_t step[ADDS] = {0, m.last - m.first + 1000000, m.id_max + 1, m.step_last - m.step_first + 1}, copies = 0;
+    fprintf(f, "{%.*s,\n\"traceEvents\":[\n", (int)m.meta.n, m.meta.p);
+    while (ftell(f) < megabytes * 1000000) {
+        for (size_t i = 0; i < m.pieces; i++) {
+            const struct piece *p = &m.piece[i];
+            fwrite(m.text.p + p->at, 1, p->bytes, f);
+            if (p->add != ADD_NONE)
+                fprintf(f, "%" PRId64, p->number + copies * step[p->add]);
+            else
+                fputs(i + 1 < m.pieces ? ",\n" : "", f);
+        }
+        copies++;
+        fputs(ftell(f) < megabytes * 1000000 ? ",\n" : "\n]}\n", f);
+    }
+    printf("events\t%" PRId64 "\nbytes\t%ld\n", copies * m.events, ftell(f));
+    if (fclose(f))
+        die("cannot write the trace");
+    return 0;
+}
+
+/* ---- parse --------------------------------------------------------------------------------------------------------------- */
+
+struct parse {
+    kj_parser *json;
+    int64_t events, windows;
+};
+
+static int parse_event(void *ctx, const struct kj_event *e)
+{
+    (void)e;
+    ((struct parse *)ctx)->events++;
+    return 0;
+}
+
+static int parse_window(void *ctx, const char *text, size_t n)
+{
+    struct parse *p = ctx;
+    size_t count;
+    p->windows++;
+    return p->json ? kj_events(p->json, text, n, parse_event, p, &count) != KJ_OK : 0;
+}
+
+static int parse_meta(void *ctx, struct kj_span key, struct kj_span value)
+{
+    (void)ctx, (void)key, (void)value;
+    return 0;
+}
+
+static int parse(const char *path)
+{
+    struct parse p = {.json = NULL};
+    const struct kineto_frame_sink sink = {.events = parse_window, .meta = parse_meta, .ctx = &p};
+    double t = now();
+    read_frame(path, &sink);
+    printf("frame_s\t%.3f\n", now() - t);
+    p.json = kj_new();
+    t = now();
+    read_frame(path, &sink);
+    printf("parse_s\t%.3f\nevents\t%" PRId64 "\nwindows\t%" PRId64 "\n", now() - t, p.events, p.windows / 2);
+    kj_free(p.json);
+    return 0;
+}
+
+/* ---- insert -------------------------------------------------------------------------------------------------------------- */
+
+struct rows {
+    struct store_slice *slice;
+    size_t count, cap;
+};
+
+static int keep_slice(void *ctx, const struct store_slice *x)
+{
+    struct rows *r = ctx;
+    if (r->count == r->cap) {
+        r->cap = r->cap ? 2 * r->cap : 1 << 16;
+        r->slice = realloc(r->slice, r->cap * sizeof *r->slice);
+        if (!r->slice)
+            die("out of memory");
+    }
+    r->slice[r->count++] = *x;
+    return 0;
+}
+
+static int insert(const char *run)
+{
+    struct tacho_error err = {0};
+    struct rows r = {0};
+    store_reader *reader;
+    store *s;
+    char out[4200];
+    need(store_open(run, &reader, &err), &err);
+    need(store_slice_each(reader, 1, keep_slice, &r), &err);
+    store_reader_close(reader);
+    snprintf(out, sizeof out, "%s.insert", run);
+    unlink(out);
+    double t = now();
+    need(store_create_private(out, &s, &err), &err);
+    need(store_begin(s), store_error(s));
+    for (size_t i = 0; i < r.count; i++)
+        need(store_slice_add(s, &r.slice[i]), store_error(s));
+    need(store_commit(s), store_error(s));
+    double inserted = now() - t;
+    need(store_finish(s, &err), &err);
+    printf("insert_s\t%.3f\nfinish_s\t%.3f\nslices\t%zu\n", inserted, now() - t - inserted, r.count);
+    unlink(out);
+    free(r.slice);
+    return 0;
+}
+
+/* ---- time ---------------------------------------------------------------------------------------------------------------- */
+
+static int time_command(char **argv)
+{
+    struct rusage use;
+    int status;
+    double t = now();
+    pid_t pid = fork();
+    if (!pid) {
+        if (!freopen("/dev/null", "w", stdout))
+            _exit(126);
+        execvp(argv[0], argv);
+        _exit(127);
+    }
+    if (pid < 0 || wait4(pid, &status, 0, &use) < 0 || !WIFEXITED(status) || WEXITSTATUS(status))
+        die("the command failed");
+    printf("wall_s\t%.3f\nrss_mb\t%.1f\ncpu_s\t%.3f\n", now() - t, (double)use.ru_maxrss / 1e3,
+           (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 5 && !strcmp(argv[1], "make"))
+        return make(argv[2], argv[3], atoll(argv[4]));
+    if (argc == 3 && !strcmp(argv[1], "parse"))
+        return parse(argv[2]);
+    if (argc == 3 && !strcmp(argv[1], "insert"))
+        return insert(argv[2]);
+    if (argc >= 3 && !strcmp(argv[1], "time"))
+        return time_command(argv + 2);
+    fprintf(stderr, "usage: import make TRACE OUT MEGABYTES | parse FILE | insert RUN | time COMMAND...\n");
+    return 2;
+}

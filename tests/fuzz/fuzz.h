@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * For the fuzz targets: libFuzzer calls LLVMFuzzerTestOneInput; importers read files, so the input becomes one without a disk.
+ */
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* An unnamed file with these bytes; its path under /proc goes to `path`. The caller closes the descriptor. */
+static inline int fuzz_file(const uint8_t *data, size_t size, char path[64])
+{
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+        abort();
+    snprintf(path, 64, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
+#endif

@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs the fuzz targets of a build, one after the other. usage: tests/fuzz/run.sh BUILD SECONDS [TARGET...]
+# Corpora grow in BUILD/corpus/TARGET; what crashes, hangs or leaks is kept in BUILD/crashes. A row a target: name, executions,
+# seconds, coverage, what was found. Exit status: 0 when nothing was found.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${1:?BUILD} seconds=${2:?SECONDS}
+shift 2
+traces=${TACHO_TRACES:-../shared/traces}
+[ $# -gt 0 ] || set -- $(ls "$build"/tests/fuzz/ | grep '^fuzz_')
+found=0
+mkdir -p "$build/crashes"
+for target in "$@"; do
+    corpus=$build/corpus/$target
+    mkdir -p "$corpus"
+    case $target in
+    fuzz_kineto*)
+        if [ -d "$traces" ] && command -v python3 > /dev/null; then
+            python3 tests/fuzz/seeds.py "$traces" "$build/seeds/kineto"
+        else
+            echo "fuzz: no traces in $traces, or no python3: $target starts without seeds" >&2
+            mkdir -p "$build/seeds/kineto"
+        fi
+        seeds=$build/seeds/kineto
+        ;;
+    *)
+        seeds=$build/seeds/$target # made by the target's own script, where it has one
+        [ ! -x "tests/fuzz/$target.sh" ] || "tests/fuzz/$target.sh" "$traces" "$seeds"
+        mkdir -p "$seeds"
+        ;;
+    esac
+    log=$build/crashes/$target.log
+    # a hang is an input that takes 10 s: a run of the whole target takes milliseconds
+    "$build/tests/fuzz/$target" -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+        -artifact_prefix="$build/crashes/$target-" "$corpus" "$seeds" > "$log" 2>&1
+    rc=$?
+    runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    cover=$(grep -o 'cov: [0-9]*' "$log" | tail -n 1)
+    if [ $rc = 0 ]; then what=nothing; else what="FOUND (see $log)" found=1; fi
+    printf '%s\t%s executions\t%s s\t%s\t%s\n' "$target" "${runs:-?}" "$seconds" "${cover:-cov: ?}" "$what"
+done
+exit $found
