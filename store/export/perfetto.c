@@ -127,13 +127,20 @@ static unsigned schema_use(const char *schema)
     return 0;
 }
 
-/* Kineto's name of a key of a payload, NULL: it has none. */
+/* Kineto's name of a key of a payload, NULL: it has none. A name for this schema alone goes before one that means several
+ * things. */
 static const char *renamed(unsigned use, const char *key, size_t bytes)
 {
-    for (size_t i = 0; i < sizeof renames / sizeof *renames; i++)
-        if ((renames[i].use & use) && renames[i].key && strlen(renames[i].key) == bytes && !memcmp(renames[i].key, key, bytes))
+    const char *found = NULL;
+    for (size_t i = 0; i < sizeof renames / sizeof *renames; i++) {
+        bool fits =
+            (renames[i].use & use) && renames[i].key && strlen(renames[i].key) == bytes && !memcmp(renames[i].key, key, bytes);
+        if (fits && renames[i].use == use)
             return renames[i].text;
-    return NULL;
+        if (fits && !found)
+            found = renames[i].text;
+    }
+    return found;
 }
 
 static void payload(struct writer *w, const struct store_detail *d)
@@ -165,22 +172,44 @@ static void payload(struct writer *w, const struct store_detail *d)
     }
 }
 
-static void detail_args(struct writer *w, const struct store_detail *d)
+/* PyTorch's word for a type, in the arguments of its collectives */
+static const char *torch_dtype(const char *ours)
 {
-    bool comm = d->collective || (d->schema && !strcmp(d->schema, "torch.comm"));
+    static const char *const words[][2] = {{"fp32", "Float"},
+                                           {"fp64", "Double"},
+                                           {"fp16", "Half"},
+                                           {"bf16", "BFloat16"},
+                                           {"int64", "Long"},
+                                           {"int32", "Int"},
+                                           {"int16", "Short"},
+                                           {"int8", "Char"},
+                                           {"uint8", "Byte"},
+                                           {"bool", "Bool"},
+                                           {"fp8", "Float8_e4m3fn"},
+                                           {"complex64", "ComplexFloat"},
+                                           {"complex128", "ComplexDouble"}};
+    for (size_t i = 0; ours && i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i][0], ours))
+            return words[i][1];
+    return ours;
+}
+
+static void detail_args(struct writer *w, const struct store_detail *d, bool instant)
+{
+    bool torch = d->schema && !strcmp(d->schema, "torch.comm"), comm = d->collective || torch;
     arg_int(w, "flops", d->flops);
     arg_int(w, "bytes_read", d->bytes_read);
     arg_int(w, "bytes_written", d->bytes_written);
     arg_int(w, "model_flops", d->model_flops);
-    arg_int(w, "bytes", d->bytes);
+    arg_int(w, instant ? "Bytes" : "bytes", d->bytes); /* of an allocation */
     arg_int(w, "samples", d->samples);
-    arg_int(w, "communicator", d->communicator);
+    arg_int(w, torch ? "Process Group ID" : "communicator", d->communicator);
     arg_int(w, comm ? "Group size" : "ranks", d->ranks);
-    arg_text(w, "dtype", d->dtype);
+    arg_text(w, "dtype", torch ? torch_dtype(d->dtype) : d->dtype);
     arg_text(w, "pass", d->pass);
     arg_text(w, d->schema && !strncmp(d->schema, "gpu.mem", 7) ? "memory" : "kind", d->kind);
     arg_text(w, "Collective name", d->collective);
-    arg_text(w, "copy_kind", d->copy_kind);
+    arg_text(w, d->schema && !strcmp(d->schema, "gpu.memcpy") ? "kind" : "copy_kind", d->copy_kind);
     arg_triple(w, "grid", d->grid);
     arg_triple(w, "block", d->block);
     payload(w, d);
@@ -220,11 +249,11 @@ static void slice(struct writer *w, const struct exp_slice *s, int64_t tid)
     w->args = false;
     if (p->device) {
         arg_int(w, "device", p->ordinal);
-        arg_int(w, "stream", run->track[s->track].tid);
+        arg_int(w, "stream", run->track[s->track].tid == STORE_ABSENT ? -1 : run->track[s->track].tid); /* -1: all of them */
     }
     arg_int(w, !strcmp(category, "cpu_op") ? "Sequence number" : "correlation", s->correlation);
     if (s->detail != EXP_NONE && run->detail[s->detail].id)
-        detail_args(w, &run->detail[s->detail]);
+        detail_args(w, &run->detail[s->detail], instant);
     fputs("}}", w->out);
 }
 
