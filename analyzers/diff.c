@@ -44,6 +44,7 @@ const char *an_diff_kind_text(enum an_diff_kind k)
 struct side {
     const struct an_result *r;
     const struct an_samples *s;
+    double devices;                                 /* whole captures: what totals are divided by */
     double *scale;                                  /* of each counted step: to the common unit */
     double *step;                                   /* counted steps in the common unit */
     struct an_diff_draws *steps_drawn, *rows_drawn; /* NULL: too few steps */
@@ -220,7 +221,8 @@ static int list_items(struct comparison *x)
 
 static double mean_calls(const struct comparison *x, int side, int64_t calls)
 {
-    return x->d->unit == AN_DIFF_CAPTURE ? (double)calls : (double)calls / (double)x->side[side].s->detailed;
+    const struct side *s = &x->side[side];
+    return (double)calls / (x->d->unit == AN_DIFF_CAPTURE ? s->devices : (double)s->s->detailed);
 }
 
 /* Value of a side and, where it is kept for every member, of each of its steps. */
@@ -236,7 +238,9 @@ static int side_value(struct comparison *x, struct an_diff_row *r, size_t row, i
             const struct an_sample *p = item[i].sample;
             in = true;
             known = known && p->ms;
-            total += x->d->unit == AN_DIFF_CAPTURE ? (double)p->total_ns / 1e6 : steps ? p->step_ns / 1e6 / (double)steps : 0;
+            total += x->d->unit == AN_DIFF_CAPTURE ? (double)p->total_ns / 1e6 / s->devices
+                     : steps                       ? p->step_ns / 1e6 / (double)steps
+                                                   : 0;
             calls += x->d->unit == AN_DIFF_CAPTURE ? p->calls : p->step_calls;
         }
     if (known) {
@@ -425,70 +429,6 @@ static int list_one_sided(struct comparison *x, bool added, const struct an_diff
     return 0;
 }
 
-/* ---- verdict --------------------------------------------------------------------------------------------------------------- */
-
-/* Of the rows of a kind and class (AN_CLASS_COUNT: any) the one that moved most in the direction of the step. */
-static const struct an_diff_row *largest(const struct comparison *x, enum an_diff_kind kind, enum an_class class)
-{
-    const struct an_diff_row *best = NULL;
-    double sign = x->d->step.delta < 0 ? -1 : 1;
-    for (size_t i = 0; i < x->rows; i++) {
-        const struct an_diff_row *r = &x->row[i];
-        if (r->kind == kind && (class == AN_CLASS_COUNT || r->class == class) && sign * r->delta > 0 &&
-            (!best || sign * r->delta > sign * best->delta))
-            best = r;
-    }
-    return best;
-}
-
-static const char *what_moved(const struct comparison *x)
-{
-    struct an_arena *a = x->d->arena;
-    const struct an_diff_row *class = largest(x, AN_DIFF_CLASS, AN_CLASS_COUNT), *name = NULL;
-    const char *unit = x->d->unit == AN_DIFF_CAPTURE ? "" : " a step";
-    if (!class || fabs(class->delta) < 0.1 * fabs(x->d->step.delta))
-        return NULL;
-    name = class->class == AN_CLASS_INPUT ? largest(x, AN_DIFF_LOADER, AN_CLASS_INPUT) : NULL;
-    if (name)
-        return an_arena_format(a, "%s %+.3g ms%s (loader: %.120s)", class->name, class->delta, unit, name->name);
-    if (class->class == AN_CLASS_INPUT)
-        return an_arena_format(a, "%s %+.3g ms%s (loader)", class->name, class->delta, unit);
-    name = largest(x, AN_DIFF_KERNEL, class->class);
-    name = name ? name : largest(x, AN_DIFF_OP, class->class);
-    if (!name)
-        return an_arena_format(a, "%s %+.3g ms%s", class->name, class->delta, unit);
-    return an_arena_format(a, "%s %+.3g ms%s (most of it: %.120s, %+.3g ms)", class->name, class->delta, unit, name->name,
-                           name->delta);
-}
-
-static void write_verdict(struct comparison *x)
-{
-    struct an_diff *d = x->d;
-    const struct an_diff_row *s = &d->step;
-    const char *moved = what_moved(x), *per = d->unit == AN_DIFF_CAPTURE ? "over the whole capture" : "a step";
-    double pct = fabs(s->delta_pct);
-    bool same = s->delta == 0;
-    for (size_t i = 0; i < x->rows && same; i++)
-        same = x->row[i].delta == 0;
-    if (isnan(s->delta)) {
-        d->verdict = "nothing to compare: one of the runs holds no time at all";
-    } else if (same) {
-        d->verdict = "no difference: both runs took the same time in everything that was compared";
-    } else if (x->tested && !s->significant) {
-        d->verdict =
-            an_arena_format(d->arena,
-                            "no significant difference: BAD's median step is %.2g %% %s (%.4g ms instead of %.4g; 95 %% "
-                            "interval of the difference [%+.3g, %+.3g] ms, drift inside the runs %.3g ms)",
-                            pct, s->delta < 0 ? "shorter" : "longer", s->bad, s->good, s->low, s->high, s->floor);
-    } else {
-        const char *tail = x->tested ? "" : an_arena_format(d->arena, "; %s", d->significance);
-        const char *what = s->delta < 0 ? an_arena_format(d->arena, "BAD takes %.*f %% less time", pct < 10, pct)
-                                        : an_arena_format(d->arena, "BAD is %.*f %% slower", pct < 10, pct);
-        d->verdict = an_arena_format(d->arena, "%s (%.4g ms %s instead of %.4g)%s%s%s", what, s->bad, per, s->good,
-                                     moved ? ": " : "", moved ? moved : "", tail);
-    }
-}
-
 /* ---- all of it ------------------------------------------------------------------------------------------------------------- */
 
 static struct an_diff_side describe(struct an_arena *a, const struct side *s)
@@ -502,6 +442,8 @@ static struct an_diff_side describe(struct an_arena *a, const struct side *s)
 static int compare(struct comparison *x, size_t most)
 {
     struct an_diff *d = x->d;
+    for (int i = 0; i < 2; i++)
+        x->side[i].devices = x->side[i].r->gpu_count ? (double)x->side[i].r->gpu_count : 1;
     d->good = describe(d->arena, &x->side[0]);
     d->bad = describe(d->arena, &x->side[1]);
     choose_unit(x);
@@ -515,7 +457,7 @@ static int compare(struct comparison *x, size_t most)
     rc = rc ? rc : list_one_sided(x, true, &d->added, &d->added_count, &d->added_total);
     rc = rc ? rc : list_one_sided(x, false, &d->removed, &d->removed_count, &d->removed_total);
     if (!rc)
-        write_verdict(x);
+        an_diff_verdict(d, x->row, x->rows, x->tested);
     return rc ? rc : an_arena_failed(d->arena) ? TACHO_ENOMEM : 0;
 }
 

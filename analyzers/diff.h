@@ -23,11 +23,11 @@
 /* name, key in JSON, heading for people */
 #define AN_DIFF_KIND_MAP(X) \
     X(STEP, "step", "Step") \
-    X(CLASS, "classes", "Classes of the step") \
+    X(CLASS, "classes", "Classes") \
     X(LOADER, "loader", "Waits for the loader") \
-    X(RANK, "ranks", "Step of each rank or device") \
-    X(OP, "operators", "Operators on the host, own time") \
-    X(KERNEL, "kernels", "Work on the device")
+    X(RANK, "ranks", "Step of each rank and device") \
+    X(OP, "operators", "Host operators, own time") \
+    X(KERNEL, "kernels", "Device work")
 
 enum an_diff_kind {
 #define AN_DIFF_KIND_ENUM(name, key, text) AN_DIFF_##name,

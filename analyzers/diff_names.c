@@ -4,6 +4,7 @@
 
 #include "analyzers/diff_private.h"
 
+#define ANONYMOUS    "(anonymous namespace)::"
 #define DIGITS_LEAST 4 /* shorter numbers are part of a name: sm_90, 128x64, conv2d */
 
 /* Past the bracket that closes the one at `at`, or NULL if none does. A '>' of "->" and of operators closes nothing. */
@@ -42,11 +43,15 @@ void an_diff_name(char *out, const char *name)
         strcpy(out, name);
         return;
     }
+    if (!strncmp(name, "void ", 5)) /* the result type is written for templates only */
+        name += 5;
     for (const char *at = name; *at;) {
         const char *past = NULL;
         if (*at == '<' && at > name && !is_operator_sign(name, at))
             past = past_bracket(at, '<', '>');
-        else if (*at == '(' && at > name && strncmp(at, "(anonymous namespace)", 21))
+        else if (!strncmp(at, ANONYMOUS, sizeof ANONYMOUS - 1))
+            past = at + sizeof ANONYMOUS - 1;
+        else if (*at == '(' && at > name)
             past = past_bracket(at, '(', ')');
         else if (*at == '[' && !strncmp(at, "[clone", 6))
             past = past_bracket(at, '[', ']');

@@ -169,13 +169,6 @@ static bool starts(const char *text, const char *with)
     return !strncmp(text, with, strlen(with));
 }
 
-static bool is_loader_wait(const struct an_trace *t, size_t i)
-{
-    const char *name = an_trace_name(t, t->slice.name[i]);
-    return an_trace_role(t, t->slice.detail[i]) == AN_ROLE_INPUT_WAIT || starts(name, "enumerate(DataLoader)#") ||
-           starts(name, "enumerate(DataPipe)#");
-}
-
 static bool is_loader_stage(enum an_role r)
 {
     return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE || r == AN_ROLE_QUEUE_WAIT;
@@ -183,7 +176,7 @@ static bool is_loader_stage(enum an_role r)
 
 static enum an_class host_class(const struct table *x, size_t i)
 {
-    enum an_role r = an_trace_role(x->c->t, x->c->t->slice.detail[i]);
+    enum an_role r = an_slice_role(x->c->t, i);
     if (x->in_loader[i] || is_loader_stage(r))
         return AN_CLASS_INPUT;
     if (x->c->gpu) /* the device decides there: what the host does is host */
@@ -205,7 +198,7 @@ static void measure_children(struct table *x)
     const struct an_trace *t = x->c->t;
     for (size_t i = 0; i < t->slice.count; i++) {
         uint32_t p = t->slice.parent[i];
-        bool loader = is_loader_wait(t, i);
+        bool loader = an_slice_role(t, i) == AN_ROLE_INPUT_WAIT;
         if (p != AN_NONE && p < i) {
             int64_t end = an_slice_end(t, i), limit = an_slice_end(t, p);
             int64_t inside = (end < limit ? end : limit) - t->slice.start[i];

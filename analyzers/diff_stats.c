@@ -11,7 +11,7 @@
 #define DRAWS_MOST   4000000 /* rounds times steps */
 
 struct an_diff_draws {
-    size_t n, rounds;
+    size_t n, rounds, block;
     uint16_t drawn[]; /* rounds x n: how often each step was drawn */
 };
 
@@ -32,6 +32,7 @@ struct an_diff_draws *an_diff_draws_new(size_t n, uint64_t seed)
         return NULL;
     d->n = n;
     d->rounds = rounds;
+    d->block = block ? block : 1;
     for (size_t r = 0; r < rounds; r++) {
         uint16_t *drawn = d->drawn + r * n;
         for (size_t made = 0; made < n;) {
@@ -92,6 +93,16 @@ static double t_p(double t, double df)
     return erfc(z / sqrt(2));
 }
 
+/* Steps in a block say the same thing: what counts is how many blocks there are, for the degrees of freedom and for the spread,
+ * which resampling makes too small by a factor of (n - 1) / n. */
+static double p_of(double delta, double sd, const struct an_diff_draws *a, const struct an_diff_draws *b)
+{
+    double na = (double)a->n / (double)a->block, nb = (double)b->n / (double)b->block, n = na < nb ? na : nb;
+    if (!(sd > 0))
+        return delta == 0 ? 1 : 0;
+    return t_p(delta / (sd * sqrt(n / (n - 1))), na + nb - 2 > 1 ? na + nb - 2 : 1);
+}
+
 static double halves(const double *x, size_t n, double *work)
 {
     return n < 2 ? 0 : fabs(an_diff_median(x, n / 2, work) - an_diff_median(x + n / 2, n - n / 2, work));
@@ -125,7 +136,7 @@ int an_diff_test(const double *a, size_t na, const struct an_diff_draws *da, con
     an_sort(delta, rounds);
     out->low = an_quantile(delta, rounds, 0.025);
     out->high = an_quantile(delta, rounds, 0.975);
-    out->p = sd > 0 ? t_p(d / sd, (double)(na + nb) - 2) : d == 0 ? 1 : 0;
+    out->p = na > da->block && nb > db->block ? p_of(d, sd, da, db) : NAN;
     out->floor = fa > fb ? fa : fb;
     rc = 0;
 out:
