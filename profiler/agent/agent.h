@@ -279,6 +279,8 @@ static inline bool agent_cuda_live(void)
 /* A tacho.step begins on this thread: opens or closes a capture window; closes it for a step that is paused. */
 void agent_cuda_step(uint64_t index, bool paused);
 void agent_cuda_resume(void);
+/* A window of some steps or seconds opens or closes: collectives are followed to their true end inside it. */
+void agent_nccl_detail(bool on);
 
 /* ---- NVTX ---- */
 

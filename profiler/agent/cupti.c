@@ -51,6 +51,8 @@ static const struct {
 };
 #define KINDS (sizeof kind_table / sizeof *kind_table)
 
+static bool bounded(void);
+
 /* ---- kinds ---- */
 
 static bool option(const char *word)
@@ -87,6 +89,7 @@ static void apply_apis(uint8_t enable)
 /* Returns what enabling kernels gave: without them there is nothing to see. */
 static int enable_kinds(void)
 {
+    agent_nccl_detail(bounded());
     int kernels = 0;
     for (size_t i = 0; i < KINDS; i++) {
         int kind = kind_table[i].kind;
@@ -108,6 +111,7 @@ static int enable_kinds(void)
 
 static void disable_kinds(void)
 {
+    agent_nccl_detail(false);
     apply_apis(0);
     for (size_t i = 0; i < KINDS; i++)
         if (state.chosen[kind_table[i].kind])
@@ -135,6 +139,13 @@ static bool control_read(struct wire_control *copy)
             return true;
     }
     return false;
+}
+
+/* Is a window of some steps or seconds asked for? */
+static bool bounded(void)
+{
+    struct wire_control c;
+    return control_read(&c) && (c.mode == WIRE_CAPTURE_STEPS || c.mode == WIRE_CAPTURE_UNTIL);
 }
 
 /* 1 in a window, 0 not, -1 as it is (between steps). */

@@ -26,8 +26,8 @@ struct agent_cuda agent_cuda;
 /* Only around the walk over a buffer; the request path never takes it (CUPTI holds locks of its own there). */
 static pthread_mutex_t walk_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER; /* takes no other */
-static _Atomic(uint8_t *) scratch[SCRATCHES];    /* free ones */
-static uint32_t written[WIRE_GPU_BUFFERS * 64u]; /* flush thread: how far a lent buffer was filled */
+static _Atomic(uint8_t *) scratch[SCRATCHES];                 /* free ones */
+static uint32_t written[WIRE_GPU_BUFFERS * 64u];              /* flush thread: how far a lent buffer was filled */
 
 static uint64_t page_up(uint64_t n)
 {

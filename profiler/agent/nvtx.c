@@ -80,7 +80,7 @@ static nvtxRangeId_t range_dropped(enum wire_loss_reason reason)
     return (uint64_t)(RANGE_DROPPED | (uint32_t)reason) << 56 | 1;
 }
 
-static __attribute__((noinline)) nvtxRangeId_t range_start(uint32_t domain, struct agent_event *e)
+__attribute__((noinline)) uint64_t agent_range_start(uint32_t domain, struct agent_event *e)
 {
     struct agent_thread *t = agent_enter();
     enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
@@ -109,7 +109,7 @@ static __attribute__((noinline)) nvtxRangeId_t range_start(uint32_t domain, stru
     return id;
 }
 
-static __attribute__((noinline)) void range_end(uint32_t domain, nvtxRangeId_t id, struct agent_event *e)
+__attribute__((noinline)) void agent_range_end(uint32_t domain, uint64_t id, struct agent_event *e)
 {
     enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
     if (id >> 60 == RANGE_DROPPED >> 4) {
@@ -151,13 +151,13 @@ static nvtxRangeId_t NVTX_API cb_domain_start(nvtxDomainHandle_t h, const nvtxEv
     uint32_t domain = agent_domain_index(h);
     struct agent_event e = {0};
     agent_event_read(&e, domain, a);
-    return range_start(domain, &e);
+    return agent_range_start(domain, &e);
 }
 
 static void NVTX_API cb_domain_end(nvtxDomainHandle_t h, nvtxRangeId_t id)
 {
     struct agent_event e = {0};
-    range_end(agent_domain_index(h), id, &e);
+    agent_range_end(agent_domain_index(h), id, &e);
 }
 
 static void NVTX_API cb_domain_mark(nvtxDomainHandle_t h, const nvtxEventAttributes_t *a)
@@ -209,7 +209,7 @@ static void NVTX_API cb_mark(const nvtxEventAttributes_t *a)
     static nvtxRangeId_t NVTX_API cb_start_##suffix(const ctype *message) \
     { \
         struct agent_event e = {.name = agent_paused() ? 0 : intern(message, false)}; \
-        return range_start(0, &e); \
+        return agent_range_start(0, &e); \
     } \
     static void NVTX_API cb_mark_##suffix(const ctype *message) \
     { \
@@ -300,14 +300,14 @@ static nvtxRangeId_t cb_payload_start(nvtxDomainHandle_t h, const nvtxPayloadDat
 {
     struct agent_event e = {0};
     event_of_payload(&e, agent_domain_index(h), p, count, true);
-    return range_start(agent_domain_index(h), &e);
+    return agent_range_start(agent_domain_index(h), &e);
 }
 
 static void cb_payload_end(nvtxDomainHandle_t h, nvtxRangeId_t id, const nvtxPayloadData_t *p, size_t count)
 {
     struct agent_event e = {0};
     event_of_payload(&e, agent_domain_index(h), p, count, false);
-    range_end(agent_domain_index(h), id, &e);
+    agent_range_end(agent_domain_index(h), id, &e);
 }
 
 static uint64_t cb_schema(nvtxDomainHandle_t h, const nvtxPayloadSchemaAttr_t *a)

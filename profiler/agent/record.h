@@ -176,6 +176,10 @@ int agent_push(struct agent_thread *t, uint32_t domain, const struct agent_event
 int agent_pop(struct agent_thread *t, uint32_t domain, uint64_t time, const struct agent_event *e);
 void agent_single(struct agent_thread *t, uint32_t kind, uint32_t domain, uint64_t time, const struct agent_event *e);
 
+/* nvtx.c: a start/end range from outside of NVTX; the thread is not entered. The id says whether it was recorded. */
+uint64_t agent_range_start(uint32_t domain, struct agent_event *e);
+void agent_range_end(uint32_t domain, uint64_t id, struct agent_event *e);
+
 /* ---- the common case ----
  * A registered name, at most one payload of a known schema, room in the segment, nothing lost, nothing paused, TSC. These have
  * no call in them but the ones in tail position, so that the compiler keeps everything in the registers of a leaf function. */

@@ -63,6 +63,7 @@ struct col_range {
     uint8_t domain, depth;
     bool dirty; /* start/end: changed since it was saved */
     bool saved; /* start/end: it has a row of live state */
+    bool comm;  /* start/end: a collective, on the track of these */
 };
 
 struct col_thread {
@@ -113,11 +114,12 @@ struct col_pool {
     struct col_counter *counter;
     uint32_t counter_count;
     int64_t range_track;     /* 0 = none yet */
+    int64_t comm_track;      /* of collectives; 0 = none yet */
     struct col_range *range; /* open start/end ranges, hashed by id */
     uint32_t range_count, range_slots;
     bool range_dirty;
     struct col_steps steps;
-    struct col_gpu *gpu; /* device work (gpu.h); NULL: none so far */
+    struct col_gpu *gpu;                /* device work (gpu.h); NULL: none so far */
     uint64_t loss[WIRE_LOSS_COUNT];     /* counts that the file has */
     int64_t last_event;                 /* time of the newest record read, 0 = none */
     bool dirty, gone, drained, present; /* present: the file is (still) there */

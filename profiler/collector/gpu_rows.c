@@ -14,8 +14,8 @@
 /* name, text */
 #define CATEGORY_MAP(X) \
     X(KERNEL, "kernel") \
-    X(MEMCPY, "memcpy") X(MEMSET, "memset") X(GRAPH, "graph") X(SYNC, "sync") X(RUNTIME, "runtime") X(DRIVER, "driver") \
-        X(OVERHEAD, "overhead")
+    X(MEMCPY, "memcpy") \
+    X(MEMSET, "memset") X(GRAPH, "graph") X(SYNC, "sync") X(RUNTIME, "runtime") X(DRIVER, "driver") X(OVERHEAD, "overhead")
 enum category {
 #define CATEGORY_ENUM(name, text) CATEGORY_##name,
     CATEGORY_MAP(CATEGORY_ENUM)

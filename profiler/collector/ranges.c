@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static uint32_t range_home(const struct col_pool *p, uint64_t id)
 {
@@ -80,13 +81,31 @@ static void range_remove(struct col_pool *p, struct col_range *r)
     p->range_count--;
 }
 
-static int range_track(struct col_drain *d, struct col_pool *p)
+/* Collectives that NCCL's profiler interface told of are ranges of this domain (agent/nccl.c). */
+static bool domain_is_nccl(const struct col_pool *p, uint8_t domain)
 {
-    if (p->range_track)
+    static const char name[] = "NCCL profiler";
+    uint32_t bytes = 0, arena = atomic_load_explicit(&p->map.head->domain_name[domain], memory_order_acquire);
+    const char *text = arena ? col_map_text(&p->map, arena, WIRE_TEXT_NAME, &bytes) : NULL;
+    return text && bytes == sizeof name - 1 && memcmp(text, name, bytes) == 0;
+}
+
+static int64_t track_of(const struct col_pool *p, const struct col_range *r)
+{
+    return r->comm ? p->comm_track : p->range_track;
+}
+
+static int range_track(struct col_drain *d, struct col_pool *p, bool comm)
+{
+    int64_t *track = comm ? &p->comm_track : &p->range_track;
+    if (*track)
         return 0;
-    struct store_track t = {.process = p->process->id, .tid = STORE_ABSENT, .kind = "range", .name = "start/end ranges"};
+    struct store_track t = {.process = p->process->id,
+                            .tid = STORE_ABSENT,
+                            .kind = comm ? "comm" : "range",
+                            .name = comm ? "NCCL" : "start/end ranges"};
     int rc = store_track_add(d->db, &t);
-    p->range_track = t.id;
+    *track = t.id;
     p->dirty = true;
     return rc;
 }
@@ -102,17 +121,19 @@ int col_on_start(struct col_drain *d, struct col_pool *p, const struct col_event
 {
     struct col_extra x;
     int rc = col_event_extra(d, p, e, &x);
+    bool comm = domain_is_nccl(p, e->record->domain);
     if (rc == 0)
-        rc = range_track(d, p);
+        rc = range_track(d, p, comm);
     if (rc)
         return rc;
     struct col_range r = {.start = e->time,
                           .end = STORE_ABSENT,
                           .detail = x.detail,
                           .step = STORE_ABSENT,
-                          .correlation = (int64_t)e->range,
+                          .correlation = comm ? x.correlation : (int64_t)e->range,
                           .id = e->range,
                           .domain = e->record->domain,
+                          .comm = comm,
                           .dirty = true};
     r.name = col_pool_string(d, p, e->record->name, &rc);
     r.category = col_event_category(d, p, e, &rc);
@@ -123,9 +144,9 @@ int col_on_start(struct col_drain *d, struct col_pool *p, const struct col_event
     if (!other)
         return col_range_put(p, &r);
     if (other->start != STORE_ABSENT) /* the id was used again: its END was lost */
-        rc = col_lose_end(d, p, p->range_track, other, e->time);
+        rc = col_lose_end(d, p, track_of(p, other), other, e->time);
     else
-        rc = col_end_range(d, p, p->range_track, &r, other->end);
+        rc = col_end_range(d, p, track_of(p, &r), &r, other->end);
     bool ended = other->start == STORE_ABSENT, saved = other->saved;
     if (rc == 0 && saved)
         rc = col_range_forget(d, p, e->range);
@@ -150,7 +171,7 @@ int col_on_end(struct col_drain *d, struct col_pool *p, const struct col_event *
         d->stats.ends_without_start++;
         return 0;
     }
-    int rc = col_end_range(d, p, p->range_track, r, e->time);
+    int rc = col_end_range(d, p, track_of(p, r), r, e->time);
     if (rc == 0 && r->saved)
         rc = col_range_forget(d, p, e->range);
     range_remove(p, r);
@@ -164,7 +185,7 @@ int col_decode_materialise_ranges(struct col_drain *d, struct col_pool *p)
         enum col_cut why;
         if (r->start == STORE_ABSENT || r->slice || !r->dirty || !col_decode_keeps(d, STORE_ABSENT, &why))
             continue;
-        int rc = col_add_slice(d, p->range_track, r, STORE_ABSENT, &r->slice);
+        int rc = col_add_slice(d, track_of(p, r), r, STORE_ABSENT, &r->slice);
         if (rc)
             return rc;
     }

@@ -26,7 +26,7 @@ struct saved_thread {
 };
 
 struct saved_pool {
-    int64_t process, range_track, last_event;
+    int64_t process, range_track, comm_track, last_event;
     uint64_t loss[WIRE_LOSS_COUNT];
     uint32_t counters, bytes_of_step;
 };
@@ -70,6 +70,7 @@ int col_save_pool(struct col_drain *d, struct col_pool *p)
     snprintf(key, sizeof key, "p:%s", p->name);
     struct saved_pool s = {.process = p->process->id,
                            .range_track = p->range_track,
+                           .comm_track = p->comm_track,
                            .last_event = p->last_event,
                            .counters = p->counter_count,
                            .bytes_of_step = sizeof(struct col_step)};
@@ -225,6 +226,7 @@ static int load_pool(struct col_drain *d, const struct item *i)
     p->counter = counter;
     p->counter_count = s.counters;
     p->range_track = s.range_track;
+    p->comm_track = s.comm_track;
     p->last_event = s.last_event;
     p->dirty = false;
     memcpy(p->loss, s.loss, sizeof p->loss);
@@ -332,8 +334,8 @@ int col_drain_load(struct col_drain *d, struct tacho_error *err)
     static const struct {
         const char *prefix;
         int (*load)(struct col_drain *d, const struct item *i);
-    } passes[] = {{"d", load_totals}, {"clock", load_anchors}, {"x:", load_process},
-                  {"p:", load_pool},  {"t:", load_thread},     {"r:", load_range}, {"g:", load_gpu}};
+    } passes[] = {{"d", load_totals},  {"clock", load_anchors}, {"x:", load_process}, {"p:", load_pool},
+                  {"t:", load_thread}, {"r:", load_range},      {"g:", load_gpu}};
     struct loading l = {.drain = d};
     d->taken_over = true;
     int rc = store_live_each(d->db, collect, &l);

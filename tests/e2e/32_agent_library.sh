@@ -15,8 +15,11 @@ if [ -n "$SAN" ]; then
 else
     needed=$(readelf -d "$LIBTACHO" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(libc\.so|libpthread\.so|ld-linux)')
     [ -z "$needed" ] || bad "needs $needed"
+    # the driver, NVTX and NCCL look for these; the Python hook calls the last one
     exports=$(nm -D --defined-only "$LIBTACHO" | awk '{ print $3 }' | sort | tr '\n' ' ')
-    [ "$exports" = "InitializeInjectionNvtx InitializeInjectionNvtx2 InitializeInjectionNvtxExtension " ] || bad "exports $exports"
+    wanted="InitializeInjection InitializeInjectionNvtx InitializeInjectionNvtx2 InitializeInjectionNvtxExtension ncclProfiler_v1 \
+ncclProfiler_v2 ncclProfiler_v3 ncclProfiler_v4 ncclProfiler_v5 ncclProfiler_v6 tacho_device_profiler "
+    [ "$exports" = "$wanted" ] || bad "exports $exports"
     # static TLS of a library loaded late comes out of a small reserve
     tls=$(($(readelf -lW "$LIBTACHO" | awk '$1 == "TLS" { print $6 }')))
     [ "$tls" -le 16 ] || bad "$tls bytes of static TLS"
