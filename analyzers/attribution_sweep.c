@@ -79,9 +79,9 @@ static enum category category_of(struct sweep *s, size_t i)
     static const struct {
         const char *name;
         enum category category;
-    } known[] = {{"op", CATEGORY_OP},         {"python", CATEGORY_PYTHON},      {"annotation", CATEGORY_ANNOTATION},
-                 {"runtime", CATEGORY_OTHER}, {"driver", CATEGORY_OTHER},       {"overhead", CATEGORY_OTHER},
-                 {"instant", CATEGORY_OTHER}, {"torch", CATEGORY_MODULE_DOMAIN}};
+    } known[] = {{"op", CATEGORY_OP},         {"python", CATEGORY_PYTHON}, {"annotation", CATEGORY_ANNOTATION},
+                 {"runtime", CATEGORY_OTHER}, {"driver", CATEGORY_OTHER},  {"overhead", CATEGORY_OTHER},
+                 {"instant", CATEGORY_OTHER}, {"trace", CATEGORY_OTHER},   {"torch", CATEGORY_MODULE_DOMAIN}};
     uint32_t id = s->t->slice.category[i];
     if (id >= s->t->string_count)
         return CATEGORY_OTHER;
