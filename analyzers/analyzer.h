@@ -90,6 +90,9 @@ enum an_confidence an_confidence_of(const struct an_context *c);
 /* The class that gives the run its name: compute, unless another one is larger or large enough (verdict.c). */
 enum an_class an_bound_class(const struct an_budget *b);
 
+/* Is the time that no class explains mostly that of graphs of which the kernels were not recorded? */
+bool an_mostly_opaque(const struct an_context *c);
+
 /* Step of a lane that holds `time`, or NULL. */
 struct an_step *an_step_at(const struct an_context *c, const struct an_lane *l, int64_t time);
 /* Is the step in the statistics, and does the budget stand on it? */

@@ -25,9 +25,11 @@ struct an_options {
     bool live;           /* the run's collector is alive */
     double peak_flops;   /* --peak: FLOP/s of one device; 0 = the file's ceilings */
     const char *classes; /* text of the user's own table of kernel classes (classes.h), read before the built-in one; or NULL */
-    enum an_compat compat; /* fill result.compat too */
-    bool samples;          /* keep values of each step in result.samples, for an_diff_results (diff.h) */
-    double flops_per_step; /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the payloads' */
+    enum an_compat compat;      /* fill result.compat too */
+    bool samples;               /* keep values of each step in result.samples, for an_diff_results (diff.h) */
+    bool some_steps;            /* --steps: only these count in statistics, first and last of the run among them */
+    int64_t step_from, step_to; /* by index, both included */
+    double flops_per_step;      /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the payloads' */
 };
 
 /* Loads the run and runs every analyzer. `o` may be NULL. *out is NULL on error. */

@@ -158,7 +158,7 @@ static int unattributed(struct an_findings_list *l)
     struct an_context *c = l->c;
     const struct an_budget *b = &c->r->budget;
     struct an_class_share s;
-    if (b->reason || !b->pct[AN_CLASS_UNATTRIBUTED].valid)
+    if (b->reason || !b->pct[AN_CLASS_UNATTRIBUTED].valid || an_mostly_opaque(c))
         return 0;
     double pct = b->pct[AN_CLASS_UNATTRIBUTED].value;
     if (pct <= UNATTRIBUTED_PCT) {

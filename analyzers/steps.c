@@ -47,6 +47,19 @@ static bool step_compiles(const struct an_context *c, const struct an_lane *l, c
     return false;
 }
 
+static const char not_asked[] = "not asked for";
+
+/* --steps: the reader knows which ones are typical, first and last among them or not. */
+static void keep_asked(struct an_context *c, const struct an_lane *l)
+{
+    for (size_t i = l->first; i < l->first + l->count; i++) {
+        struct an_step *s = &c->step[i];
+        if (!s->excluded && (s->index < c->o->step_from || s->index > c->o->step_to))
+            s->excluded = not_asked;
+    }
+    c->r->steps.note = "only the steps that were asked for (--steps)";
+}
+
 static void exclude(struct an_context *c, const struct an_lane *l)
 {
     size_t complete = 0;
@@ -69,6 +82,10 @@ static void exclude(struct an_context *c, const struct an_lane *l)
         complete++;
         if (step_compiles(c, l, s))
             s->excluded = "compile";
+    }
+    if (c->o->some_steps) {
+        keep_asked(c, l);
+        return;
     }
     if (foreign && complete < LAST_LEAST) {
         if (complete)
@@ -181,13 +198,13 @@ static int list_excluded(struct an_context *c)
     struct an_steps *r = &c->r->steps;
     size_t n = 0;
     for (size_t i = 0; i < c->step_count; i++)
-        n += c->step[i].excluded != NULL;
+        n += c->step[i].excluded && c->step[i].excluded != not_asked;
     struct an_step_exclusion *x = an_arena_zero(c->a, n, sizeof *x);
     if (!x)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < c->step_count; i++) {
         const struct an_step *s = &c->step[i];
-        if (s->excluded)
+        if (s->excluded && s->excluded != not_asked)
             x[r->excluded_count++] = (struct an_step_exclusion){.rank = c->lane[s->lane].rank,
                                                                 .index = s->index,
                                                                 .ms = s->end == STORE_ABSENT ? NAN : step_ms(s),

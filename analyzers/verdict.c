@@ -35,8 +35,21 @@ static double pct(const struct an_budget *b, int k)
     return b->pct[k].valid ? b->pct[k].value : 0;
 }
 
+bool an_mostly_opaque(const struct an_context *c)
+{
+    double span = 0, opaque = 0;
+    for (size_t i = 0; i < c->r->gpu_count; i++) {
+        const struct an_gpu_device *d = &c->r->gpus[i];
+        span += d->span_ns.valid ? (double)d->span_ns.value : 0;
+        opaque += d->opaque_ns.valid ? (double)d->opaque_ns.value : 0;
+    }
+    return opaque > 0 && 100 * opaque / span >= pct(&c->r->budget, AN_CLASS_UNATTRIBUTED) / 2;
+}
+
 static const char *does_what(const struct an_context *c, int k)
 {
+    if (k == AN_CLASS_UNATTRIBUTED && an_mostly_opaque(c))
+        return "is mostly opaque: the device was busy with graphs of which the kernels were not recorded";
     if (c->gpu && k == AN_CLASS_HOST)
         return "leaves the device idle while the host launches, waits or is in the framework";
     if (c->gpu && k == AN_CLASS_UNATTRIBUTED)
@@ -111,8 +124,11 @@ static const char *op_words(struct an_context *c)
 }
 
 /* "HOST-BOUND", or the more exact name that a finding gave it. */
-static const char *bound_name(const struct an_result *r, enum an_class k)
+static const char *bound_name(const struct an_context *c, enum an_class k)
 {
+    const struct an_result *r = c->r;
+    if (k == AN_CLASS_UNATTRIBUTED && an_mostly_opaque(c))
+        return "OPAQUE";
     for (size_t i = 0; i < r->finding_count; i++)
         if (k == AN_CLASS_HOST && !strcmp(r->findings[i].id, "LAUNCH_BOUND"))
             return "LAUNCH-BOUND";
@@ -125,7 +141,7 @@ static void by_budget(struct an_context *c)
     const struct an_budget *b = &r->budget;
     enum an_class holds = other_than_compute(b);
     if (an_bound_class(b) == holds) {
-        r->verdict_class = bound_name(r, holds);
+        r->verdict_class = bound_name(c, holds);
         if (pct(b, (int)holds) > pct(b, AN_CLASS_COMPUTE))
             r->verdict = an_arena_format(c->a, "%s: %.1f %% of every step %s; %.1f %% computes%s %s.", r->verdict_class,
                                          pct(b, (int)holds), does_what(c, (int)holds), pct(b, AN_CLASS_COMPUTE), peak_words(c),

@@ -8,6 +8,7 @@
 #include "cli/run_file.h"
 
 struct values {
+    struct cli_range steps;
     const char *output, *color, *by, *classes, *hta;
     int64_t width, ops;
     double peak, flops;
@@ -20,6 +21,7 @@ static const struct cli_option options[] = {
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
     {"save", 0, CLI_FLAG, AT(save), NULL, "put metrics and findings into the run's file as well", 0, 0},
     {"definitions", 0, CLI_FLAG, AT(definitions), NULL, "append what each number means", 0, 0},
+    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only the steps with these indexes (A: or :B or one)", 0, 0},
     {"by", 0, CLI_CHOICE, AT(by), "op|module|line|annotation", "device time by what asked for it (op)", 0, 0},
     {"top", 0, CLI_INT, AT(ops), "N", "rows of the tables (12)", 1, 100000},
     {"ops", 0, CLI_INT, AT(ops), "N", "the same as --top", 1, 100000},
@@ -37,10 +39,12 @@ static const struct cli_option options[] = {
 
 const struct cli_spec cli_report_spec = {
     .usage = "[OPTION]... [RUN]",
-    .about = "RUN is a .tacho file, a .tacho.live folder, or 'latest' (the default): the newest run in this folder.",
+    .about = "RUN is a .tacho file, a .tacho.live folder, a Kineto .json or .json.gz, an Nsight Systems .sqlite, a folder of\n"
+             "traces of several ranks, or 'latest' (the default): the newest run in this folder.",
     .options = options,
     .examples = "  tacho report\n"
-                "  tacho report train-20260101-120000.tacho --json | jq .budget",
+                "  tacho report train-20260101-120000.tacho --json | jq .budget\n"
+                "  tacho report rank0.pt.trace.json.gz --by module --top 20",
     .most = 1,
 };
 
@@ -69,7 +73,11 @@ static int compat_of(const struct values *v, enum an_compat *compat)
 /* Finds and analyses the run. 0 or an exit code, after a message. */
 static int load(const struct values *v, const char *run, struct col_found *found, struct an_result **result)
 {
-    struct an_options o = {.peak_flops = v->peak, .flops_per_step = v->flops};
+    struct an_options o = {.peak_flops = v->peak,
+                           .flops_per_step = v->flops,
+                           .some_steps = v->steps.set,
+                           .step_from = v->steps.from,
+                           .step_to = v->steps.to};
     char *classes = NULL;
     int code = compat_of(v, &o.compat);
     if (!code)

@@ -49,6 +49,8 @@ static void put_steps(struct rep_writer *w, const struct an_steps *s)
     rep_put_value(w, "max_ms", s->max_ms);
     rep_put_value(w, "sd_ms", s->sd_ms);
     rep_put_value(w, "host_median_ms", s->host_median_ms);
+    rep_put_int(w, "micro_steps", s->micro_steps);
+    rep_put_text_or(w, "note", s->note, "nothing odd about them");
     rep_put_value(w, "between_ms", s->between_ms);
     rep_put_value(w, "tokens_per_s", s->tokens_per_s);
     rep_put_value(w, "samples_per_s", s->samples_per_s);

@@ -142,7 +142,7 @@ void rep_text_roofline(struct page *p, const struct an_result *r, int most)
                           .size = sizeof *r->points,
                           .count = r->point_count,
                           .most = (size_t)(most > 0 ? most : REP_ROWS)};
-    if (r->gpu.reason)
+    if (r->gpu.reason && (r->roofline.reason || !r->point_count))
         return;
     if (r->roofline.reason || !r->point_count) {
         page_blank(p);
