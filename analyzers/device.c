@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/api.h"
 #include "analyzers/device_build.h"
 
 /* ---- categories ---------------------------------------------------------------------------------------------------------- */
@@ -38,9 +37,22 @@ const char *an_slice_category(const struct an_trace *t, size_t i)
     return an_trace_name(t, t->slice.category[i]);
 }
 
+struct an_api_call an_slice_api(const struct an_trace *t, size_t i)
+{
+    uint32_t name = t->slice.name[i];
+    if (name >= t->string_count)
+        return (struct an_api_call){AN_API_OTHER, false};
+    if (!t->name_api[name]) { /* kept as 1 + 2 * kind + async */
+        struct an_api_call a = an_api_of(t->string[name]);
+        t->name_api[name] = (uint8_t)(1 + 2 * a.kind + a.async);
+    }
+    unsigned kept = t->name_api[name] - 1u;
+    return (struct an_api_call){(enum an_api_kind)(kept / 2), kept & 1};
+}
+
 bool an_slice_launches(const struct an_trace *t, size_t i)
 {
-    return row_of(an_slice_category(t, i)) == ROW_CALL && an_api_launches(an_api_of(an_trace_name(t, t->slice.name[i])));
+    return an_api_launches(an_slice_api(t, i)) && row_of(an_slice_category(t, i)) == ROW_CALL;
 }
 
 static bool is_device_row(const struct builder *b, size_t slice)
@@ -329,14 +341,12 @@ static int read_strings(struct builder *b)
     const struct an_trace *t = b->c->t;
     b->category = an_arena_zero(b->c->work, t->string_count, 1);
     b->comm = an_arena_zero(b->c->work, t->string_count, 1);
-    b->launches = an_arena_zero(b->c->work, t->string_count, 1);
     b->matched = an_arena_zero(b->c->work, t->string_count, 1);
-    if (!b->category || !b->comm || !b->launches || !b->matched)
+    if (!b->category || !b->comm || !b->matched)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < t->string_count; i++) {
         b->category[i] = (uint8_t)row_of(t->string[i]);
         b->comm[i] = is_comm_name(t->string[i]);
-        b->launches[i] = an_api_launches(an_api_of(t->string[i]));
     }
     return 0;
 }

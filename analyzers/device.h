@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzers/api.h"
 #include "analyzers/interval.h"
 #include "analyzers/trace.h"
 
@@ -114,6 +115,8 @@ size_t an_device_launch_seek(const struct an_context *c, size_t d, int64_t time)
 /* Fills g->split (device_split.c): the last part of an_devices_build. */
 int an_devices_split(struct an_context *c, struct an_devices *g);
 
+/* What a call of the accelerator's API does, by its name; each name is looked at once. */
+struct an_api_call an_slice_api(const struct an_trace *t, size_t i);
 /* Is the host slice a call of an accelerator's API (categories runtime and driver) that can put work on a device? */
 bool an_slice_launches(const struct an_trace *t, size_t i);
 /* Category of slice i, "" for none. */

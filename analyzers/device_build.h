@@ -18,7 +18,6 @@ struct builder {
     an_classes *classes;
     uint8_t *category; /* enum row of every string, as a category */
     uint8_t *comm;     /* of every string: as the name of a host range it is a communicator's */
-    uint8_t *launches; /* of every string: a call of this name puts work on a device */
     uint8_t *matched;  /* of every string: name_class holds it */
     struct an_name_class *name_class;
     uint32_t *stream; /* tracks with device rows, by device */

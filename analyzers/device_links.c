@@ -175,8 +175,7 @@ static void count_lost(struct builder *b)
     for (size_t i = 0; i < t->slice.count; i++) {
         while (k < g->launch_count && g->launch_slice[k] < i)
             k++;
-        uint32_t name = t->slice.name[i];
-        if (an_row_of(b, i) != ROW_CALL || name == AN_NONE || !b->launches[name])
+        if (an_row_of(b, i) != ROW_CALL || !an_api_launches(an_slice_api(t, i)))
             continue;
         uint32_t parent = t->slice.parent[i];
         bool inside = parent != AN_NONE && an_row_of(b, parent) == ROW_CALL;

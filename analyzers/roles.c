@@ -68,6 +68,8 @@ static enum an_role role_of_name(const char *name)
 
 int an_trace_name_roles(struct an_trace *t)
 {
+    if (!(t->name_api = calloc(t->string_count + 1, sizeof *t->name_api)))
+        return TACHO_ENOMEM;
     if (!an_trace_key(t, "source"))
         return 0;
     if (!(t->name_role = calloc(t->string_count + 1, sizeof *t->name_role)))

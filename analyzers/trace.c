@@ -539,7 +539,8 @@ void an_trace_free(struct an_trace *t)
                    t->aggregate.total,
                    t->aggregate.self,
                    t->aggregate.category,
-                   t->name_role};
+                   t->name_role,
+                   t->name_api};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     an_arena_free(t->arena);

@@ -137,6 +137,7 @@ struct an_trace {
     size_t odd;             /* rows with times that cannot be: negative durations, ends before starts */
     size_t orphans;         /* rows that name a track the file does not hold; they are left out */
     uint8_t *name_role;     /* enum an_role by index of string, for ranges without a payload; NULL: tacho's own recording */
+    uint8_t *name_api;      /* what a call of the API by this name does, kept for an_slice_api (device.c) */
     struct an_arena *arena; /* texts */
 };
 
@@ -164,7 +165,7 @@ static inline bool an_slice_open_at(const struct an_trace *t, size_t p, size_t i
 /* First slice of a track that starts at or after `time`: an index into the slice columns. */
 size_t an_slice_seek(const struct an_trace *t, const struct an_track *k, int64_t time);
 
-/* Private to the loader: fills t->name_role (roles.c). */
+/* Private to the loader: fills t->name_role, makes t->name_api (roles.c). */
 int an_trace_name_roles(struct an_trace *t);
 /* Private to the loader (trace.c, trace_index.c): orders the slices by track and start and finds their parents. `track` is the
  * column of track indexes, AN_NONE rows are dropped. */
