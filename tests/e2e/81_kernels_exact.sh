@@ -23,11 +23,37 @@ for trace in "$traces"/*.json.gz "$traces"/*.sqlite.gz; do
     name=$(basename "$trace")
     [ -f "$trace" ] || continue
     "$TACHO" report "$trace" --json > report.json 2> err || fail "$name: report: $(cat err)"
+    cp report.json "$name.json"
     python3 "$check" "$trace" report.json > out 2>&1 || fail "$name: $(tail -n 20 out)"
     echo "$name: $(tail -n 1 out)"
     compared=$((compared + 1))
 done
 [ "$compared" -ge 10 ] || fail "only $compared traces in $traces"
+
+# HTA on the traces where it drops nothing, rounds nothing and meets no graph: calls, sum of delays and longest queue, to the us.
+# A value that the reference lacks is an error (KeyError).
+python3 - "$traces/expected.json" << 'END' || fail "HTA"
+import json, sys
+files = json.load(open(sys.argv[1]))["files"]
+wrong = 0
+for name, file, rank in [("hta_trace_filter_2ranks", "hta_trace_filter_2ranks_rank0", "0"),
+                         ("hta_trace_filter_2ranks", "hta_trace_filter_2ranks_rank1", "1"),
+                         ("hta_critical_path_alexnet", "hta_critical_path_alexnet_rank0", "0"),
+                         ("hta_critical_path_simple_add", "hta_critical_path_simple_add_rank0", "0"),
+                         ("kineto_tb_resnet50_num_workers_0_steps16-21", "kineto_tb_resnet50_num_workers_0_steps16-21_rank0", "0"),
+                         ("kineto_tb_resnet50_num_workers_4_steps16-21", "kineto_tb_resnet50_num_workers_4_steps16-21_rank0", "0")]:
+    hta = files[name]["hta_include_last"]
+    launch = hta["cuda_kernel_launch_stats"][rank]
+    queue = max(q["max"] for q in hta["queue_length_summary"] if str(q["rank"]) == rank)
+    mine = json.load(open(file + ".json.gz.json"))["launches"]
+    sums = round(mine["delay_mean_us"] * mine["matched"], 3)
+    for what, a, b in [("calls", mine["matched"], launch["n"]), ("sum of delays", sums, launch["launch_delay_sum"]),
+                       ("median delay", mine["delay_median_us"], launch["launch_delay_median"]), ("queue", mine["queue_max"], queue)]:
+        if a != b:
+            wrong += 1
+            print(f"{file}: {what}: tacho {a}, HTA {b}")
+sys.exit(wrong > 0)
+END
 
 # The script must notice: each of these changes one number of the last report.
 spoil() { # WHAT PYTHON: the statement changes r, the report
