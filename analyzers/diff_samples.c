@@ -184,13 +184,14 @@ static enum an_class host_class(const struct table *x, size_t i)
     return r == AN_ROLE_WORK ? AN_CLASS_COMPUTE : r == AN_ROLE_COMM ? AN_CLASS_COMM : AN_CLASS_HOST;
 }
 
-/* Names that differ in every step or that say nothing of their own. */
+/* Names that differ in every step or that say nothing of their own; and waiting for room in a queue is no work. */
 static bool is_left_out(const struct an_trace *t, size_t i)
 {
     const char *category = an_slice_category(t, i);
-    return an_trace_role(t, t->slice.detail[i]) == AN_ROLE_STEP ||
-           starts(an_trace_name(t, t->slice.name[i]), "ProfilerStep#") || !strcmp(category, "python") ||
-           !strcmp(category, "overhead") || !strcmp(category, "instant");
+    enum an_role role = an_slice_role(t, i);
+    return role == AN_ROLE_STEP || role == AN_ROLE_QUEUE_WAIT || starts(an_trace_name(t, t->slice.name[i]), "ProfilerStep#") ||
+           !strcmp(category, "python") || !strcmp(category, "overhead") || !strcmp(category, "instant") ||
+           !strcmp(category, "trace");
 }
 
 static void measure_children(struct table *x)
