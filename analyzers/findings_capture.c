@@ -104,7 +104,7 @@ static void incomplete_capture(struct an_findings_list *l, const struct totals *
 static void no_steps(struct an_findings_list *l)
 {
     struct an_context *c = l->c;
-    if (c->r->steps.detailed && !c->r->budget.reason)
+    if ((c->r->steps.detailed && !c->r->budget.reason) || c->o->some_steps)
         return;
     struct an_finding *f = an_findings_add(
         l, "NO_STEPS", "no complete steps were found: why the device idles, and what a step costs, cannot be told");

@@ -199,12 +199,12 @@ static void by_capture(struct an_context *c)
         name = rest > compute && rest > other ? 4 : name;
     }
     r->verdict_class = name == 4 ? "OPAQUE" : names[name];
-    r->verdict =
-        an_arena_format(c->a,
-                        "%s: of the %.4g %s on %zu %s that were recorded %.1f %% is compute, %.1f %% %s%s (no complete "
-                        "steps: the whole capture, low confidence).",
-                        r->verdict_class, s.span >= 1e10 ? s.span / 1e9 : s.span / 1e6, s.span >= 1e10 ? "s" : "ms",
-                        r->gpu_count, r->gpu_count == 1 ? "device" : "devices", compute, other, what[most], opaque);
+    r->verdict = an_arena_format(c->a,
+                                 "%s: of the %.4g %s on %zu %s that were recorded %.1f %% is compute, %.1f %% %s%s (%s: the "
+                                 "whole capture, low confidence).",
+                                 r->verdict_class, s.span >= 1e10 ? s.span / 1e9 : s.span / 1e6, s.span >= 1e10 ? "s" : "ms",
+                                 r->gpu_count, r->gpu_count == 1 ? "device" : "devices", compute, other, what[most], opaque,
+                                 c->o->some_steps ? "none of the steps that were asked for" : "no complete steps");
 }
 
 /* Steps whose ranges do not say what they are: the largest range is all that can be named. */
