@@ -7,10 +7,7 @@
 #define ANALYZERS_API_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
-
-#include "analyzers/trace.h"
 
 enum an_api_kind {
     AN_API_OTHER,
@@ -27,19 +24,6 @@ struct an_api_call {
 };
 
 struct an_api_call an_api_of(const char *name);
-
-/* The same for slices, each name and category looked at once: for loops over all rows. Starts with an_api_names_new; `name` and
- * `category` are bytes of every string, the last one for none. */
-struct an_api_names {
-    const struct an_trace *t;
-    uint8_t *name, *category;
-};
-int an_api_names_new(const struct an_trace *t, struct an_api_names *n); /* 0 or TACHO_ENOMEM */
-void an_api_names_free(struct an_api_names *n);
-/* Of slice i; AN_API_OTHER where its category is not one of calls. */
-struct an_api_call an_api_at(const struct an_api_names *n, size_t i);
-/* Is slice i a call inside another call? It is part of that one then. */
-bool an_api_inside(const struct an_api_names *n, size_t i);
 
 /* Is it a category of API calls (docs/schema.md)? */
 static inline bool an_category_is_call(const char *category)

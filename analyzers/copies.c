@@ -43,7 +43,7 @@ static enum waits waits(const struct an_context *c, size_t op, const struct row 
         return WAITS_NO;
     struct an_api_call a = {AN_API_OTHER, false};
     if (call != AN_NONE) {
-        a = an_api_of(an_trace_name(c->t, c->t->slice.name[call]));
+        a = an_slice_api(c->t, call);
         if (a.kind != AN_API_COPY)
             return WAITS_NO;
     }
@@ -101,7 +101,7 @@ static int64_t size_of(const struct an_context *c, size_t op)
     const struct an_trace *t = c->t;
     const struct an_detail *d = an_trace_detail(t, t->slice.detail[o->slice[op]]);
     if ((!d || d->bytes == STORE_ABSENT) && o->launch[op] != AN_NONE) {
-        enum an_api_kind kind = an_api_of(an_trace_name(t, t->slice.name[o->launch[op]])).kind;
+        enum an_api_kind kind = an_slice_api(t, o->launch[op]).kind;
         d = kind == AN_API_COPY || kind == AN_API_MEMSET ? an_trace_detail(t, t->slice.detail[o->launch[op]]) : NULL;
     }
     return d && d->bytes >= 0 ? d->bytes : STORE_ABSENT;

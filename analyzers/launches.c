@@ -37,18 +37,20 @@ static int row_order(const void *x, const void *y)
     return a->count != b->count ? (a->count > b->count ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-/* Is slice i a launching call? Because something on a device says so (*k walks along launch_slice), or by its name. */
-static bool launches(const struct an_context *c, const struct an_api_names *names, size_t i, size_t *k)
+/* Is slice i a launching call? Because something on a device says so (*k walks along launch_slice), or by its name; a call
+ * inside another call is part of that one. */
+static bool launches(const struct an_context *c, size_t i, size_t *k)
 {
     const struct an_devices *g = c->gpu;
     while (*k < g->launch_count && g->launch_slice[*k] < i)
         ++*k;
     if (*k < g->launch_count && g->launch_slice[*k] == i)
         return true;
-    return an_api_launches(an_api_at(names, i)) && !an_api_inside(names, i);
+    uint32_t parent = c->t->slice.parent[i];
+    return an_slice_launches(c->t, i) && (parent == AN_NONE || !an_category_is_call(an_slice_category(c->t, parent)));
 }
 
-static int count_calls(struct an_context *c, const struct an_api_names *names)
+static int count_calls(struct an_context *c)
 {
     const struct an_trace *t = c->t;
     struct an_launches *r = &c->r->launches;
@@ -58,7 +60,7 @@ static int count_calls(struct an_context *c, const struct an_api_names *names)
     uint32_t *of_name = calloc(t->string_count + 1, sizeof *of_name); /* row + 1 of a name; the last one: no name */
     int rc = of_name ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; i < t->slice.count && !rc; i++) {
-        if (!launches(c, names, i, &at))
+        if (!launches(c, i, &at))
             continue;
         uint32_t name = t->slice.name[i] < t->string_count ? t->slice.name[i] : (uint32_t)t->string_count;
         if (!of_name[name] && !(rc = an_grow(&row, &room, rows + 1, sizeof *row))) {
@@ -71,7 +73,7 @@ static int count_calls(struct an_context *c, const struct an_api_names *names)
         struct an_launch_row *x = &row[of_name[name] - 1];
         x->count++;
         r->calls++;
-        r->graphs += an_api_at(names, i).kind == AN_API_GRAPH;
+        r->graphs += an_slice_api(t, i).kind == AN_API_GRAPH;
         if (t->slice.dur[i] == AN_OPEN)
             continue;
         timed++;
@@ -123,7 +125,7 @@ static void count_short(const struct an_context *c, size_t k, int64_t host, int6
 }
 
 /* Delays and short kernels; fills w, which has room for all launches. */
-static int match_calls(struct an_context *c, const struct an_api_names *names, struct waiting *w)
+static int match_calls(struct an_context *c, struct waiting *w)
 {
     const struct an_trace *t = c->t;
     const struct an_devices *g = c->gpu;
@@ -149,7 +151,7 @@ static int match_calls(struct an_context *c, const struct an_api_names *names, s
         int64_t wait = an_time_sub(at, an_time_add(start, t->slice.dur[call]));
         delay[n++] = wait > 0 ? (double)wait : 0;
         sum = an_time_add(sum, wait > 0 ? wait : 0);
-        if (an_api_at(names, call).kind != AN_API_GRAPH)
+        if (an_slice_api(t, call).kind != AN_API_GRAPH)
             count_short(c, k, t->slice.dur[call], &kernels, &brief);
     }
     const char *none = "no device op of this file has its launching call in it";
@@ -313,19 +315,16 @@ static int launches_run(struct an_context *c)
                         .enter = malloc((n + 1) * sizeof *w.enter),
                         .leave = malloc((n + 1) * sizeof *w.leave)};
     struct queue q = {.area = 0};
-    struct an_api_names names = {.t = c->t};
-    int rc = w.track && w.device && w.enter && w.leave ? an_api_names_new(c->t, &names) : TACHO_ENOMEM;
-    rc = rc ? rc : count_calls(c, &names);
+    int rc = w.track && w.device && w.enter && w.leave ? count_calls(c) : TACHO_ENOMEM;
     if (!rc && !r->calls) {
         launches_absent(c, "the trace holds no calls that launch device work (record CPU activities too: "
                            "ProfilerActivity.CPU, nsys --trace=cuda)");
-    } else if (!rc && !(rc = match_calls(c, &names, &w)) && !(rc = sweep_queues(c, &w, &q))) {
+    } else if (!rc && !(rc = match_calls(c, &w)) && !(rc = sweep_queues(c, &w, &q))) {
         const char *none = "no device op of this file waited for its start";
         r->queue_mean = q.time > 0 ? an_num(q.area / q.time) : an_num_none(none);
         r->queue_max = r->matched ? an_num((double)q.longest) : an_num_none(none);
         r->full_queue_pct = q.window > 0 ? an_num(100 * q.full / q.window) : an_num_none(none);
     }
-    an_api_names_free(&names);
     free(w.track);
     free(w.device);
     free(w.enter);

@@ -21,8 +21,7 @@ struct survey {
     int64_t overhead_ns, python, overhead_rows; /* rows of the trace by category */
     int64_t kernels_lost, early;                /* early: of them before the first device op whose launch is known */
     int64_t first_call, first_op;               /* STORE_ABSENT: none */
-    struct an_api_names names;
-    uint8_t *cut; /* of each step: launched kernels that have no op */
+    uint8_t *cut;                               /* of each step: launched kernels that have no op */
     struct an_span *overhead;
     size_t overhead_count, overhead_room;
 };
@@ -50,8 +49,10 @@ static size_t host_step_at(const struct an_context *c, uint32_t p, int64_t time)
 
 static void lost_launch(const struct an_context *c, struct survey *s, size_t i, uint32_t process)
 {
-    enum an_api_kind kind = an_api_at(&s->names, i).kind;
-    if ((kind != AN_API_KERNEL && kind != AN_API_GRAPH) || an_api_inside(&s->names, i))
+    enum an_api_kind kind = an_slice_api(c->t, i).kind;
+    uint32_t parent = c->t->slice.parent[i]; /* a call inside a call is part of it */
+    if ((kind != AN_API_KERNEL && kind != AN_API_GRAPH) ||
+        (parent != AN_NONE && an_category_is_call(an_slice_category(c->t, parent))))
         return;
     s->kernels_lost++;
     s->early += s->first_op != STORE_ABSENT && c->t->slice.start[i] < s->first_op;
@@ -98,7 +99,7 @@ static int survey_rows(const struct an_context *c, struct survey *s, uint8_t *ki
             s->python += kind[category] == ROWS_PYTHON;
             if (kind[category] == ROWS_OVERHEAD)
                 rc = survey_overhead(t, s, i);
-            if (kind[category] != ROWS_CALL || !an_api_launches(an_api_at(&s->names, i)))
+            if (kind[category] != ROWS_CALL || !an_slice_launches(t, i))
                 continue;
             if (s->first_call == STORE_ABSENT || t->slice.start[i] < s->first_call)
                 s->first_call = t->slice.start[i];
@@ -316,8 +317,7 @@ static int quality_run(struct an_context *c)
     uint8_t *kind = calloc(c->t->string_count + 1, 1);
     int64_t orphans = 0, counted = 0;
     struct signs signs = {.count = 0};
-    int rc = s.cut && kind ? an_api_names_new(c->t, &s.names) : TACHO_ENOMEM;
-    rc = rc ? rc : survey_rows(c, &s, kind);
+    int rc = s.cut && kind ? survey_rows(c, &s, kind) : TACHO_ENOMEM;
     if (!rc && !(rc = survey_ops(c, &orphans))) {
         bool linked = s.first_op != STORE_ABSENT && s.first_call != STORE_ABSENT;
         int64_t gap = linked ? an_time_sub(s.first_op, s.first_call) : 0;
@@ -336,7 +336,6 @@ static int quality_run(struct an_context *c)
         r->sign_count = r->signs ? signs.count : 0;
         rc = r->signs ? 0 : TACHO_ENOMEM;
     }
-    an_api_names_free(&s.names);
     free(kind);
     free(s.overhead);
     return rc;

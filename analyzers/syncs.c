@@ -20,7 +20,6 @@ struct rows {
     struct an_sync_row *row;
     size_t count, room;
     uint32_t *of_name; /* row + 1 of each name */
-    struct an_api_names names;
 };
 
 static int busy_of(const struct an_context *c, uint32_t process, struct busy *b)
@@ -49,9 +48,9 @@ static int busy_of(const struct an_context *c, uint32_t process, struct busy *b)
     return 0;
 }
 
-static bool is_sync(const struct rows *r, size_t i)
+static bool is_sync(const struct an_trace *t, size_t i)
 {
-    return an_api_at(&r->names, i).kind == AN_API_SYNC;
+    return an_slice_api(t, i).kind == AN_API_SYNC && an_category_is_call(an_slice_category(t, i));
 }
 
 static int add_call(struct an_context *c, struct rows *r, size_t i, const struct busy *b)
@@ -97,7 +96,7 @@ static int syncs_run(struct an_context *c)
     const struct an_trace *t = c->t;
     struct rows r = {.of_name = calloc(t->string_count + 1, sizeof *r.of_name)};
     struct busy *busy = an_arena_zero(c->work, t->process_count + 1, sizeof *busy);
-    int rc = r.of_name && busy ? an_api_names_new(t, &r.names) : TACHO_ENOMEM;
+    int rc = r.of_name && busy ? 0 : TACHO_ENOMEM;
     for (size_t k = 0; k < t->track_count && !rc; k++) {
         const struct an_track *track = &t->track[k];
         uint32_t p = track->process;
@@ -106,7 +105,7 @@ static int syncs_run(struct an_context *c)
             continue;
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc; i++) {
             uint32_t parent = t->slice.parent[i];
-            if (!is_sync(&r, i) || (parent != AN_NONE && is_sync(&r, parent)))
+            if (!is_sync(t, i) || (parent != AN_NONE && is_sync(t, parent)))
                 continue;
             if (!b->known)
                 rc = busy_of(c, p, b);
@@ -121,7 +120,6 @@ static int syncs_run(struct an_context *c)
     }
     free(r.row);
     free(r.of_name);
-    an_api_names_free(&r.names);
     return rc;
 }
 
