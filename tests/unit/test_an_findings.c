@@ -156,11 +156,11 @@ static void test_host(void **state)
     check_first(&(struct shape){.host = 3000}, "HOST-BOUND", "HOST_BOUND", 3000, "torch.compile");
 }
 
-/* Short kernels, long launch calls: the device idles 8 us of every 20. */
+/* Short kernels, long launch calls: the device idles 8 us of every 20, 7 of them inside the next launch call. */
 static void test_launches(void **state)
 {
     (void)state;
-    check_first(&(struct shape){.launches = true}, "LAUNCH-BOUND", "LAUNCH_BOUND", 4000, "CUDA graph");
+    check_first(&(struct shape){.launches = true}, "LAUNCH-BOUND", "LAUNCH_BOUND", 3500, "CUDA graph");
 }
 
 static void test_synchronise(void **state)
@@ -277,11 +277,16 @@ static void test_some_steps(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_input),           cmocka_unit_test(test_communication),
-        cmocka_unit_test(test_pageable_copies), cmocka_unit_test(test_host),
-        cmocka_unit_test(test_synchronise),     cmocka_unit_test(test_what_holds_the_run_back_first),
-        cmocka_unit_test(test_healthy),         cmocka_unit_test(test_opaque),
-        cmocka_unit_test(test_no_steps),        cmocka_unit_test(test_some_steps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_input),
+                                       cmocka_unit_test(test_communication),
+                                       cmocka_unit_test(test_pageable_copies),
+                                       cmocka_unit_test(test_host),
+                                       cmocka_unit_test(test_launches),
+                                       cmocka_unit_test(test_synchronise),
+                                       cmocka_unit_test(test_what_holds_the_run_back_first),
+                                       cmocka_unit_test(test_healthy),
+                                       cmocka_unit_test(test_opaque),
+                                       cmocka_unit_test(test_no_steps),
+                                       cmocka_unit_test(test_some_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
