@@ -512,12 +512,13 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
         if (!rc && j->code)
             rc = j->error.code ? tacho_fail(err, j->code, j->error.hint, "%s", j->error.what)
                                : tacho_fail(err, j->code, NULL, "%s: %s", path, tacho_error_text(j->code));
-        else if (!rc && !j->k.events && !j->k.loss[KINETO_LOSS_EVENT])
-            rc = no_event(j, path, err);
-        else if (!rc)
+        bool none = !j->k.events && !j->k.loss[KINETO_LOSS_EVENT] && !j->frame.too_large;
+        if (!rc && !none)
             rc = finish(j);
         if (!rc)
             rc = store_commit(run->db);
+        if (!rc && none)
+            rc = no_event(j, path, err);
     }
     run->r->events += j->k.events;
     run->r->slices += j->k.slices;

@@ -260,7 +260,7 @@ static int metadata(struct kineto *k, const struct kj_event *e)
 
 /* ---- times ------------------------------------------------------------------------------------------------------------- */
 
-static bool time_of(struct kineto *k, struct kj_span s, int64_t *ns)
+static bool time_of(struct kineto *k, struct kj_span s, int64_t *ns, int *finest)
 {
     int decimals = 0;
     bool rounded = false;
@@ -272,8 +272,8 @@ static bool time_of(struct kineto *k, struct kj_span s, int64_t *ns)
         return false;
     if (*ns > TIME_MAX || *ns < -TIME_MAX)
         return false;
-    if (decimals > k->decimals)
-        k->decimals = decimals;
+    if (finest && decimals > *finest)
+        *finest = decimals;
     k->rounded += rounded;
     return true;
 }
@@ -282,7 +282,7 @@ static bool time_of(struct kineto *k, struct kj_span s, int64_t *ns)
  * the true one replaces it. */
 static bool start_of(struct kineto *k, const struct kj_event *e, int64_t *start)
 {
-    if (!time_of(k, e->field[KJ_TS], start))
+    if (!time_of(k, e->field[KJ_TS], start, &k->decimals))
         return false;
     if (!k->base_guessed && k->base_known)
         k->base = k->base_final;
@@ -400,7 +400,7 @@ static int complete(struct kineto *k, const struct kj_event *e)
         k->loss[KINETO_LOSS_TIME]++;
         return 0;
     }
-    if (!time_of(k, e->field[KJ_DUR], &s.dur) || s.dur < 0) {
+    if (!time_of(k, e->field[KJ_DUR], &s.dur, NULL) || s.dur < 0) {
         k->loss[KINETO_LOSS_DUR]++;
         s.dur = STORE_ABSENT;
     }

@@ -2,11 +2,14 @@
  *
  * Parts of the benchmark of imports; import.sh puts them together.
  *
- *     import make TRACE OUT MEGABYTES   OUT: the events of TRACE (Kineto JSON, .gz or not) again and again, each time later:
- *                                       times, correlations, ids and step numbers go on, everything else repeats
+ *     import make TRACE OUT MEGABYTES EVENTS   OUT: the events of TRACE (Kineto JSON, .gz or not) again and again until there
+ *                                       are so many megabytes and events, each time later: times, correlations, ids and step
+ *                                       numbers go on, everything else repeats
  *     import parse FILE                 windows and events of FILE without making rows: seconds
  *     import insert RUN                 the slices of RUN into a new file, in one transaction: seconds
  *     import time COMMAND...            runs it; seconds, peak RSS in MB
+ *     import salvage FILE SEED COUNT    FILE cut off at COUNT random places, each imported without writing rows: a row
+ *                                       cut, bytes kept, events read, 1 when it was seen that it is cut off, result
  *
  * Rows on stdout: what, value, separated by tabs.
  */
@@ -14,11 +17,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "store/import/import.h"
 #include "store/import/input.h"
 #include "store/import/kineto_frame.h"
 #include "store/import/kineto_text.h"
@@ -153,7 +158,7 @@ static void read_frame(const char *path, const struct kineto_frame_sink *sink)
     imp_input_close(in);
 }
 
-static int make(const char *trace, const char *out, int64_t megabytes)
+static int make(const char *trace, const char *out, int64_t megabytes, int64_t events)
 {
     struct maker m = {.first = INT64_MAX, .step_first = INT64_MAX, .last = INT64_MIN, .step_last = INT64_MIN};
     const struct kineto_frame_sink sink = {.events = make_window, .meta = make_meta, .ctx = &m};
@@ -163,7 +168,7 @@ static int make(const char *trace, const char *out, int64_t megabytes)
         die("cannot make the trace");
     int64_t step[ADDS] = {0, m.last - m.first + 1000000, m.id_max + 1, m.step_last - m.step_first + 1}, copies = 0;
     fprintf(f, "{%.*s,\n\"traceEvents\":[\n", (int)m.meta.n, m.meta.p);
-    while (ftell(f) < megabytes * 1000000) {
+    for (bool more = true; more; fputs(more ? ",\n" : "\n]}\n", f)) {
         for (size_t i = 0; i < m.pieces; i++) {
             const struct piece *p = &m.piece[i];
             fwrite(m.text.p + p->at, 1, p->bytes, f);
@@ -173,7 +178,7 @@ static int make(const char *trace, const char *out, int64_t megabytes)
                 fputs(i + 1 < m.pieces ? ",\n" : "", f);
         }
         copies++;
-        fputs(ftell(f) < megabytes * 1000000 ? ",\n" : "\n]}\n", f);
+        more = ftell(f) < megabytes * 1000000 || copies * m.events < events;
     }
     printf("events\t%" PRId64 "\nbytes\t%ld\n", copies * m.events, ftell(f));
     if (fclose(f))
@@ -291,16 +296,63 @@ static int time_command(char **argv)
     return 0;
 }
 
+/* ---- salvage --------------------------------------------------------------------------------------------------------------- */
+
+static void salvage_one(const char *data, size_t bytes, const char *out)
+{
+    char path[64];
+    int fd = memfd_create("cut", MFD_CLOEXEC);
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = write(fd, data + done, bytes - done);
+        if (n <= 0)
+            die("memfd: cannot write");
+        done += (size_t)n;
+    }
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const char *in[] = {path};
+    struct store_import_options o = {.in = in, .in_count = 1, .out = out, .salvage_only = true};
+    struct store_import_result r;
+    struct tacho_error err = {0};
+    int rc = store_import(&o, &r, &err);
+    printf("cut\t%zu\t%" PRId64 "\t%d\t%d\n", bytes, r.events, r.truncated, rc);
+    close(fd);
+}
+
+static int salvage(const char *path, uint64_t seed, int64_t count)
+{
+    char out[4200];
+    struct kineto_text all = {0};
+    FILE *f = fopen(path, "r");
+    if (!f)
+        die("cannot open the file");
+    char block[1 << 16];
+    for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;)
+        kineto_text_put(&all, block, n);
+    fclose(f);
+    snprintf(out, sizeof out, "%s/salvage.tacho", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    for (int64_t i = 0; i < count; i++) {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        salvage_one(all.p, (size_t)(seed % all.n), out);
+    }
+    kineto_text_clear(&all);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
-    if (argc == 5 && !strcmp(argv[1], "make"))
-        return make(argv[2], argv[3], atoll(argv[4]));
+    if (argc == 5 && !strcmp(argv[1], "salvage"))
+        return salvage(argv[2], (uint64_t)atoll(argv[3]) * 0x9e3779b97f4a7c15u | 1, atoll(argv[4]));
+    if (argc == 6 && !strcmp(argv[1], "make"))
+        return make(argv[2], argv[3], atoll(argv[4]), atoll(argv[5]));
     if (argc == 3 && !strcmp(argv[1], "parse"))
         return parse(argv[2]);
     if (argc == 3 && !strcmp(argv[1], "insert"))
         return insert(argv[2]);
     if (argc >= 3 && !strcmp(argv[1], "time"))
         return time_command(argv + 2);
-    fprintf(stderr, "usage: import make TRACE OUT MEGABYTES | parse FILE | insert RUN | time COMMAND...\n");
+    fprintf(stderr, "usage: import make TRACE OUT MEGABYTES EVENTS | parse FILE | insert RUN | time COMMAND... | salvage FILE "
+                    "SEED COUNT\n");
     return 2;
 }
