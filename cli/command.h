@@ -15,6 +15,7 @@
     X(diff, "say what takes more time in one run than in another; fail a build that got slower") \
     X(import, "make a run of traces of other tools: Kineto JSON, Nsight SQLite") \
     X(export, "write a run for other tools: Perfetto, flame graphs, spreadsheets") \
+    X(capture, "record work on GPUs for some steps, in a run started with --gpu later or --steps") \
     X(recover, "finish the file of a run whose recorder was killed") \
     X(sql, "query a run with SQL") \
     X(doctor, "say what this machine lets tacho measure, and how to get the rest") \

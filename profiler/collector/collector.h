@@ -114,6 +114,23 @@ struct col_found {
  * `live` is set). Errors: TACHO_ENOTFOUND with a hint, or those of col_recover. */
 int col_find_run(const char *arg, bool finish, struct col_found *f, struct tacho_error *err);
 
+/* ---- capture ------------------------------------------------------------------------------------------------------------ */
+
+struct col_capture {
+    int64_t steps;    /* that many steps ... */
+    int64_t at;       /* ... from this index on; < 0: the first one that all processes can still make */
+    int64_t ns;       /* or that long from now; 0 = steps */
+    bool wait;        /* until it is over */
+    int64_t from, to; /* out: the steps, both included; -1: a window of time */
+    int processes;    /* out: that record device work */
+    int done;         /* out: of these, how many are through (after waiting) */
+};
+
+/* Opens a window for device work in a run that is being recorded: `live` is its NAME.tacho.live folder. All processes of the
+ * run on this machine see the same steps. Errors: TACHO_ENOTFOUND (nobody records device work), TACHO_EUSAGE (all of it is
+ * recorded anyway), TACHO_EIO. */
+int col_capture(const char *live, struct col_capture *c, struct tacho_error *err);
+
 /* ---- doctor ------------------------------------------------------------------------------------------------------------- */
 
 /* name, text */

@@ -106,3 +106,19 @@ int col_control_set(const char *segments, enum wire_capture mode, int64_t from, 
     munmap(c, sizeof *c);
     return rc;
 }
+
+int col_control_mode(const char *segments, enum wire_capture *mode)
+{
+    char path[COL_PATH_MAX + 16];
+    struct wire_control c;
+    control_path(path, sizeof path, segments);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return TACHO_ENOTFOUND;
+    ssize_t n = read(fd, &c, sizeof c);
+    close(fd);
+    if (n != (ssize_t)sizeof c || c.magic != WIRE_CONTROL_MAGIC)
+        return TACHO_EVERSION;
+    *mode = (enum wire_capture)c.mode;
+    return 0;
+}

@@ -23,6 +23,8 @@ size_t col_gpu_environment(const struct col_options *o, const char *library, str
 /* Writes the control file of a run that is about to start. 0, TACHO_EIO, TACHO_ENOSPACE. */
 int col_control_create(const char *segments, const struct col_options *o);
 /* Changes it; windows of time end `ns` from now. TACHO_ENOTFOUND, TACHO_EVERSION. */
+/* What it says now. TACHO_ENOTFOUND, TACHO_EVERSION. */
+int col_control_mode(const char *segments, enum wire_capture *mode);
 int col_control_set(const char *segments, enum wire_capture mode, int64_t from, int64_t to, int64_t every, int64_t ns);
 
 #endif

@@ -156,6 +156,22 @@ n=$(rows duration kernel)
 record graphs -- --cuda-graphs whole -- --steps 2
 expect graphs mode "$(ask graphs "SELECT value FROM run WHERE key = 'cuda.graphs'")" whole
 
+# a window into a run that is under way: the same steps in all of its processes
+(
+    exec env LD_LIBRARY_PATH="$fake" FAKE_LOG="$TMPDIR/asked.log" "$TACHO" run --no-hook --no-peak --no-counters --overhead 0 \
+        --gpu later -o asked.tacho -- sh -c "'$bin/target_cuda' --steps 60 --kernels 20 --ms 50 & '$bin/target_cuda' --steps 50 --kernels 20 --ms 60; wait"
+) > asked.out 2>&1 &
+tacho=$!
+sleep 0.8
+"$TACHO" capture --steps 4 asked.tacho.live > capture.out 2>&1 || bad asked "$(cat capture.out)"
+grep -q 'in 2 processes' capture.out || bad asked "$(cat capture.out)"
+wait $tacho
+expect asked kernels "$(rows asked kernel)" 160
+expect asked "steps of each process" "$(ask asked "SELECT group_concat(n, ' ') FROM (SELECT count(DISTINCT step.\"index\") || ':' || min(step.\"index\") AS n
+    FROM slice JOIN string ON string.id = category JOIN track ON track.id = track JOIN step ON step.process = track.process
+        AND slice.start >= step.start AND slice.start < step.\"end\" WHERE text = 'runtime' GROUP BY track.process)" | tr ' ' '\n' | sort -u | wc -l)" 1
+"$TACHO" capture asked.tacho > over.out 2>&1 && bad asked "a run that is over was captured"
+
 # a collector that is killed
 (
     exec env LD_LIBRARY_PATH="$fake" FAKE_LOG="$TMPDIR/recovered.log" "$TACHO" run --no-hook --no-peak --no-counters --overhead 0 \

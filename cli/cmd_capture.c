@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/run_file.h"
+
+struct values {
+    int64_t steps, at;
+    double seconds;
+    bool no_wait;
+};
+
+#define AT(field) offsetof(struct values, field)
+static const struct cli_option options[] = {
+    {"steps", 0, CLI_INT, AT(steps), "N", "record N steps, the same ones in every process (5)", 1, 1e9},
+    {"at", 0, CLI_INT, AT(at), "STEP", "from this step on; else from the first one that all processes can still make", 0, 1e15},
+    {"seconds", 0, CLI_NUMBER, AT(seconds), "S", "record that long from now, whatever the steps", 0.001, 1e9},
+    {"no-wait", 0, CLI_FLAG, AT(no_wait), NULL, "do not wait until it is over", 0, 0},
+    {0},
+};
+
+const struct cli_spec cli_capture_spec = {
+    .usage = "[OPTION]... [RUN]",
+    .about =
+        "Opens a window in which work on GPUs is recorded, in a run that is under way on this machine ('latest' if no RUN is\n"
+        "named) and was started with --gpu later, --steps, --every or --duration. Where a job has several machines, give --at "
+        "to\n"
+        "each.",
+    .options = options,
+    .examples = "  tacho run --gpu later -- torchrun --nproc-per-node 8 train.py\n"
+                "  tacho capture --steps 5",
+    .most = 1,
+};
+
+int cli_capture(int argc, char **argv)
+{
+    struct tacho_error err = {0};
+    struct col_found found;
+    struct values v = {.steps = 5, .at = -1};
+    int first, code = cli_parse(&cli_capture_spec, argc, argv, &v, &first);
+    if (code >= 0)
+        return code;
+    if (col_find_run(first < argc ? argv[first] : "latest", false, &found, &err))
+        return cli_fail(&err);
+    const char *end = strstr(found.run, COL_LIVE_SUFFIX);
+    if (!end) {
+        tacho_fail(&err, TACHO_EUSAGE, "a window can be opened only while the run is recorded", "%s: the run is over",
+                   found.run);
+        return cli_fail(&err);
+    }
+    struct col_capture c = {.steps = v.steps, .at = v.at, .ns = (int64_t)(v.seconds * 1e9), .wait = !v.no_wait};
+    if (col_capture(found.run, &c, &err))
+        return cli_fail(&err);
+    if (c.from < 0)
+        cli_say("%s: %s %.3g s of work on GPUs in %d process%s", found.run, v.no_wait ? "records" : "recorded", v.seconds,
+                c.processes, c.processes == 1 ? "" : "es");
+    else
+        cli_say("%s: steps %" PRId64 " to %" PRId64 " %s in %d process%s", found.run, c.from, c.to,
+                v.no_wait ? "will be recorded" : "are recorded", c.processes, c.processes == 1 ? "" : "es");
+    return 0;
+}
