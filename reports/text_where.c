@@ -42,9 +42,18 @@ static void by_rate(char *b, const void *row)
     if (x->flops_per_s.valid && x->flops_per_s.value > 0)
         page_si(b, x->flops_per_s.value, "");
 }
+/* Of a source line ("site-packages/torch/nn/modules/linear.py(114): forward") the last two parts of the path tell where it is.
+ */
+static const char *line_name(const char *name)
+{
+    const char *at = strstr(name, ".py(");
+    while (at && at > name && at[-1] != '/')
+        at--;
+    return at ? at : name;
+}
 static void name_by(char b[REP_NAME], const void *row)
 {
-    const char *name = ((const struct an_attribution_row *)row)->name;
+    const char *name = line_name(((const struct an_attribution_row *)row)->name);
     snprintf(b, REP_NAME, "%.1000s", *name ? name : "(unnamed)");
 }
 static const struct rep_column of_by[] = {{"device %", 9, by_share}, {"device", 9, by_device}, {"host", 9, by_host},
@@ -67,6 +76,7 @@ void rep_text_attribution(struct page *p, const struct an_result *r, const char 
     snprintf(title, sizeof title, "Device time by %.20s", a->by);
     struct rep_table t = {.title = title,
                           .name = name_by,
+                          .name_least = 40,
                           .column = of_by,
                           .columns = COUNT(of_by),
                           .rows = a->rows,
@@ -136,6 +146,7 @@ void rep_text_roofline(struct page *p, const struct an_result *r, int most)
 {
     struct rep_table t = {.title = "Roofline",
                           .name = name_point,
+                          .name_least = 35,
                           .column = of_roof,
                           .columns = COUNT(of_roof),
                           .rows = r->points,
