@@ -132,8 +132,7 @@ static int fail_foreign_sqlite(struct tacho_error *err, const char *path, sqlite
         nsight = sqlite3_step(s) == SQLITE_ROW;
     sqlite3_finalize(s);
     if (nsight)
-        return tacho_fail(err, TACHO_ENOTSUP, import_hint,
-                          "%s: this is an Nsight Systems export (SQLite)", path);
+        return tacho_fail(err, TACHO_ENOTSUP, import_hint, "%s: this is an Nsight Systems export (SQLite)", path);
     return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file; 'tacho run -- CMD' makes one",
                       "%s: an SQLite database, but not a .tacho file", path);
 }
