@@ -401,9 +401,20 @@ static int write_losses(struct job *j)
     return rc;
 }
 
+/* A base that no time of the file can be added to is none. */
+static void check_base(struct kineto *k)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(k->ts_max, k->base_final, &sum) || __builtin_add_overflow(k->ts_min, k->base_final, &sum)) {
+        k->loss[KINETO_LOSS_META]++;
+        k->base_final = 0;
+    }
+}
+
 static int finish(struct job *j)
 {
     int rc = 0;
+    check_base(&j->k);
     if (!j->run->o->salvage_only && j->process.count) {
         rc = write_processes(j, imp_rank(j->run, j->k.rank));
         if (!rc)

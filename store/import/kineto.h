@@ -116,8 +116,9 @@ struct kineto {
     uint64_t batch_serial;
     size_t open_total;
 
-    int unit; /* ns of one unit of ts: 1000, or 1; 0: no event seen yet */
-    int64_t base, base_final;
+    int unit;                 /* ns of one unit of ts: 1000, or 1; 0: no event seen yet */
+    int64_t base, base_final; /* added to times while they are read; what the file says */
+    int64_t ts_min, ts_max;   /* of the times in the file */
     bool base_known, base_guessed;
     int decimals;
     int64_t rounded, events, slices, counters, loss[KINETO_LOSS_COUNT];

@@ -9,8 +9,6 @@
 
 #include "store/import/kineto.h"
 
-/* Times beyond 126 years are none, and sums of two stay in 64 bits. */
-#define TIME_MAX     INT64_C(4000000000000000000)
 #define BASE_TYPICAL INT64_C(1750000000000000000) /* the year 2025 */
 #define OPEN_MAX     (1u << 20)                   /* begin events that may wait for their end */
 
@@ -270,8 +268,6 @@ static bool time_of(struct kineto *k, struct kj_span s, int64_t *ns, int *finest
     }
     if (!kineto_time(s, k->unit, ns, &decimals, &rounded))
         return false;
-    if (*ns > TIME_MAX || *ns < -TIME_MAX)
-        return false;
     if (finest && decimals > *finest)
         *finest = decimals;
     k->rounded += rounded;
@@ -289,8 +285,9 @@ static bool start_of(struct kineto *k, const struct kj_event *e, int64_t *start)
     else if (!k->base_guessed && *start < BASE_TYPICAL / 4)
         k->base = BASE_TYPICAL;
     k->base_guessed = true;
-    *start += k->base;
-    return true;
+    k->ts_min = *start < k->ts_min ? *start : k->ts_min;
+    k->ts_max = *start > k->ts_max ? *start : k->ts_max;
+    return !__builtin_add_overflow(*start, k->base, start) && *start != STORE_ABSENT;
 }
 
 /* ---- slices ------------------------------------------------------------------------------------------------------------ */
@@ -400,7 +397,8 @@ static int complete(struct kineto *k, const struct kj_event *e)
         k->loss[KINETO_LOSS_TIME]++;
         return 0;
     }
-    if (!time_of(k, e->field[KJ_DUR], &s.dur, NULL) || s.dur < 0) {
+    int64_t end;
+    if (!time_of(k, e->field[KJ_DUR], &s.dur, NULL) || s.dur < 0 || __builtin_add_overflow(s.start, s.dur, &end)) {
         k->loss[KINETO_LOSS_DUR]++;
         s.dur = STORE_ABSENT;
     }
@@ -464,8 +462,7 @@ static int end(struct kineto *k, const struct kj_event *e)
     }
     struct kineto_slice s = t->open[--t->open_count];
     k->open_total--;
-    s.dur = at - s.start;
-    if (s.dur < 0) {
+    if (__builtin_sub_overflow(at, s.start, &s.dur) || s.dur < 0) {
         k->loss[KINETO_LOSS_DUR]++;
         s.dur = STORE_ABSENT;
     }

@@ -11,7 +11,7 @@
 #include "store/import/kineto_text.h"
 #include "store/store.h"
 
-#define KINETO_NONE       UINT32_MAX
+#define KINETO_NONE UINT32_MAX
 #ifndef KINETO_BATCH_ROWS /* the fuzz targets have smaller ones, to meet their ends */
 #define KINETO_BATCH_ROWS 8192
 #endif

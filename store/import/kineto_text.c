@@ -201,7 +201,7 @@ bool kineto_time(struct kj_span s, int unit, int64_t *ns, int *decimals, bool *r
     int fraction = 0;
     for (i++; i < s.n; i++, fraction++) {
         if (s.p[i] < '0' || s.p[i] > '9')
-            return false;
+            return time_general(s, unit, ns, decimals, rounded);
         v = v * 10 + (uint64_t)(s.p[i] - '0');
     }
     *decimals = fraction;
