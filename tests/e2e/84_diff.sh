@@ -118,6 +118,8 @@ spans = [e for e in trace["traceEvents"] if e.get("ph") == "X" and e["cat"] != "
 start = {e["name"].split("#")[1]: e["ts"] for e in spans if e["name"].startswith("ProfilerStep#")}
 t0, t1 = start["17"], start["21"]
 window = sorted((e for e in spans if t0 <= e["ts"] < t1), key=lambda e: e["ts"])
+for e in window:
+    e.get("args", {}).pop("Call stack", None)
 marks = sorted(e["ts"] + 1 for e in window if e["name"].startswith("Optimizer.step#"))
 out, step, shift = [], 0, 0
 for copy in range(6):
