@@ -167,11 +167,12 @@ $(O)/tests/targets/%: $(O)/obj/tests/targets/%.o
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -lpthread -ldl
-# a substitute driver and a substitute CUPTI, for machines without a GPU
-FAKES := $(O)/tests/fake/libcuda.so.1 $(O)/tests/fake/libcupti.so.13
+# a substitute driver, CUPTI and NVML, for machines without a GPU
+FAKES := $(O)/tests/fake/libcuda.so.1 $(O)/tests/fake/libcupti.so.13 $(O)/tests/fake/libnvidia-ml.so.1
 $(O)/obj/tests/targets/fake_%.o: CFLAGS_ALL += -fPIC
 $(O)/tests/fake/libcuda.so.1: $(O)/obj/tests/targets/fake_cuda.o
 $(O)/tests/fake/libcupti.so.13: $(O)/obj/tests/targets/fake_cupti.o
+$(O)/tests/fake/libnvidia-ml.so.1: $(O)/obj/tests/targets/fake_nvml.o
 $(FAKES):
 	@mkdir -p $(@D)
 	@echo "  LD      $@"

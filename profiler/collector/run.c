@@ -255,6 +255,8 @@ static void turn(struct col_session *s, bool *more)
         rc = col_drain_begin(&s->drain);
         if (rc == 0)
             rc = col_system_sample(s->system, &s->drain);
+        if (rc == 0 && s->nvml)
+            rc = col_nvml_sample(s->nvml, &s->drain);
         if (rc == 0 && s->perf && s->samples++ % 5 == 0)
             rc = col_perf_sample(s->perf, &s->drain);
     }
@@ -332,6 +334,8 @@ static int write_usage(struct col_session *s)
 static int write_end(struct col_session *s)
 {
     int rc = col_drain_begin(&s->drain);
+    if (rc == 0 && s->nvml)
+        rc = col_nvml_sample(s->nvml, &s->drain);
     if (rc == 0 && s->perf)
         rc = col_perf_finish(s->perf, &s->drain);
     if (rc == 0)
@@ -388,6 +392,8 @@ int col_run(const struct col_options *o, struct col_result *r, struct tacho_erro
         col_session_failed(&s, failed);
     if (o->sample_ms > 0)
         col_system_open(&s.system);
+    if (o->sample_ms > 0 && o->gpu != COL_GPU_OFF)
+        s.nvml = col_nvml_open(o->sample_ms);
     col_session_loop(&s);
     note_interruption(&s);
     rc = col_session_finish(&s, write_end, err);

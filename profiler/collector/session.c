@@ -172,6 +172,8 @@ static void drop(struct col_session *s)
         col_system_reset(s->system);
     if (s->perf)
         col_perf_reset(s->perf);
+    if (s->nvml)
+        col_nvml_reset(s->nvml);
 }
 
 /* What happened to processes while the state was thrown away: an end that had been noted but not committed is noted again. */
@@ -357,6 +359,8 @@ void col_session_free(struct col_session *s)
     s->result->collector_cpu_seconds = cpu_seconds(&now) - cpu_seconds(&s->own_usage);
     col_system_close(s->system);
     col_perf_close(s->perf);
+    col_nvml_close(s->nvml);
+    s->nvml = NULL;
     s->system = NULL;
     s->perf = NULL;
     if (s->drain.cache)

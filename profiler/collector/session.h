@@ -15,6 +15,7 @@
 #include "profiler/collector/drain.h"
 #include "profiler/collector/launch.h"
 #include "profiler/collector/live.h"
+#include "profiler/collector/nvml.h"
 #include "profiler/collector/perf.h"
 #include "profiler/collector/system.h"
 
@@ -29,7 +30,8 @@ struct col_session {
     struct col_signals signals;
     struct col_system *system;
     struct col_perf *perf;
-    pid_t child; /* 0: recovery */
+    struct col_nvml *nvml; /* NULL: no GPU driver */
+    pid_t child;           /* 0: recovery */
     pid_t terminal_session;
     bool child_done, told_waiting, told_stalled, reserve_used;
     bool stalled; /* the store cannot be written at present: the target goes on into its segments */
