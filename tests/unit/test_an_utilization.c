@@ -2,7 +2,7 @@
  *
  * FLOPs exactly, their share of named peaks, and the refusals.
  */
-#include "an_fixture.h"
+#include "tests/unit/an_gpu_fixture.h"
 
 #define BIG 1000000000000000003ll /* more digits than a double has */
 
@@ -254,6 +254,205 @@ static void test_varying_steps(void **state)
     fx_close(f);
 }
 
+/* ---- accelerators ------------------------------------------------------------------------------------------------------------ */
+
+#define GEMM     "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n"
+#define MM_FLOPS (2ll * 1024 * 1024 * 1024)
+
+static int64_t op_detail(struct fixture *f, const char *pass, const char *payload)
+{
+    struct store_detail d = fx_empty();
+    d.schema = "torch.op";
+    d.pass = pass;
+    d.payload = payload;
+    return fx_intern(f, &d);
+}
+
+static int64_t mm_of(struct fixture *f, const char *type)
+{
+    char payload[128];
+    snprintf(payload, sizeof payload, "{\"shapes\":[[1024,1024],[1024,1024]],\"types\":[\"%s\",\"%s\"]}", type, type);
+    return op_detail(f, NULL, payload);
+}
+
+/* An operator of `ns` on the host at `time` of a thread; its kernel begins 500 us later and lasts `ns`. */
+static void call(struct fixture *f, int64_t thread, int64_t stream, int64_t time, int64_t ns, const char *name, int64_t detail,
+                 int64_t number, const char *kernel)
+{
+    gx_op(f, thread, time, time + ns, name, "op", detail, number);
+    gx_host(f, thread, time + 1, time + 2, "cudaLaunchKernel", "runtime", time);
+    gx_kernel(f, stream, time + 500000, time + 500000 + ns, kernel, time);
+}
+
+/* n steps of 1 ms on the host and the device, each one with a product of 100 us. */
+static int64_t gpu_steps(struct fixture *f, const char *device, int n, int64_t detail, const char *kernel)
+{
+    char key[64], name[32];
+    int64_t stream = gx_stream(f, f->process, "gpu:0", 7);
+    snprintf(key, sizeof key, "device.%lld.gpu:0.name", (long long)f->process);
+    FX(store_run_set(f->s, key, device));
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "ProfilerStep#%d", i);
+        gx_host(f, f->thread, i * 1000000ll, i * 1000000ll + 999000, name, "annotation", FX_NONE);
+        call(f, f->thread, stream, i * 1000000ll + 1000, 100000, "aten::mm", detail, FX_NONE, kernel);
+    }
+    return stream;
+}
+
+static void test_device(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t stream = gpu_steps(f, "NVIDIA H100 80GB HBM3", 8, mm_of(f, "c10::BFloat16"), GEMM);
+    for (int i = 0; i < 8; i++) /* element-wise work has FLOPs, but not of a model */
+        call(f, f->thread, stream, i * 1000000ll + 200000, 1000, "aten::add",
+             op_detail(f, NULL, "{\"shapes\":[[100],[100]],\"types\":[\"float\",\"float\"]}"), FX_NONE,
+             "vectorized_elementwise_kernel");
+    const struct an_result *r = fx_analyze(f);
+    const struct an_utilization *u = &r->utilization;
+    assert_int_equal(u->model_flops_per_step.value, MM_FLOPS);
+    assert_int_equal(u->hardware_flops_per_step.value, MM_FLOPS);
+    assert_int_equal(u->model_flops.value, MM_FLOPS * r->steps.detailed);
+    assert_string_equal(u->dtype, "bf16");
+    assert_near(u->peak_flops.value, 989.4e12, 1e6);
+    assert_int_equal(strncmp(u->peak_source, "datasheet: NVIDIA H100", 22), 0);
+    assert_near(u->mfu.value, MM_FLOPS / (989.4e12 * 1e-3), 1e-9);
+    assert_near(u->flop_coverage_pct.value, 100, 0);
+    assert_near(u->achieved_flops.value, MM_FLOPS / 1e-3, 1e3);
+    struct an_options o = {.peak_flops = 100e12};
+    u = &fx_analyze_with(f, &o)->utilization;
+    assert_near(u->mfu.value, MM_FLOPS / (100e12 * 1e-3), 1e-9);
+    assert_string_equal(u->peak_source, "--peak");
+    fx_close(f);
+}
+
+/* What runs again for backward is hardware work only, where the trace shows that it runs again. */
+static void test_run_again(void **state)
+{
+    (void)state;
+    for (int marked = 0; marked < 2; marked++) {
+        struct fixture fx, *f = &fx;
+        fx_open(f);
+        int64_t mm = mm_of(f, "c10::BFloat16"), engine = fx_track(f, f->process, "thread", "engine", NULL);
+        int64_t stream = gpu_steps(f, "NVIDIA H100 80GB HBM3", 8, mm, GEMM);
+        for (int i = 0; i < 8; i++) {
+            int64_t t = i * 1000000ll + 300000;
+            gx_op(f, engine, t, t + 300000, "autograd::engine::evaluate_function: MulBackward0", "op",
+                  op_detail(f, "backward", NULL), 4 + i);
+            if (marked)
+                gx_host(f, engine, t + 10, t + 150000, "torch/utils/checkpoint.py(1100): unpack_hook", "python", FX_NONE);
+            call(f, engine, stream, t + 20, 100000, "aten::mm", mm, 7, GEMM);
+            call(f, engine, stream, t + 160000, 100000, "aten::mm", mm, FX_NONE, GEMM);
+        }
+        const struct an_result *r = fx_analyze(f);
+        assert_int_equal(r->utilization.hardware_flops_per_step.value, 3 * MM_FLOPS);
+        assert_int_equal(r->utilization.model_flops_per_step.value, (marked ? 2 : 3) * MM_FLOPS);
+        assert_true(marked ? r->utilization.hfu.value > r->utilization.mfu.value
+                           : r->utilization.hfu.value == r->utilization.mfu.value);
+        bool said = false;
+        for (size_t i = 0; i < r->trust.problem_count; i++)
+            said = said || strstr(r->trust.problems[i], "inside backward");
+        assert_int_equal(said, !marked);
+        fx_close(f);
+    }
+}
+
+static void test_device_refusals(void **state)
+{
+    static const struct {
+        const char *device, *type, *kernel, *reason;
+    } cases[] = {
+        {"AMD Radeon Graphics", "c10::BFloat16", GEMM, "--peak"},
+        {"NVIDIA H100 80GB HBM3", "float", "some_gemm_kernel", "tf32"},
+        {"NVIDIA H100 80GB HBM3", "float", "ampere_sgemm_128x64_nn", NULL},
+        {"Tesla V100-SXM2-32GB", "float", "some_gemm_kernel", NULL}, /* has no tf32 */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct fixture fx, *f = &fx;
+        fx_open(f);
+        gpu_steps(f, cases[i].device, 8, mm_of(f, cases[i].type), cases[i].kernel);
+        const struct an_utilization *u = &fx_analyze(f)->utilization;
+        assert_int_equal(u->model_flops_per_step.value, MM_FLOPS);
+        assert_int_equal(u->mfu.valid, !cases[i].reason);
+        if (cases[i].reason)
+            assert_non_null(strstr(u->mfu.reason, cases[i].reason));
+        else
+            assert_string_equal(u->dtype, "fp32");
+        fx_close(f);
+    }
+}
+
+static void test_device_coverage(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t stream = gpu_steps(f, "NVIDIA H100 80GB HBM3", 8, mm_of(f, "c10::BFloat16"), GEMM);
+    for (int i = 0; i < 8; i++)
+        call(f, f->thread, stream, i * 1000000ll + 200000, 25000, "my::fused_mlp", FX_NONE, FX_NONE, GEMM);
+    const struct an_result *r = fx_analyze(f);
+    assert_near(r->utilization.flop_coverage_pct.value, 80, 1e-9);
+    assert_false(r->utilization.mfu.valid);
+    assert_non_null(strstr(r->utilization.mfu.reason, "--flops-per-step"));
+    struct an_options o = {.flops_per_step = 3e9};
+    r = fx_analyze_with(f, &o);
+    assert_near(r->utilization.mfu.value, 3e9 / (989.4e12 * 1e-3), 1e-9);
+    fx_close(f);
+}
+
+/* More than a device can do is a counting error, not a result. */
+static void test_device_above_its_peak(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    gpu_steps(f, "NVIDIA H100 80GB HBM3", 8, mm_of(f, "c10::BFloat16"), GEMM);
+    struct an_options o = {.peak_flops = 1e12};
+    const struct an_result *r = fx_analyze_with(f, &o);
+    assert_false(r->utilization.mfu.valid);
+    assert_true(r->trust.problem_count > 0);
+    assert_non_null(strstr(r->trust.problems[0], "counting error"));
+    fx_close(f);
+}
+
+static void test_device_without_shapes(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    gpu_steps(f, "NVIDIA H100 80GB HBM3", 8, FX_NONE, GEMM);
+    const struct an_utilization *u = &fx_analyze(f)->utilization;
+    assert_false(u->model_flops_per_step.valid);
+    assert_non_null(strstr(u->mfu.reason, "record_shapes"));
+    struct an_options o = {.flops_per_step = 3e9}; /* the kernels' names tell which peak */
+    u = &fx_analyze_with(f, &o)->utilization;
+    assert_near(u->mfu.value, 3e9 / (989.4e12 * 1e-3), 1e-9);
+    assert_int_equal(strncmp(u->peak_source, "datasheet", 9), 0);
+    fx_close(f);
+}
+
+/* Ranges that only say which pass they are (the hook of Python programs). */
+static void test_work_without_flops(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    struct store_detail d = fx_empty();
+    d.schema = "tacho.work";
+    d.pass = "backward";
+    int64_t backward = fx_intern(f, &d);
+    for (int i = 0; i < 5; i++) {
+        fx_step(f, f->process, f->thread, i, i * 1000, i * 1000 + 900, 64, false);
+        fx_slice(f, f->thread, i * 1000 + 100, i * 1000 + 300, "backward", backward);
+    }
+    const struct an_utilization *u = &fx_analyze(f)->utilization;
+    assert_false(u->model_flops_per_step.valid || u->hardware_flops_per_step.valid || u->achieved_flops.valid || u->mfu.valid);
+    assert_non_null(strstr(u->mfu.reason, "carry no FLOPs"));
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +467,13 @@ int main(void)
         cmocka_unit_test(test_flops_per_step_option),
         cmocka_unit_test(test_ranks_and_devices),
         cmocka_unit_test(test_varying_steps),
+        cmocka_unit_test(test_device),
+        cmocka_unit_test(test_run_again),
+        cmocka_unit_test(test_device_refusals),
+        cmocka_unit_test(test_device_coverage),
+        cmocka_unit_test(test_device_above_its_peak),
+        cmocka_unit_test(test_device_without_shapes),
+        cmocka_unit_test(test_work_without_flops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
