@@ -146,7 +146,7 @@ enum col_status {
 const char *col_status_text(enum col_status s);
 
 struct col_probe {
-    const char *group; /* "agent", "clock", "storage", "counters", "system", "peak" */
+    const char *group; /* "agent", "clock", "storage", "counters", "system", "peak", "gpu" */
     const char *name;  /* "cycles", "invariant TSC", ... */
     enum col_status status;
     int error;        /* errno behind it, 0 = none */

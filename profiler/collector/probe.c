@@ -12,6 +12,7 @@
 #include "profiler/collector/live.h"
 #include "profiler/collector/peak.h"
 #include "profiler/collector/perf.h"
+#include "profiler/collector/probe_gpu.h"
 #include "profiler/collector/proc.h"
 #include "store/store.h"
 
@@ -165,5 +166,7 @@ int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_pr
         probe_counters(&s);
     if (s.rc == 0)
         probe_peak(&s);
+    if (s.rc == 0)
+        s.rc = col_probe_gpu(row, ctx);
     return s.rc;
 }
