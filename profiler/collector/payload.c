@@ -402,6 +402,21 @@ static void complete_work(struct store_detail *d)
         d->palm_flops = d->model_flops;
 }
 
+/* NCCL's own payloads (src/include/nvtx_payload_schemas.h of NCCL, 2.28): what a column has a place for. */
+static void nccl_columns(const struct col_schema *s, const uint8_t *data, size_t size, struct store_detail *d)
+{
+    for (unsigned i = 0; i < s->count; i++) {
+        struct scalar v;
+        bool bytes = !strcmp(s->field[i].name, "Message size [bytes]");
+        if ((!bytes && strcmp(s->field[i].name, "NCCL communicator ID") != 0) || !read_scalar(&s->field[i], data, size, &v))
+            continue;
+        if (bytes)
+            d->bytes = v.i;
+        else if (v.u) /* 0: a call without communicator, which NCCL refuses */
+            d->communicator = (int64_t)v.u;
+    }
+}
+
 void col_payload_decode(const struct col_schema *schema, const void *data, size_t size, struct col_payload *out)
 {
     payload_clear(out);
@@ -419,6 +434,7 @@ void col_payload_decode(const struct col_schema *schema, const void *data, size_
     if (schema->kind == COL_SCHEMA_FOREIGN) {
         foreign_json(schema, data, size, out->json, sizeof out->json);
         out->detail.payload = out->json;
+        nccl_columns(schema, data, size, &out->detail);
         return;
     }
     for (unsigned i = 0; i < schema->count; i++) {
