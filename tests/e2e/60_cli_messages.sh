@@ -29,7 +29,7 @@ mkdir folder
     (cd folder && try report && try report latest)
     try help
     try --help
-    for command in run train report recover sql doctor version help; do
+    for command in run train report import export recover sql doctor version help; do
         try help $command
     done
     try reprot
@@ -52,6 +52,10 @@ mkdir folder
     try report --color=blue
     try report one two
     try recover
+    try import
+    try import one
+    try export
+    try export --format svg one
     try sql
     try sql --csv --json text.tacho 'SELECT 1'
     try report nothing.tacho
@@ -72,7 +76,7 @@ fi
 diff -u "$golden" "$work/all" || fail "messages differ from $golden (BLESS=1 accepts them)"
 
 # --help of a command is the same text; --version is version
-for command in run report recover sql doctor version help; do
+for command in run report import export recover sql doctor version help; do
     cmp -s <("$TACHO" help $command) <("$TACHO" $command --help) || fail "$command --help differs from help $command"
 done
 [ "$("$TACHO" --version)" = "$("$TACHO" version)" ] || fail "--version"
