@@ -39,6 +39,7 @@ for source in tests/bench/*.c; do
     case $name in
     slowdown) ;; # below
     agent) rows agent "$build/tests/bench/agent" "$build" ;;
+    import) rows import "$PWD/tests/bench/import.sh" "$build" ;;
     *) rows "$name" "$build/tests/bench/$name" ;;
     esac
 done
