@@ -65,6 +65,7 @@ struct comparison {
     struct an_diff_row *row; /* every name; values of its steps in ms[row * 2 + side] */
     double **ms;
     size_t rows;
+    size_t ranks; /* that both have */
     bool tested;
 };
 
@@ -379,15 +380,20 @@ static int keep_and_test(struct comparison *x, size_t most)
         all[i].floor = (double)i; /* where its values stand, while it is sorted */
         d->compared += all[i].in_good && all[i].in_bad;
     }
+    for (size_t i = 0; i < x->rows; i++)
+        x->ranks += x->row[i].kind == AN_DIFF_RANK && x->row[i].in_good && x->row[i].in_bad;
     d->compared++; /* the step */
     if (x->rows)
         qsort(all, x->rows, sizeof *all, delta_order);
     for (size_t i = 0; i < x->rows && !rc; i++) {
         bool named = all[i].kind == AN_DIFF_OP || all[i].kind == AN_DIFF_KERNEL;
+        bool both = all[i].in_good && all[i].in_bad;
         size_t at = (size_t)all[i].floor;
         all[i].floor = NAN;
         of_kind = i && all[i].kind == all[i - 1].kind ? of_kind : 0;
-        if (named && (!all[i].in_good || !all[i].in_bad || of_kind >= most || !(fabs(all[i].delta_pct) >= SMALLEST_PCT)))
+        if (named && (!both || of_kind >= most || !(fabs(all[i].delta_pct) >= SMALLEST_PCT)))
+            continue;
+        if (all[i].kind == AN_DIFF_RANK && (!both || x->ranks < 2)) /* one rank is the step itself */
             continue;
         of_kind++;
         kept[n] = all[i];

@@ -156,7 +156,7 @@ static int put(struct table *x, enum an_diff_kind kind, enum an_class class, uin
         x->count++;
     }
     r->calls += calls;
-    r->total = an_time_add(r->total, (int64_t)ns);
+    r->total = an_time_add(r->total, ns < 0x1p62 ? (int64_t)ns : INT64_MAX);
     r->step_calls += k ? calls : 0;
     r->step_ns += mean;
     return 0;
@@ -202,7 +202,7 @@ static void measure_children(struct table *x)
         bool loader = an_slice_role(t, i) == AN_ROLE_INPUT_WAIT;
         if (p != AN_NONE && p < i) {
             int64_t end = an_slice_end(t, i), limit = an_slice_end(t, p);
-            int64_t inside = (end < limit ? end : limit) - t->slice.start[i];
+            int64_t inside = an_time_sub(end < limit ? end : limit, t->slice.start[i]);
             if (inside > 0)
                 x->child_ns[p] = an_time_add(x->child_ns[p], inside);
             x->in_loader[i] = x->in_loader[p] || loader;
@@ -294,13 +294,24 @@ static int put_devices(struct table *x)
             uint32_t name = c->t->slice.name[c->gpu->op.slice[i]];
             uint32_t step = step_from(c, l, false, c->gpu->op.start[i], &from);
             rc = put(x, AN_DIFF_KERNEL, device_class(c->gpu->op.class[i]), name, an_trace_name(c->t, name), 1,
-                     (double)(c->gpu->op.end[i] - c->gpu->op.start[i]), step);
+                     (double)an_time_sub(c->gpu->op.end[i], c->gpu->op.start[i]), step);
         }
     }
     return rc;
 }
 
 /* ---- classes, ranks -------------------------------------------------------------------------------------------------------- */
+
+/* "rank 3"; with the device where a rank runs several. Which one a single one is changes from run to run. */
+static const char *lane_name(const struct an_context *c, const struct an_lane *l)
+{
+    int lanes = 0;
+    for (size_t k = 0; k < c->lane_count; k++)
+        lanes += c->lane[k].rank == l->rank;
+    if (lanes < 2 || l->device == AN_NONE || !c->gpu)
+        return an_arena_format(c->work, "rank %" PRId64, l->rank);
+    return an_arena_format(c->work, "rank %" PRId64 " gpu:%" PRId64, l->rank, c->gpu->device[l->device].ordinal);
+}
 
 static int put_steps(struct table *x)
 {
@@ -315,12 +326,9 @@ static int put_steps(struct table *x)
             if (c->r->budget.ns[k].valid)
                 rc = put(x, AN_DIFF_CLASS, (enum an_class)k, (uint64_t)k, an_class_key((enum an_class)k), 0,
                          (double)s->class_ns[k], i);
-        if (rc || c->lane_count < 2)
-            continue;
-        const char *name = l->device == AN_NONE || !c->gpu ? an_arena_format(c->work, "rank %" PRId64, l->rank)
-                                                           : an_arena_format(c->work, "rank %" PRId64 " gpu:%" PRId64, l->rank,
-                                                                             c->gpu->device[l->device].ordinal);
-        rc = put(x, AN_DIFF_RANK, AN_CLASS_COUNT, s->lane, name, 0, (double)an_step_ns(s), i);
+        if (rc)
+            break;
+        rc = put(x, AN_DIFF_RANK, AN_CLASS_COUNT, s->lane, lane_name(c, l), 0, (double)an_step_ns(s), i);
     }
     return rc;
 }

@@ -3,6 +3,7 @@
  * The one sentence of a comparison: how much, which class of the step, which operator or kernel of it, how sure.
  */
 #include <math.h>
+#include <string.h>
 
 #include "analyzers/arena.h"
 #include "analyzers/diff_private.h"
@@ -57,8 +58,11 @@ static const char *what_moved(const struct rows *x)
     name = name ? name : largest(x, AN_DIFF_OP, class->class);
     if (!name)
         return an_arena_format(a, "%s %s%s", class->name, change, unit);
-    return an_arena_format(a, "%s %s%s (most of it: %.120s, %s)", class->name, change, unit, name->name,
-                           time_text(a, name->delta, true));
+    char *plain = an_arena_zero(a, strlen(name->name) + 1, 1); /* without template arguments: a sentence has no room for them */
+    if (plain)
+        an_diff_name(plain, name->name);
+    return an_arena_format(a, "%s %s%s (most of it: %.120s, %s)", class->name, change, unit,
+                           plain && *plain ? plain : name->name, time_text(a, name->delta, true));
 }
 
 static bool all_equal(const struct rows *x)

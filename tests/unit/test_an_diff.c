@@ -329,6 +329,43 @@ static void test_no_steps(void **state)
     an_diff_free(d);
 }
 
+/* Two ranks, of which rank 1 is slower in BAD: the step is the mean of both, the row of the rank says which. */
+static const struct an_result *two_ranks(struct fixture *f, int64_t slow)
+{
+    fx_open(f);
+    for (int64_t rank = 0; rank < 2; rank++) {
+        int64_t process = fx_process(f, rank, "train"), track = fx_track(f, process, "thread", "main", NULL);
+        int64_t work = fx_work(f, "matrix", "fp32", 10, 10, 10), at = 0;
+        for (int i = 0; i < 14; i++) {
+            int64_t length = 100000 + (i * 7 + rank * 3) % 5 * 100 + (rank ? slow : 0);
+            fx_step(f, process, track, i, at, at + length, 64, false);
+            fx_slice(f, track, at, at + length - 1000, "matmul", work);
+            at += length;
+        }
+    }
+    return fx_analyze_with(f, &(struct an_options){.samples = true});
+}
+
+static void test_ranks(void **state)
+{
+    struct fixture a, b;
+    struct an_diff *d = NULL;
+    (void)state;
+    assert_int_equal(an_diff_results(two_ranks(&a, 0), two_ranks(&b, 20000), 0, &d), 0);
+    assert_int_equal(d->good.steps, 12); /* steps, not steps times ranks */
+    assert_near(d->step.delta, 0.010, 0.001);
+    const struct an_diff_row *zero = row_of(d, AN_DIFF_RANK, "rank 0"), *one = row_of(d, AN_DIFF_RANK, "rank 1");
+    assert_non_null(zero);
+    assert_non_null(one);
+    assert_false(zero->significant);
+    assert_true(one->significant);
+    assert_near(one->delta, 0.020, 0.001);
+    assert_near(row_of(d, AN_DIFF_OP, "matmul")->good_calls, 2, 0); /* of both ranks */
+    an_diff_free(d);
+    fx_close(&a);
+    fx_close(&b);
+}
+
 /* Without being asked an analysis keeps no samples, and there is nothing to compare. */
 static void test_samples_are_asked_for(void **state)
 {
@@ -358,6 +395,7 @@ int main(void)
         cmocka_unit_test(test_steps_of_other_sizes),
         cmocka_unit_test(test_too_few_steps),
         cmocka_unit_test(test_no_steps),
+        cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_samples_are_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
