@@ -63,23 +63,26 @@ static int call_ops(struct an_context *c)
     return 0;
 }
 
-/* Can fp32 operands have run as tf32 on this device? Also when the device is not known. */
-static bool has_tf32(const struct an_context *c, uint32_t op)
+/* Can fp32 operands have run as tf32? For each device, and behind them for a device that is not known. */
+static bool *find_tf32(const struct an_context *c)
 {
-    struct an_peak peak;
-    size_t d = op == AN_NONE ? c->gpu->device_count : device_of(c, op);
-    const char *name = d < c->gpu->device_count ? c->gpu->device[d].name : "";
-    return an_peak_find(c->work, name, "tf32", &peak) || !an_peak_find(c->work, name, "bandwidth", &peak);
+    size_t n = c->gpu->device_count;
+    bool *out = an_arena_zero(c->work, n + 1, sizeof *out);
+    for (size_t d = 0; out && d <= n; d++) {
+        const char *name = d < n ? c->gpu->device[d].name : "";
+        struct an_peak peak;
+        out[d] = an_peak_find(c->work, name, "tf32", &peak) || !an_peak_find(c->work, name, "bandwidth", &peak);
+    }
+    return out;
 }
 
-static const char *dtype_of(const struct an_context *c, size_t call)
+static const char *dtype_of(const struct an_context *c, size_t call, bool tf32)
 {
     const struct an_calls *calls = c->calls;
     const struct an_op_cost *cost = &calls->cost[calls->call[call].cost];
     const char *told = NULL;
     int64_t longest = -1;
     bool plain = false; /* a kernel says that it does not run on matrix units */
-    uint32_t last = AN_NONE;
     if (cost->kind == AN_OP_OTHER)
         return cost->dtype;
     for (uint32_t k = calls->first[call]; k < calls->first[call + 1]; k++) {
@@ -89,7 +92,6 @@ static const char *dtype_of(const struct an_context *c, size_t call)
             name >= c->t->string_count)
             continue;
         const struct an_name_class *x = &c->gpu->name_class[name];
-        last = op;
         plain = plain || x->matrix_unit == 0;
         if (x->dtype && ns > longest) {
             told = x->dtype;
@@ -98,19 +100,20 @@ static const char *dtype_of(const struct an_context *c, size_t call)
     }
     if (told)
         return told;
-    return !strcmp(cost->dtype, "fp32") && !plain && has_tf32(c, last) ? "" : cost->dtype;
+    return !strcmp(cost->dtype, "fp32") && !plain && tf32 ? "" : cost->dtype;
 }
 
 int an_attribution_calls(struct an_context *c)
 {
-    if (call_ops(c))
+    bool *tf32 = find_tf32(c);
+    if (!tf32 || call_ops(c))
         return TACHO_ENOMEM;
     for (size_t i = 0; i < c->calls->count; i++) {
         struct an_call *call = &c->calls->call[i];
         uint32_t first = c->calls->first[i];
         size_t device = first < c->calls->first[i + 1] ? device_of(c, c->calls->op[first]) : c->gpu->device_count;
         call->step = step_at(c, call->process, device, c->t->slice.start[call->slice]);
-        call->dtype = dtype_of(c, i);
+        call->dtype = dtype_of(c, i, tf32[device]);
     }
     return 0;
 }

@@ -343,11 +343,92 @@ static void test_random(void **state)
     }
 }
 
+/* Ranges of tacho's own recordings: modules of the hook, work of an engine. */
+static void test_own_recordings(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t s = gx_stream(f, f->process, "gpu:0", 7);
+    struct store_detail d = fx_empty();
+    d.schema = "tacho.work";
+    d.pass = "forward";
+    gx_op(f, f->thread, 0, 100, "forward", "torch", fx_intern(f, &d), FX_NONE); /* says the pass only: an annotation */
+    gx_host(f, f->thread, 10, 90, "h.0.attn (Attention)", "torch", FX_NONE);
+    gx_op(f, f->thread, 20, 80, "matmul", "libtrain", fx_work(f, "matrix", "bf16", 100, 90, 95), FX_NONE);
+    launch(f, f->thread, s, 30, 3, 1);
+    const struct an_result *r = fx_analyze(f);
+    check_sums(r, 3);
+    assert_int_equal(ns(r, MODULE, "h.0.attn (Attention)"), 3);
+    assert_int_equal(ns(r, ANNOTATION, "forward"), 3);
+    assert_int_equal(row(r, OP, "matmul")->flops.value, 100);
+    assert_int_equal(row(r, OP, "matmul")->bytes.value, 1500);
+    assert_int_equal(row(r, MODULE, "h.0.attn (Attention)")->flops.value, 100);
+    fx_close(f);
+}
+
+/* Rows that no profiler would write: the tables still sum to the device time. */
+static void test_hostile(void **state)
+{
+    static const char *const category[] = {"op", "op", "op", "python", "annotation", "runtime", "torch", "instant"};
+    static const char *const name[] = {"aten::mm",
+                                       "aten::convolution",
+                                       "aten::cudnn_convolution_backward_weight",
+                                       "CheckpointFunctionBackward",
+                                       "autograd::engine::evaluate_function: X",
+                                       "nn.Module: ",
+                                       "a.py(1): f",
+                                       "torch/utils/checkpoint.py(1): g",
+                                       "ProfilerStep#1",
+                                       "cudaLaunchKernel",
+                                       ""};
+    static const char *const payload[] = {
+        NULL,
+        "",
+        "{",
+        "[]",
+        "{\"shapes\":[[2,2],[2,2]],\"types\":[\"float\",\"float\"]}",
+        "{\"shapes\":[[1,2,4,4],[2,2,3,3],[]],\"types\":[\"float\",\"float\",\"\"]}",
+        "{\"shapes\":[[9223372036854775807,9223372036854775807],[9223372036854775807,2]],\"types\":[\"float\",\"float\"]}",
+        "{\"stack\":[\"b.py(2): g\",7]}",
+        "{\"stack\":\";;;\"}"};
+#define ANY(of) of[random_below(&random, sizeof(of) / sizeof *(of))]
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct fixture fx, *f = &fx;
+        uint64_t random = seed * 77;
+        int64_t all = 0, thread[3];
+        fx_open(f);
+        int64_t s = gx_stream(f, f->process, random_below(&random, 2) ? "gpu:0" : "gpu:x", 7);
+        FX(store_run_set(f->s, "device.1.gpu:0.name", "Tesla V100-SXM2-32GB"));
+        thread[0] = f->thread;
+        thread[1] = fx_track(f, f->process, "thread", "b", NULL);
+        thread[2] = fx_track(f, fx_process(f, 1, "train"), seed % 3 ? "thread" : "range", "c", NULL);
+        for (int i = 0; i < 300; i++) {
+            int64_t at = (int64_t)random_below(&random, 400), end = at + (int64_t)random_below(&random, 100);
+            gx_op(f, ANY(thread), at, random_below(&random, 20) ? end : FX_NONE, ANY(name), ANY(category),
+                  random_below(&random, 3) ? op_detail(f, random_below(&random, 2) ? "backward" : NULL, ANY(payload)) : FX_NONE,
+                  random_below(&random, 3) ? (int64_t)random_below(&random, 6) - 1 : FX_NONE);
+        }
+        for (int i = 0; i < 100; i++) {
+            int64_t dur = (int64_t)random_below(&random, 500);
+            gx_kernel(f, s, 1000 + i, 1000 + i + dur, random_below(&random, 2) ? "volta_sgemm" : "k",
+                      (int64_t)random_below(&random, 8) - 1);
+            all += dur;
+        }
+        const struct an_result *r = fx_analyze(f);
+        check_sums(r, all);
+        for (size_t i = 0; i < r->point_count; i++)
+            assert_true(isfinite(r->points[i].intensity) && r->points[i].time_ns > 0 && r->points[i].flops > 0);
+        fx_close(f);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_innermost),  cmocka_unit_test(test_backward),
-                                       cmocka_unit_test(test_checkpoint), cmocka_unit_test(test_stacks),
-                                       cmocka_unit_test(test_costs),      cmocka_unit_test(test_absent),
-                                       cmocka_unit_test(test_random)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_innermost), cmocka_unit_test(test_backward),       cmocka_unit_test(test_checkpoint),
+        cmocka_unit_test(test_stacks),    cmocka_unit_test(test_costs),          cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_random),    cmocka_unit_test(test_own_recordings), cmocka_unit_test(test_hostile)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
