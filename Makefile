@@ -200,6 +200,14 @@ check: all unit-programs $(BENCH) ## unit, golden and end-to-end tests (under 15
 check-long: all unit-programs $(BENCH) ## these and the long tests: kill storms
 	$(Q)SAN="$(SAN)" CC="$(CC)" tests/run --long "$(O)" '$(FILTER)'
 unit-programs: $(UNIT) $(TARGETS) $(FAKES)
+# a GPU job with books of its own: where nvcc is; it runs without the toolkit
+NVCC ?= $(firstword $(wildcard $(or $(CUDA_HOME),/usr/local/cuda)/bin/nvcc) nvcc)
+gpu-tests: all $(O)/tests/gpu/work ## what tests/gpu/run.sh carries to a machine with a GPU
+$(O)/tests/gpu/work: tests/gpu/work.cu
+	@mkdir -p $(@D)
+	@echo "  NVCC    $@"
+	$(Q)$(NVCC) -O2 -std=c++17 -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 \
+	    -gencode arch=compute_90,code=compute_90 -o $@ $< -ldl
 asan: ## everything under AddressSanitizer and UBSan, in build-asan
 	$(Q)$(MAKE) O=$(O)-asan SAN=address,undefined check
 ubsan: ## everything under UBSan alone, in build-ubsan
@@ -220,7 +228,7 @@ demo: all ## trains a small GPT-2 on text of this machine under tacho, prints th
 
 # ---- sources: lint, format -------------------------------------------------------------------------------------------------------
 SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) profiler profiler/agent profiler/hook tests/unit tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
-SCRIPTS := $(wildcard .ci/deps .ci/probe .ci/run .ci/demo tests/run tests/lint/*.sh tests/e2e/*.sh tests/bench/*.sh tests/fuzz/*.sh)
+SCRIPTS := $(wildcard .ci/deps .ci/probe .ci/run .ci/demo tests/run tests/lint/*.sh tests/e2e/*.sh tests/bench/*.sh tests/fuzz/*.sh tests/gpu/*.sh)
 lint: ## formatting, direction of includes, shell scripts, left-over marks
 	$(Q)tests/lint/includes.sh
 	$(Q)tests/lint/marks.sh
@@ -263,4 +271,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force
+.PHONY: gpu-tests fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force

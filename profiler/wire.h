@@ -48,14 +48,15 @@
 #define WIRE_NONE          "none." /* "none.PID[.EVENTS]", an empty file: a process that found no space for a pool, and what it lost */
 
 /* Environment the collector sets for the target. */
-#define WIRE_ENV_SEGMENTS "TACHO_SEGMENTS" /* absolute folder for pools; unset = the agent stays off */
-#define WIRE_ENV_POOL_MIB "TACHO_POOL_MIB" /* cap of segments a process, MiB */
-#define WIRE_ENV_PAUSE    "TACHO_PAUSE"    /* probability that a tacho.step is run with recording paused, "0" = never */
-#define WIRE_ENV_CLOCK    "TACHO_CLOCK"    /* "monotonic" forces clock_gettime (tests) */
-#define WIRE_ENV_GPU      "TACHO_GPU"      /* "off": no device work is recorded; "whole-graphs", "memory": see agent/cupti.c */
-#define WIRE_ENV_GPU_MIB  "TACHO_GPU_MIB"  /* cap of device buffers a process, MiB */
-#define WIRE_ENV_CUPTI    "TACHO_CUPTI"    /* path of the libcupti to use */
-#define WIRE_ENV_CHAIN    "TACHO_CHAIN_CUDA" /* what CUDA_INJECTION64_PATH was before: loaded after us */
+#define WIRE_ENV_SEGMENTS  "TACHO_SEGMENTS" /* absolute folder for pools; unset = the agent stays off */
+#define WIRE_ENV_POOL_MIB  "TACHO_POOL_MIB" /* cap of segments a process, MiB */
+#define WIRE_ENV_PAUSE     "TACHO_PAUSE"    /* probability that a tacho.step is run with recording paused, "0" = never */
+#define WIRE_ENV_CLOCK     "TACHO_CLOCK"    /* "monotonic" forces clock_gettime (tests) */
+#define WIRE_ENV_GPU       "TACHO_GPU"      /* "off": no device work is recorded; "whole-graphs", "memory": see agent/cupti.c */
+#define WIRE_ENV_GPU_KINDS "TACHO_GPU_KINDS"  /* CUPTI activity kinds instead of the default ones: "10,5" */
+#define WIRE_ENV_GPU_MIB   "TACHO_GPU_MIB"    /* cap of device buffers a process, MiB */
+#define WIRE_ENV_CUPTI     "TACHO_CUPTI"      /* path of the libcupti to use */
+#define WIRE_ENV_CHAIN     "TACHO_CHAIN_CUDA" /* what CUDA_INJECTION64_PATH was before: loaded after us */
 
 enum wire_clock { WIRE_CLOCK_TSC = 1, WIRE_CLOCK_MONOTONIC = 2 };
 enum wire_state { WIRE_FREE = 0, WIRE_TAKEN = 1, WIRE_ACTIVE = 2, WIRE_FULL = 3 };

@@ -66,7 +66,20 @@ static void choose_kinds(void)
 {
     for (size_t i = 0; i < KINDS; i++)
         state.chosen[kind_table[i].kind] = kind_table[i].on != 0;
-    state.chosen[CUPTI_KIND_MEMORY2] = option("memory");
+    /* a list of kinds, to measure what each costs */
+    const char *list = getenv(WIRE_ENV_GPU_KINDS);
+    for (size_t i = 0; list && *list && i < KINDS; i++)
+        state.chosen[kind_table[i].kind] = false;
+    while (list && *list) {
+        char *end;
+        unsigned long kind = strtoul(list, &end, 10);
+        if (end == list)
+            break;
+        for (size_t i = 0; i < KINDS; i++)
+            state.chosen[kind_table[i].kind] |= (unsigned long)kind_table[i].kind == kind;
+        list = *end == ',' ? end + 1 : end;
+    }
+    state.chosen[CUPTI_KIND_MEMORY2] |= option("memory");
     state.chosen[CUPTI_KIND_GRAPH_TRACE] = option("whole-graphs");
     agent_cuda.gpu->whole_graphs = state.chosen[CUPTI_KIND_GRAPH_TRACE];
 }
@@ -82,7 +95,8 @@ static void apply_apis(uint8_t enable)
     const struct cupti *c = &agent_cuda.cupti;
     for (size_t i = 0; enable && c->ActivityEnableRuntimeApi && i < sizeof muted / sizeof *muted; i++)
         c->ActivityEnableRuntimeApi(muted[i], 0);
-    for (size_t i = 0; c->ActivityEnableDriverApi && i < sizeof driver / sizeof *driver; i++)
+    for (size_t i = 0; state.chosen[CUPTI_KIND_RUNTIME] && c->ActivityEnableDriverApi && i < sizeof driver / sizeof *driver;
+         i++)
         c->ActivityEnableDriverApi(driver[i], enable);
 }
 

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The checks of tests/gpu/run.sh: each compares a recording with something that does not come from tacho.
+
+The table goes to standard output and, with date and versions, to OUT/results.md in the form of docs/gpu-results.md.
+"""
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+BUILD, OUT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+HERE = os.path.dirname(os.path.abspath(__file__))
+TACHO, WORK = os.path.join(BUILD, "tacho"), os.path.join(BUILD, "tests/gpu/work")
+STARTED = time.monotonic()
+ROWS = []  # (number, what, measured, verdict)
+
+
+def row(number, what, measured, verdict):
+    ROWS.append((number, what, measured, verdict))
+    print(f"{number:>4}  {verdict:<8} {what}: {measured}", flush=True)
+
+
+def time_left():
+    return 520 - (time.monotonic() - STARTED)
+
+
+def run(command, env=None, limit=120):
+    done = subprocess.run(command, env={**os.environ, **(env or {})}, capture_output=True, text=True,
+                          timeout=max(5, min(limit, time_left())), check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def books(text):
+    for line in reversed(text.splitlines()):
+        if line.startswith("{"):
+            return json.loads(line)
+    return {}
+
+
+def record(name, command, options=(), env=None, limit=150):
+    """Runs a command under tacho. Returns (path of the file, the command's own books, exit status, messages)."""
+    path = os.path.join(OUT, name + ".tacho")
+    if os.path.exists(path):
+        os.unlink(path)
+    status, out, err = run([TACHO, "run", "--no-peak", "--no-counters", "-o", path, *options, "--", *command], env, limit)
+    return path, books(out), status, err
+
+
+def ask(path, query):
+    done = subprocess.run([TACHO, "sql", "--json", path, query], capture_output=True, text=True, check=False)
+    return json.loads(done.stdout) if done.returncode == 0 and done.stdout.strip() else []
+
+
+def kernels(path):
+    rows = ask(path, "SELECT count(*) AS n, count(DISTINCT name) AS names, sum(dur) / 1e6 AS ms FROM slice "
+                     "JOIN string ON string.id = category WHERE text = 'kernel'")
+    return rows[0] if rows else {"n": 0, "names": 0, "ms": 0}
+
+
+def losses(path):
+    return ask(path, "SELECT source, reason, count FROM loss WHERE source IN ('agent', 'cupti')")
+
+
+def near(a, b, share):
+    return bool(a and b) and abs(a - b) <= share * abs(b)
+
+
+def own_job(number, name, mode, steps, count):
+    path, own, status, err = record(name, [WORK, mode, str(steps), str(count)], ["--overhead", "0"])
+    if status:
+        row(number, f"{mode} job", f"status {status}: " + "; ".join(x for x in err.splitlines() if not x.startswith("tacho:"))[:200], "FAIL")
+        return None, own
+    return path, own
+
+
+def check_counts():
+    path, own = own_job("1a", "gpu", "gpu", 40, 50)
+    if not path:
+        return
+    k, lost = kernels(path), losses(path)
+    row("1a", "kernels of a CUDA program", f"{k['n']} of {own['kernels']}, lost {lost or 'nothing'}",
+        "ok" if k["n"] == own["kernels"] or lost else "FAIL")
+    row("1a", "their time, beside CUDA events", f"{k['ms']:.3f} ms of {own['device_ms']:.3f} ms",
+        "ok" if near(k["ms"], own["device_ms"], 0.02) else "FAIL")
+
+
+def torch_runs():
+    command = [sys.executable, os.path.join(HERE, "torch_loop.py")]
+    plain = books(run([*command, "plain", "30"])[1])
+    if plain.get("missing") or not plain:
+        for number in ("1", "2", "5"):
+            row(number, "PyTorch", f"not run: no {plain.get('missing', 'working PyTorch')}", "open")
+        return
+    own = books(run([*command, "profiler", "30"])[1])
+    path, traced, status, err = record("torch", [*command, "plain", "30"], ["--overhead", "0"])
+    k = kernels(path)
+    steps = traced.get("steps", 30) + 5
+    warm = {"n": k["n"] * 30 / steps, "ms": k["ms"] * 30 / steps}  # five steps of warm-up are recorded too
+    good = near(warm["n"], own.get("kernels"), 0.01) and near(warm["ms"], own.get("kernel_ms"), 0.01)
+    row("1", "kernels as torch.profiler has them", f"{warm['n']:.0f} / {own.get('kernels')}, {warm['ms']:.2f} / {own.get('kernel_ms', 0):.2f} ms, "
+        f"{k['names']} / {own.get('names')} names", "ok" if good else "FAIL")
+    again = books(run([*command, "plain", "30"])[1])
+    base = min(plain["step_ms"], again.get("step_ms", plain["step_ms"]))
+    slow, theirs = (traced.get("step_ms", 0) / base - 1) * 100, (own["step_ms"] / base - 1) * 100
+    row("2", "slowdown of a GPT-2 124M step", f"{slow:+.2f} % (torch.profiler {theirs:+.2f} %; step {base:.2f} ms)",
+        "ok" if slow <= 2 else "FAIL")
+    path, inside, status, err = record("inside", [*command, "inside", "60"], ["--overhead", "0"])
+    gap = [x for x in losses(path) if "another profiler" in x["reason"]]
+    row("5", "torch.profiler inside tacho run", f"status {status}, its kernels {inside.get('kernels')}, gap rows {len(gap)}, "
+        f"own kernels {kernels(path)['n']}", "ok" if status == 0 and inside.get("kernels") and gap and kernels(path)["n"] else "FAIL")
+
+
+def check_cost():
+    bare = books(run([WORK, "cost", "20", "2000"])[1]).get("launch_ns")
+    for kinds, text in (("10", "kernels"), ("10,5", "kernels, runtime"), ("10,5,1,2", "copies too"), ("", "all of the default")):
+        _, own, status, _ = record("cost", [WORK, "cost", "20", "2000"], ["--overhead", "0"], {"TACHO_GPU_KINDS": kinds})
+        ns = own.get("launch_ns")
+        row("2b", f"a launch, with {text}", f"{ns} ns, bare {bare} ns" + (f": {ns - bare:+.0f} ns" if ns and bare else ""),
+            "printed" if status == 0 else "FAIL")
+
+
+def check_verdicts():
+    for number, mode, steps, count, words in (("4", "gpu", 30, 60, ("compute",)), ("4", "launch", 30, 2000, ("launch", "host")),
+                                              ("4", "loader", 20, 5, ("input", "loader")), ("4", "copy", 30, 2, ("copy", "copies"))):
+        path, _ = own_job(number, "verdict-" + mode, mode, steps, count)
+        if not path:
+            continue
+        done = run([TACHO, "report", "--json", path])
+        report = json.loads(done[1]) if done[0] == 0 else {}
+        verdict = report.get("verdict", "")
+        row(number, f"a job bound by {mode}", verdict or f"no report: {done[2].strip()[:100]}",
+            "ok" if any(w in verdict.lower() for w in words) else "FAIL")
+
+
+def check_kill():
+    path, _, status, _ = record("kill", [WORK, "kill", "20", "40"], ["--overhead", "0"])
+    k = kernels(path)
+    ended = ask(path, "SELECT ended FROM process WHERE exit_status = 137")
+    row("6", "SIGKILL in the middle of a step", f"status {status}, {k['n']} kernels, {len(ended)} process, losses {losses(path)}",
+        "ok" if status == 128 + signal.SIGKILL and k["n"] >= 400 and ended else "FAIL")
+
+
+def check_energy():
+    path, own = own_job("7", "energy", "gpu", 150, 400)
+    if not path:
+        return
+    rows = ask(path, "SELECT (max(value) - min(value)) AS joule, (max(time) - min(time)) / 1e9 AS s FROM counter "
+                     "JOIN track ON track.id = track WHERE name = 'gpu_energy' AND device = 'gpu:0'")
+    power = ask(path, "SELECT avg(value) AS w FROM counter JOIN track ON track.id = track WHERE name = 'gpu_power' AND device = 'gpu:0'")
+    done = run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
+    if not rows or rows[0]["joule"] is None:
+        row("7", "energy", f"NVML does not tell it (driver {done[1].strip()})", "open")
+        return
+    mean = rows[0]["joule"] / rows[0]["s"]
+    row("7", "energy counter beside the mean of the power readings", f"{mean:.1f} W / {power[0]['w']:.1f} W, "
+        f"{rows[0]['joule'] / own['steps']:.2f} J a step", "ok" if near(mean, power[0]["w"], 0.1) else "FAIL")
+
+
+def main():
+    checks = (check_counts, check_kill, check_energy, check_cost, check_verdicts, torch_runs)
+    for check in checks:
+        if time_left() < 20:
+            row("-", check.__name__, "not run: no time left", "open")
+            continue
+        try:
+            check()
+        except Exception as error:  # one check that breaks must not cost the others
+            row("-", check.__name__, f"{type(error).__name__}: {error}", "FAIL")
+    row("3", "ceilings and roofline", "not run: calibration is not built yet", "open")
+    doctor = run([TACHO, "doctor"])[1]
+    with open(os.path.join(OUT, "results.md"), "w", encoding="utf-8") as f:
+        f.write(f"Run on {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}, {time.monotonic() - STARTED:.0f} s.\n\n")
+        f.write("| line | what | measured | |\n|---|---|---|---|\n")
+        for r in ROWS:
+            f.write("| " + " | ".join(str(x).replace("|", "/") for x in r) + " |\n")
+        f.write("\n```\n" + doctor[doctor.find("\ngpu\n"):] + "```\n")
+    failed = sum(r[3] == "FAIL" for r in ROWS)
+    print(f"\n{len(ROWS)} lines, {failed} failed, {sum(r[3] == 'open' for r in ROWS)} open; {OUT}/results.md")
+    return 1 if failed else 0
+
+
+sys.exit(main())

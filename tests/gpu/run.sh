@@ -1,0 +1,18 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# All checks that need a GPU, in one call of at most nine minutes, as one table.
+#
+#   tests/gpu/run.sh [BUILD] [OUT]     BUILD: a build folder, carried here or made here (build); OUT: a folder for the table
+#                                      and the recorded runs ($OUT, else BUILD/tests/gpu)
+#
+# Before: `make gpu-tests` where nvcc is. Exit status: 0 when nothing failed, 1 when something did, 77 without a GPU.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${1:-build}
+out=${2:-${OUT:-$build/tests/gpu}}
+[ -x "$build/tacho" ] || { echo "tests/gpu/run.sh: $build/tacho: not built"; exit 1; }
+"$build/tacho" version > /dev/null || { echo "tests/gpu/run.sh: $build/tacho does not run here"; ldd "$build/tacho" | grep 'not found'; exit 1; }
+command -v python3 > /dev/null || { echo "tests/gpu/run.sh: no python3 here"; exit 77; }
+[ -e /dev/nvidia0 ] || ls /dev/dxg > /dev/null 2>&1 || { echo "tests/gpu/run.sh: no GPU here"; exit 77; }
+mkdir -p "$out"
+exec timeout 540 python3 tests/gpu/checks.py "$build" "$out"
