@@ -286,9 +286,9 @@ static int read_tables(struct nsight *n)
 
 static void release(struct nsight *n)
 {
-    struct nsight_map *const maps[] = {&n->processes, &n->tracks[0],  &n->tracks[1], &n->tracks[2],
-                                       &n->tracks[3], &n->contexts,   &n->records,   &n->devices,
-                                       &n->domains,   &n->categories, &n->joined,    &n->record_streams};
+    struct nsight_map *const maps[] = {&n->processes, &n->tracks[0], &n->tracks[1],     &n->tracks[2], &n->tracks[3],
+                                       &n->contexts,  &n->records,   &n->devices,       &n->domains,   &n->categories,
+                                       &n->joined,    &n->calls,     &n->record_streams};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         nsight_map_free(maps[i]);
     for (size_t i = 0; i < n->process_count; i++)
@@ -319,15 +319,19 @@ static int read_export(struct imp_run *run, const char *path, struct tacho_error
     if (!code)
         code = check(n, path);
     bool begun = !code;
+    int64_t events = run->r->events;
     if (!code)
         code = store_begin(n->out);
     if (!code)
         code = read_tables(n);
     if (begun && !code)
         code = store_commit(n->out);
+    if (!code && run->r->events == events)
+        code = tacho_fail(err, TACHO_EFORMAT, "was anything traced? nsys profile --trace=cuda,nvtx,osrt CMD",
+                          "%s: an Nsight Systems export without an event", path);
     if (code == TACHO_EINTERRUPTED || code == TACHO_ENOMEM)
         tacho_fail(err, code, NULL, "%s: %s", path, tacho_error_text(code));
-    else if (code && begun)
+    else if (code && begun && code == store_error(n->out)->code)
         *err = *store_error(n->out);
     release(n);
     return code;

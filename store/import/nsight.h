@@ -91,6 +91,7 @@ struct nsight {
     size_t process_count, process_cap;
     struct nsight_map tracks[4]; /* threads (global tid), streams (process, device and stream), ranges (process), counters */
     struct nsight_map contexts;  /* process, context -> device */
+    struct nsight_map calls;     /* name id of an API call -> string id, negative: of the driver */
     struct nsight_map records;   /* process, eventSyncId -> correlation of the record */
     struct nsight_map record_streams;
     struct nsight_map devices; /* process, device: seen */

@@ -86,6 +86,26 @@ static int set_keys(struct nsight *n)
     return code;
 }
 
+/* Processes that used a device come first, by number: launchers start ranks in order, and a process without a rank is counted
+ * by its place in the run. */
+static int set_processes(struct nsight *n)
+{
+    char table[NSIGHT_NAME_MAX];
+    sqlite3_stmt *st = NULL;
+    size_t index;
+    int code = 0;
+    if (!nsight_find(n, "CUPTI_ACTIVITY_KIND_KERNEL", table))
+        return 0;
+    char *sql = sqlite3_mprintf("SELECT DISTINCT globalPid FROM \"%w\" ORDER BY 1", table);
+    if (sql && sqlite3_prepare_v2(n->db, sql, -1, &st, NULL) == SQLITE_OK)
+        while (!code && sqlite3_step(st) == SQLITE_ROW)
+            if (nsight_int(st, 0) != STORE_ABSENT)
+                code = nsight_process(n, nsight_int(st, 0), &index);
+    sqlite3_finalize(st);
+    sqlite3_free(sql);
+    return n->stopped ? TACHO_EINTERRUPTED : code;
+}
+
 int nsight_meta_begin(struct nsight *n)
 {
     char host[256];
@@ -94,6 +114,8 @@ int nsight_meta_begin(struct nsight *n)
     int code = set_clock(n);
     if (!code)
         code = set_keys(n);
+    if (!code)
+        code = set_processes(n);
     return code ? code : nsight_payload_schemas(n);
 }
 

@@ -137,6 +137,9 @@ static void not_an_export(void **state)
     sqlite3_exec(db, "CREATE TABLE t(a)", NULL, NULL, NULL);
     sqlite3_close(db);
     assert_int_equal(refused(f), TACHO_EFORMAT);
+    unlink(f->in);
+    make(f->in, "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, streamId, globalPid)");
+    assert_int_equal(refused(f), TACHO_EFORMAT);
     FILE *file = fopen(f->in, "w");
     fputs("SQLite format 3", file);
     for (int i = 0; i < 5000; i++)
