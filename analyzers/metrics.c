@@ -3,7 +3,7 @@
 
 #define STEPS  "steps"
 #define RANGES "ranges of the step's thread"
-#define WORK   "tacho.work ranges in steps"
+#define WORK   "tacho.work ranges in steps; on accelerators operators with recorded shapes"
 #define PROC   "samples of /proc"
 #define END    PROC ", the kernel's account at the end"
 #define OPS    "device ops (kernels, copies, memsets, graphs)"
@@ -95,8 +95,13 @@ const struct an_metric an_metrics[] = {
     {"utilization/model_flops_per_step", "FLOPs",
      "sum of model_flops of the step's work, added over ranks; a multiply-add is 2; causal attention exact, no recomputation; "
      "a range of "
-     "work inside a range of work is part of it; work in phases is not counted",
-     WORK, "an exact integer; the rounded mean when flops_vary"},
+     "work inside a range of work is part of it; work in phases is not counted. Of operators: the products (matrix, "
+     "convolution, "
+     "attention) of the calls that launched kernels in host step k, from their shapes; what runs again under checkpointing and "
+     "the scores that a fused attention's backward computes again are left out",
+     WORK,
+     "an exact integer; the rounded mean when flops_vary. Attention made of batched products counts in full: they do not tell "
+     "its mask"},
     {"utilization/hardware_flops_per_step", "FLOPs", "sum of flops of matrix, attention and convolution work", WORK,
      "what was executed: recomputation and masked blocks included; work that does not say its kind counts, but for the "
      "optimizer's"},
@@ -115,17 +120,21 @@ const struct an_metric an_metrics[] = {
     {"utilization/mfu_measured", "ratio", "model FLOPs / measured roof / device seconds", "calibrated roof",
      "null in this version"},
     {"utilization/achieved_flops_per_s", "FLOP/s", "hardware FLOPs / step time, added over ranks", WORK, ""},
-    {"utilization/dtype", "", "element types of the work", WORK, "several are joined with +"},
+    {"utilization/dtype", "", "element types of the work; on accelerators what the kernels' names tell, else the operands'",
+     WORK, "several are joined with +"},
     {"utilization/peak_source", "", "where peak_flops comes from", "", ""},
     {"utilization/peak_flops", "FLOP/s",
-     "peak of all devices: datasheet's dense peak of the type; on a CPU the measured instruction peak; of mixed types the mean "
+     "peak of all devices: data sheet's dense peak of the type (analyzers/peaks.tsv); on a CPU the measured instruction peak; "
+     "of mixed types the mean "
      "that "
      "gives the same time",
-     "ceiling rows or --peak", "peak_source names it"},
+     "ceiling rows, a device that the table knows, or --peak", "peak_source names it"},
     {"utilization/roof_measured_flops", "FLOP/s", "best of a sweep of shapes on the cores used", "calibrated roof",
      "null in this version"},
-    {"utilization/flop_coverage_pct", "%", "time of matrix, attention and convolution work whose FLOPs are known / all of it",
-     WORK, ""},
+    {"utilization/flop_coverage_pct", "%",
+     "time of matrix, attention and convolution work whose FLOPs are known / all of it; on accelerators the time of the "
+     "kernels",
+     WORK, "below 95 % no MFU is given"},
     /* loader */
     {"dataloader/wait_ms_per_step", "ms",
      "class input / steps; in traces of torch: time of counted host steps in enumerate(DataLoader)#...__next__ (or its Python "
@@ -170,17 +179,23 @@ const struct an_metric an_metrics[] = {
     {"kernels[]/bytes_per_s", "bytes/s", "sum of bytes read and written / time of the calls that know them",
      "tacho.work, tacho.range, tacho.comm", "bytes of a model (each tensor once), not a measurement"},
     {"kernels_omitted", "rows", "rows beyond the first 2000", "", ""},
-    {"roofline/ceilings[]", "", "rows of the table ceiling: FLOP/s or bytes/s", "ceiling rows", "source says who says so"},
-    {"roofline/points", "", "an op (or kernel) over the steps: FLOPs, bytes, time", "shapes, device ops", "null: no shapes"},
-    {"roofline/points[]/count", "calls", "calls of the op", "shapes", ""},
-    {"roofline/points[]/flops", "FLOPs", "by the formulas for the shapes", "shapes", ""},
+    {"roofline/ceilings[]", "", "rows of the table ceiling and of data sheets: FLOP/s or bytes/s",
+     "ceiling rows, known devices", "source says who says so"},
+    {"roofline/points", "",
+     "an operator and type over the counted steps (the whole run where there are none), of the calls whose FLOPs and bytes are "
+     "both "
+     "known",
+     "shapes, device ops", "null: no shapes, no known peak or bandwidth"},
+    {"roofline/points[]/count", "calls", "these calls", "shapes", ""},
+    {"roofline/points[]/flops", "FLOPs", "executed, by the formulas for the shapes (analyzers/op_cost.h)", "shapes", ""},
     {"roofline/points[]/bytes", "bytes", "each tensor once, or measured: bytes_source says", "shapes", ""},
-    {"roofline/points[]/time_us", "us", "union of the op's kernels", "shapes, device ops", ""},
+    {"roofline/points[]/time_us", "us", "union of these calls' kernels", "shapes, device ops", ""},
     {"roofline/points[]/dtype", "", "type of the arithmetic", "kernel names, shapes", ""},
     {"roofline/points[]/intensity", "FLOP/byte", "flops / bytes", "shapes", ""},
     {"roofline/points[]/achieved_flops_per_s", "FLOP/s", "flops / time", "shapes, device ops", ""},
-    {"roofline/points[]/attainable_flops_per_s", "FLOP/s", "min(peak of the type, intensity * memory bandwidth)",
-     "ceilings of the device", "null: the device is not known (--peak)"},
+    {"roofline/points[]/attainable_flops_per_s", "FLOP/s",
+     "min(peak of the type, intensity * memory bandwidth); what is no product has the peak of fp32", "ceilings of the device",
+     "null: the device is not known (--peak)"},
     {"roofline/points[]/bound", "",
      "the smaller of the two roofs: compute or memory; cached: above the memory roof with bytes of a "
      "model",
@@ -282,14 +297,24 @@ const struct an_metric an_metrics[] = {
     {"precision/matrix_unit_pct", "%", "the same / time of matrix and attention kernels whose names tell", "kernel names",
      "low: work for which the device has faster units; null where more than 5 % of that time has silent names"},
     {"precision/by_dtype[]", "", "count and time by type and unit", "kernel names", "unknown, null: the name does not tell"},
-    {"attribution", "", "device time by what asked for it: --by op, module, line or annotation", LINKED, ""},
+    {"attribution", "",
+     "device time by what asked for it: --by op, module, line or annotation. A launch counts for the innermost operator, "
+     "module, line "
+     "of user code and annotation that is open on its thread when it begins; in backward module and line are those of the "
+     "forward "
+     "operator of the same autograd number, and the annotation that of the thread which waits for it",
+     LINKED, "rows and unattributed sum to the device time exactly"},
     {"attribution/rows", "", "largest device time first", LINKED ", the host's ranges", "null: the trace recorded none"},
     {"attribution/rows[]/count", "calls", "calls (op, module, annotation) or visits (line)", "the same", ""},
     {"attribution/rows[]/kernels", "ops", "device ops launched from it", "the same", ""},
     {"attribution/rows[]/device_us", "us", "sum of durations of these", "the same", ""},
     {"attribution/rows[]/host_us", "us", "host time in itself, without what it calls", "the same", ""},
     {"attribution/rows[]/share_pct", "%", "device time / device time of all ops", "the same", ""},
-    {"attribution/rows[]/flops", "FLOPs", "by the formulas for the shapes that were recorded", "shapes", ""},
+    {"attribution/rows[]/flops", "FLOPs",
+     "by the formulas for the shapes that were recorded; of modules, lines and annotations the products only (matrix, "
+     "convolution, "
+     "attention)",
+     "shapes", "null where a call does not tell"},
     {"attribution/rows[]/bytes", "bytes", "each tensor once", "shapes", "of a model, not measured"},
     {"attribution/rows[]/flops_per_s", "FLOP/s", "flops / device time", "shapes", ""},
     {"attribution/unattributed_us", "us", "sum of durations of device ops that nothing on the host asked for", LINKED, ""},
