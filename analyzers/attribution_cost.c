@@ -212,7 +212,7 @@ static int cost_call(struct coster *k, struct an_call *call)
     call->cost = *place - 1;
     struct an_op_cost cost = k->calls->cost[call->cost];
     const struct an_op_args *args = args_of(k, call->slice);
-    if (cost.kind != AN_OP_CONVOLUTION || !cost.reason || !args || !args->shapes)
+    if (cost.kind != AN_OP_CONVOLUTION || (!cost.reason && cost.bytes != STORE_ABSENT) || !args || !args->shapes)
         return 0;
     int rc = cost_in_context(k, call->slice, op_of(k, call->slice), args, &cost);
     return rc || cost.reason ? rc : cost_add(k, cost, &call->cost);

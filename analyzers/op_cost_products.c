@@ -191,18 +191,18 @@ static struct an_op_cost convolution_backward(const struct an_op_row *r, const s
     return c;
 }
 
-/* One of the two gradients alone (PyTorch up to 1.10). a: gradient, the other operand, 1: of the weights, whose size only the
- * enclosing operator (input, gradient, weights) tells */
+/* One of the two gradients alone (PyTorch up to 1.10). Its own size only the enclosing operator (input, gradient, weights)
+ * tells. a: gradient, the other operand, position of this gradient's tensor in the enclosing operator */
 static struct an_op_cost convolution_half(const struct an_op_row *r, const struct an_op_args *args,
                                           const struct an_op_context *context)
 {
     tensor g = an_op_tensor_at(args, r->a[0]), x = an_op_tensor_at(args, r->a[1]);
-    tensor w = r->a[2] ? context->outer ? an_op_tensor_at(context->outer, 2) : NULL : x;
+    tensor result = context->outer ? an_op_tensor_at(context->outer, r->a[2]) : NULL, w = r->a[2] == 2 ? result : x;
     if (!g || !x || !convolves(x, w) || g->rank != x->rank || g->dim[1] != w->dim[0])
         return an_op_absent(AN_OP_CONVOLUTION, NO_SHAPE);
     struct an_op_cost c = product(AN_OP_CONVOLUTION, filtered(an_op_elements(g), w), g, x, 0);
     if (!c.reason)
-        c.bytes = r->a[2] ? an_op_add(c.bytes, an_op_bytes(w)) : STORE_ABSENT;
+        c.bytes = an_op_add(c.bytes, an_op_bytes(result));
     return c;
 }
 
@@ -376,8 +376,8 @@ const struct an_op_row an_op_products[] = {
     {"aten::miopen_convolution_backward", convolution_backward, {1, 0, 2, 9, -1}},
     {"aten::cudnn_convolution_backward_input", convolution_half, {1, 2, 0}},
     {"aten::miopen_convolution_backward_input", convolution_half, {1, 2, 0}},
-    {"aten::cudnn_convolution_backward_weight", convolution_half, {1, 2, 1}},
-    {"aten::miopen_convolution_backward_weight", convolution_half, {1, 2, 1}},
+    {"aten::cudnn_convolution_backward_weight", convolution_half, {1, 2, 2}},
+    {"aten::miopen_convolution_backward_weight", convolution_half, {1, 2, 2}},
     {"aten::scaled_dot_product_attention", attention, {0, 5, -1, SAME_START, 0}},
     {"aten::_scaled_dot_product_flash_attention", attention, {0, 4, -1, SAME_START, 0}},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", attention, {0, 4, -1, SAME_START, 0}},

@@ -2,7 +2,7 @@
  *
  * Who asked for the device time: by hand, and against a naive search over random traces. Sums are exact.
  */
-#include "tests/unit/an_gpu_fixture.h"
+#include "an_gpu.h"
 
 static int64_t op_detail(struct fixture *f, const char *pass, const char *payload)
 {
@@ -17,14 +17,14 @@ static int64_t op_detail(struct fixture *f, const char *pass, const char *payloa
 static void op(struct fixture *f, int64_t thread, int64_t start, int64_t end, const char *name, const char *pass,
                int64_t number)
 {
-    gx_op(f, thread, start, end, name, "op", pass ? op_detail(f, pass, NULL) : FX_NONE, number);
+    gpu_row_ns(f, thread, start, end, name, "op", pass ? op_detail(f, pass, NULL) : FX_NONE, number);
 }
 
 /* A call at `time` and its kernel of `ns` later, on a stream of its own place so that kernels do not matter to each other. */
 static void launch(struct fixture *f, int64_t thread, int64_t stream, int64_t time, int64_t ns, int64_t id)
 {
-    gx_host(f, thread, time, time + 2, "cudaLaunchKernel", "runtime", id);
-    gx_kernel(f, stream, 1000000 + id * 1000, 1000000 + id * 1000 + ns, "some_kernel", id);
+    gpu_host_ns(f, thread, time, time + 2, "cudaLaunchKernel", "runtime", id);
+    gpu_kernel_ns(f, stream, 1000000 + id * 1000, 1000000 + id * 1000 + ns, "some_kernel", id);
 }
 
 static const struct an_attribution_row *row(const struct an_result *r, int by, const char *name)
@@ -62,12 +62,12 @@ static void test_innermost(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t s = gx_stream(f, f->process, "gpu:0", 7);
-    gx_host(f, f->thread, 0, 1000, "train.py(10): main", "python", FX_NONE);
-    gx_host(f, f->thread, 10, 900, "ProfilerStep#3", "annotation", FX_NONE);
-    gx_host(f, f->thread, 20, 800, "nn.Module: Net_0", "python", FX_NONE);
-    gx_host(f, f->thread, 30, 700, "torch/nn/modules/linear.py(1): forward", "python", FX_NONE);
-    gx_host(f, f->thread, 40, 600, "nn.Module: Linear_1", "python", FX_NONE);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7);
+    gpu_host_ns(f, f->thread, 0, 1000, "train.py(10): main", "python", FX_NONE);
+    gpu_host_ns(f, f->thread, 10, 900, "ProfilerStep#3", "annotation", FX_NONE);
+    gpu_host_ns(f, f->thread, 20, 800, "nn.Module: Net_0", "python", FX_NONE);
+    gpu_host_ns(f, f->thread, 30, 700, "torch/nn/modules/linear.py(1): forward", "python", FX_NONE);
+    gpu_host_ns(f, f->thread, 40, 600, "nn.Module: Linear_1", "python", FX_NONE);
     op(f, f->thread, 50, 500, "aten::linear", NULL, FX_NONE);
     op(f, f->thread, 60, 100, "aten::t", NULL, FX_NONE);
     launch(f, f->thread, s, 70, 5, 1); /* in aten::t */
@@ -79,7 +79,7 @@ static void test_innermost(void **state)
     launch(f, f->thread, s, 850, 19, 6); /* no module */
     launch(f, f->thread, s, 950, 23, 7); /* no annotation */
     launch(f, f->thread, s, 1500, 29, 8);
-    gx_kernel(f, s, 3000000, 3000031, "some_kernel", 99); /* no launch */
+    gpu_kernel_ns(f, s, 3000000, 3000031, "some_kernel", 99); /* no launch */
     const struct an_result *r = fx_analyze(f);
     check_sums(r, 5 + 7 + 11 + 13 + 17 + 19 + 23 + 29 + 31);
     assert_int_equal(ns(r, OP, "aten::t"), 5);
@@ -106,24 +106,24 @@ static void test_backward(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t s = gx_stream(f, f->process, "gpu:0", 7), engine = fx_track(f, f->process, "thread", "engine", NULL);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7), engine = fx_track(f, f->process, "thread", "engine", NULL);
     int64_t other = fx_process(f, 1, "train"), far = fx_track(f, other, "thread", "main", NULL);
-    gx_host(f, f->thread, 0, 1000, "train.py(10): main", "python", FX_NONE);
-    gx_host(f, f->thread, 10, 200, "forward", "annotation", FX_NONE);
-    gx_host(f, f->thread, 20, 100, "nn.Module: Linear_0", "python", FX_NONE);
+    gpu_host_ns(f, f->thread, 0, 1000, "train.py(10): main", "python", FX_NONE);
+    gpu_host_ns(f, f->thread, 10, 200, "forward", "annotation", FX_NONE);
+    gpu_host_ns(f, f->thread, 20, 100, "nn.Module: Linear_0", "python", FX_NONE);
     op(f, f->thread, 30, 90, "aten::addmm", NULL, 5);
-    gx_host(f, f->thread, 110, 190, "nn.Module: Linear_1", "python", FX_NONE);
-    gx_host(f, f->thread, 115, 185, "model.py(3): forward", "python", FX_NONE);
+    gpu_host_ns(f, f->thread, 110, 190, "nn.Module: Linear_1", "python", FX_NONE);
+    gpu_host_ns(f, f->thread, 115, 185, "model.py(3): forward", "python", FX_NONE);
     op(f, f->thread, 120, 180, "aten::addmm", NULL, 6);
-    gx_host(f, f->thread, 300, 900, "backward", "annotation", FX_NONE);
-    gx_host(f, far, 20, 100, "nn.Module: Elsewhere_0", "python", FX_NONE);
+    gpu_host_ns(f, f->thread, 300, 900, "backward", "annotation", FX_NONE);
+    gpu_host_ns(f, far, 20, 100, "nn.Module: Elsewhere_0", "python", FX_NONE);
     op(f, far, 30, 90, "aten::addmm", NULL, 6);
     op(f, f->thread, 950, 960, "aten::addmm", NULL, 6); /* later than the backward operator: not its forward */
     op(f, engine, 310, 400, "autograd::engine::evaluate_function: AddmmBackward0", "backward", 6);
     op(f, engine, 320, 390, "AddmmBackward0", "backward", 6);
     op(f, engine, 330, 380, "aten::mm", NULL, FX_NONE);
     launch(f, engine, s, 340, 3, 1);
-    gx_host(f, engine, 382, 386, "hook.py(1): clip", "python", FX_NONE);
+    gpu_host_ns(f, engine, 382, 386, "hook.py(1): clip", "python", FX_NONE);
     launch(f, engine, s, 383, 19, 6); /* user code called from backward */
     op(f, engine, 410, 500, "AddmmBackward0", "backward", 5);
     launch(f, engine, s, 450, 5, 2);
@@ -154,20 +154,20 @@ static void test_checkpoint(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t s = gx_stream(f, f->process, "gpu:0", 7), engine = fx_track(f, f->process, "thread", "engine", NULL);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7), engine = fx_track(f, f->process, "thread", "engine", NULL);
     static const char *const shapes = "{\"shapes\":[[8,4],[4,16]],\"types\":[\"c10::Half\",\"c10::Half\"]}";
-    gx_host(f, f->thread, 10, 60, "nn.Module: First_0", "python", FX_NONE);
+    gpu_host_ns(f, f->thread, 10, 60, "nn.Module: First_0", "python", FX_NONE);
     op(f, f->thread, 20, 50, "aten::mm", NULL, 3);
-    gx_host(f, f->thread, 70, 99, "nn.Module: Block_0", "python", FX_NONE);
+    gpu_host_ns(f, f->thread, 70, 99, "nn.Module: Block_0", "python", FX_NONE);
     op(f, f->thread, 80, 90, "CheckpointFunction", NULL, 4);
     op(f, engine, 110, 400, "CheckpointFunctionBackward", "backward", 4);
-    gx_host(f, engine, 120, 390, "torch/utils/checkpoint.py(300): backward", "python", FX_NONE);
-    gx_host(f, engine, 130, 200, "nn.Module: Inner_0", "python", FX_NONE);
-    gx_op(f, engine, 140, 190, "aten::mm", "op", op_detail(f, NULL, shapes), 3); /* the same number as First_0's */
+    gpu_host_ns(f, engine, 120, 390, "torch/utils/checkpoint.py(300): backward", "python", FX_NONE);
+    gpu_host_ns(f, engine, 130, 200, "nn.Module: Inner_0", "python", FX_NONE);
+    gpu_row_ns(f, engine, 140, 190, "aten::mm", "op", op_detail(f, NULL, shapes), 3); /* the same number as First_0's */
     launch(f, engine, s, 150, 2, 1);
     op(f, engine, 210, 300, "autograd::engine::evaluate_function: MmBackward0", "backward", 3);
     op(f, engine, 215, 295, "MmBackward0", "backward", 3);
-    gx_op(f, engine, 220, 290, "aten::mm", "op", op_detail(f, NULL, shapes), FX_NONE);
+    gpu_row_ns(f, engine, 220, 290, "aten::mm", "op", op_detail(f, NULL, shapes), FX_NONE);
     launch(f, engine, s, 230, 3, 2);
     op(f, engine, 410, 500, "MmBackward0", "backward", 3); /* of First_0, outside of the checkpoint */
     launch(f, engine, s, 450, 5, 3);
@@ -188,16 +188,16 @@ static void test_stacks(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t s = gx_stream(f, f->process, "gpu:0", 7);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7);
     static const char *const stacks[] = {"{\"stack\":[\"/x/lib/python3.9/site-packages/torch/nn/modules/conv.py(4): "
                                          "f\",\"torch/a.py(1): g\",\"net.py(7): forward\","
                                          "\"train.py(1): <module>\"]}",
                                          "{\"stack\":[\"train.py(1): <module>\"]}", "{\"stack\":[\"<built-in method add>\"]}"};
-    gx_op(f, f->thread, 10, 90, "aten::conv2d", "op", op_detail(f, NULL, stacks[1]), FX_NONE);
-    gx_op(f, f->thread, 20, 80, "aten::convolution", "op", op_detail(f, NULL, stacks[0]), FX_NONE);
+    gpu_row_ns(f, f->thread, 10, 90, "aten::conv2d", "op", op_detail(f, NULL, stacks[1]), FX_NONE);
+    gpu_row_ns(f, f->thread, 20, 80, "aten::convolution", "op", op_detail(f, NULL, stacks[0]), FX_NONE);
     launch(f, f->thread, s, 30, 3, 1);
     launch(f, f->thread, s, 85, 5, 2);
-    gx_op(f, f->thread, 100, 190, "aten::add", "op", op_detail(f, NULL, stacks[2]), FX_NONE);
+    gpu_row_ns(f, f->thread, 100, 190, "aten::add", "op", op_detail(f, NULL, stacks[2]), FX_NONE);
     launch(f, f->thread, s, 110, 7, 3);
     const struct an_result *r = fx_analyze(f);
     check_sums(r, 15);
@@ -216,18 +216,18 @@ static void test_costs(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t s = gx_stream(f, f->process, "gpu:0", 7);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7);
     int64_t mm = op_detail(f, NULL, "{\"shapes\":[[8,4],[4,16]],\"types\":[\"float\",\"float\"]}"),
             bad = op_detail(f, NULL, "{\"shapes\":[[8],[4,16]],\"types\":[\"float\",\"float\"]}");
     static const char *const module[] = {"nn.Module: A_0", "nn.Module: B_0", "nn.Module: C_0"};
     for (int k = 0; k < 3; k++) {
         int64_t t = k * 100;
-        gx_host(f, f->thread, t, t + 90, module[k], "python", FX_NONE);
-        gx_op(f, f->thread, t + 10, t + 40, "aten::mm", "op", k == 1 ? bad : mm, FX_NONE);
+        gpu_host_ns(f, f->thread, t, t + 90, module[k], "python", FX_NONE);
+        gpu_row_ns(f, f->thread, t + 10, t + 40, "aten::mm", "op", k == 1 ? bad : mm, FX_NONE);
         launch(f, f->thread, s, t + 20, 3, 2 * k);
         launch(f, f->thread, s, t + 30, 3, 20 + k); /* two kernels, one call */
         if (k != 2)
-            gx_op(f, f->thread, t + 50, t + 80, "my::op", "op", mm, FX_NONE);
+            gpu_row_ns(f, f->thread, t + 50, t + 80, "my::op", "op", mm, FX_NONE);
         launch(f, f->thread, s, t + 60, 5, 2 * k + 1);
     }
     const struct an_result *r = fx_analyze(f);
@@ -246,7 +246,7 @@ static void test_absent(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t s = gx_stream(f, f->process, "gpu:0", 7);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7);
     launch(f, f->thread, s, 10, 3, 1);
     const struct an_result *r = fx_analyze(f);
     check_sums(r, 3);
@@ -293,7 +293,7 @@ static void test_random(void **state)
         int64_t expected[4][8] = {{0}}, rest[4] = {0}, all = 0, thread[3];
         uint64_t random = seed;
         fx_open(f);
-        int64_t s = gx_stream(f, f->process, "gpu:0", 7);
+        int64_t s = gpu_stream(f, f->process, "gpu:0", 7);
         thread[0] = f->thread;
         thread[1] = fx_track(f, f->process, "thread", "b", NULL);
         thread[2] = fx_track(f, f->process, "thread", "c", NULL);
@@ -307,7 +307,7 @@ static void test_random(void **state)
                 snprintf(name, sizeof name, "file.py(%d): f", x->name);
             else
                 snprintf(name, sizeof name, "%s%d", prefix[x->kind], x->name);
-            gx_host(f, thread[x->thread], x->start, x->end, name, category[x->kind], FX_NONE);
+            gpu_host_ns(f, thread[x->thread], x->start, x->end, name, category[x->kind], FX_NONE);
         }
         for (int i = 0; i < CALLS; i++) {
             int t = (int)random_below(&random, 3);
@@ -349,13 +349,13 @@ static void test_own_recordings(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t s = gx_stream(f, f->process, "gpu:0", 7);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7);
     struct store_detail d = fx_empty();
     d.schema = "tacho.work";
     d.pass = "forward";
-    gx_op(f, f->thread, 0, 100, "forward", "torch", fx_intern(f, &d), FX_NONE); /* says the pass only: an annotation */
-    gx_host(f, f->thread, 10, 90, "h.0.attn (Attention)", "torch", FX_NONE);
-    gx_op(f, f->thread, 20, 80, "matmul", "libtrain", fx_work(f, "matrix", "bf16", 100, 90, 95), FX_NONE);
+    gpu_row_ns(f, f->thread, 0, 100, "forward", "torch", fx_intern(f, &d), FX_NONE); /* says the pass only: an annotation */
+    gpu_host_ns(f, f->thread, 10, 90, "h.0.attn (Attention)", "torch", FX_NONE);
+    gpu_row_ns(f, f->thread, 20, 80, "matmul", "libtrain", fx_work(f, "matrix", "bf16", 100, 90, 95), FX_NONE);
     launch(f, f->thread, s, 30, 3, 1);
     const struct an_result *r = fx_analyze(f);
     check_sums(r, 3);
@@ -399,21 +399,22 @@ static void test_hostile(void **state)
         uint64_t random = seed * 77;
         int64_t all = 0, thread[3];
         fx_open(f);
-        int64_t s = gx_stream(f, f->process, random_below(&random, 2) ? "gpu:0" : "gpu:x", 7);
+        int64_t s = gpu_stream(f, f->process, random_below(&random, 2) ? "gpu:0" : "gpu:x", 7);
         FX(store_run_set(f->s, "device.1.gpu:0.name", "Tesla V100-SXM2-32GB"));
         thread[0] = f->thread;
         thread[1] = fx_track(f, f->process, "thread", "b", NULL);
         thread[2] = fx_track(f, fx_process(f, 1, "train"), seed % 3 ? "thread" : "range", "c", NULL);
         for (int i = 0; i < 300; i++) {
             int64_t at = (int64_t)random_below(&random, 400), end = at + (int64_t)random_below(&random, 100);
-            gx_op(f, ANY(thread), at, random_below(&random, 20) ? end : FX_NONE, ANY(name), ANY(category),
-                  random_below(&random, 3) ? op_detail(f, random_below(&random, 2) ? "backward" : NULL, ANY(payload)) : FX_NONE,
-                  random_below(&random, 3) ? (int64_t)random_below(&random, 6) - 1 : FX_NONE);
+            gpu_row_ns(f, ANY(thread), at, random_below(&random, 20) ? end : FX_NONE, ANY(name), ANY(category),
+                       random_below(&random, 3) ? op_detail(f, random_below(&random, 2) ? "backward" : NULL, ANY(payload))
+                                                : FX_NONE,
+                       random_below(&random, 3) ? (int64_t)random_below(&random, 6) - 1 : FX_NONE);
         }
         for (int i = 0; i < 100; i++) {
             int64_t dur = (int64_t)random_below(&random, 500);
-            gx_kernel(f, s, 1000 + i, 1000 + i + dur, random_below(&random, 2) ? "volta_sgemm" : "k",
-                      (int64_t)random_below(&random, 8) - 1);
+            gpu_kernel_ns(f, s, 1000 + i, 1000 + i + dur, random_below(&random, 2) ? "volta_sgemm" : "k",
+                          (int64_t)random_below(&random, 8) - 1);
             all += dur;
         }
         const struct an_result *r = fx_analyze(f);

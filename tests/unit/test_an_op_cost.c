@@ -258,6 +258,9 @@ static void test_old_convolutions(void **state)
     assert_non_null(strstr(cost("aten::cudnn_convolution", forward).reason, "scalar"));
     assert_int_equal(cost_in("aten::cudnn_convolution", forward, NULL, &gradient).flops, once);
     assert_int_equal(cost("aten::cudnn_convolution_backward_input", input).flops, once);
+    assert_true(cost("aten::cudnn_convolution_backward_input", input).bytes == STORE_ABSENT);
+    assert_int_equal(cost_in("aten::cudnn_convolution_backward_input", input, both, NULL).bytes,
+                     4 * (32 * 64 * 56 * 56 + 32 * 128 * 28 * 28 + 128 * 64 * 9));
     assert_true(cost("aten::cudnn_convolution_backward_weight", half).flops == STORE_ABSENT);
     assert_int_equal(cost_in("aten::cudnn_convolution_backward_weight", half, both, NULL).flops, once);
 }

@@ -2,7 +2,7 @@
  *
  * The roofline: FLOPs and bytes of known calls, the union of exactly their kernels, ceilings of data sheets, and the refusals.
  */
-#include "tests/unit/an_gpu_fixture.h"
+#include "an_gpu.h"
 
 #define H100      "NVIDIA H100 80GB HBM3" /* bf16 989.4 TFLOP/s, fp32 67, 3350 GB/s */
 #define MM_FLOPS  (2ll * 64 * 32 * 16)
@@ -38,9 +38,9 @@ static int64_t add_detail(struct fixture *f)
 static void call(struct fixture *f, int64_t stream, int64_t time, const char *name, int64_t detail, const char *kernel,
                  int64_t start, int64_t end)
 {
-    gx_op(f, f->thread, time, time + 8, name, "op", detail, FX_NONE);
-    gx_host(f, f->thread, time + 2, time + 4, "cudaLaunchKernel", "runtime", time);
-    gx_kernel(f, stream, start, end, kernel, time);
+    gpu_row_ns(f, f->thread, time, time + 8, name, "op", detail, FX_NONE);
+    gpu_host_ns(f, f->thread, time + 2, time + 4, "cudaLaunchKernel", "runtime", time);
+    gpu_kernel_ns(f, stream, start, end, kernel, time);
 }
 
 static const struct an_roofline_point *point(const struct an_result *r, const char *name, const char *dtype)
@@ -65,7 +65,7 @@ static void test_points(void **state)
     (void)state;
     fx_open(f);
     named(f, 0, H100);
-    int64_t a = gx_stream(f, f->process, "gpu:0", 7), b = gx_stream(f, f->process, "gpu:0", 8);
+    int64_t a = gpu_stream(f, f->process, "gpu:0", 7), b = gpu_stream(f, f->process, "gpu:0", 8);
     int64_t bad = op_detail(f, "{\"shapes\":[[64,32],[33,16]],\"types\":[\"c10::BFloat16\",\"c10::BFloat16\"]}");
     call(f, a, 0, "aten::mm", mm_detail(f), "sm90_xmma_gemm_bf16bf16_bf16f32", 1000, 1100);
     call(f, b, 10, "aten::mm", mm_detail(f), "sm90_xmma_gemm_bf16bf16_bf16f32", 1050, 1150); /* beside the first one */
@@ -104,7 +104,7 @@ static void test_compute_bound(void **state)
     (void)state;
     fx_open(f);
     named(f, 0, H100);
-    int64_t a = gx_stream(f, f->process, "gpu:0", 7);
+    int64_t a = gpu_stream(f, f->process, "gpu:0", 7);
     int64_t big = op_detail(f, "{\"shapes\":[[4096,4096],[4096,4096]],\"types\":[\"c10::BFloat16\",\"c10::BFloat16\"]}");
     call(f, a, 0, "aten::mm", big, "sm90_xmma_gemm_bf16bf16_bf16f32", 1000, 1000000);
     struct an_options o = {.file = "run.tacho", .peak_flops = 500e12};
@@ -124,7 +124,7 @@ static void test_type_of_the_kernel(void **state)
     (void)state;
     fx_open(f);
     named(f, 0, H100);
-    int64_t a = gx_stream(f, f->process, "gpu:0", 7);
+    int64_t a = gpu_stream(f, f->process, "gpu:0", 7);
     int64_t mm = op_detail(f, "{\"shapes\":[[64,32],[32,16]],\"types\":[\"float\",\"float\"]}");
     call(f, a, 0, "aten::mm", mm, "sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n", 1000, 2000);
     call(f, a, 20, "aten::mm", mm, "ampere_sgemm_128x64_nn", 3000, 4000);
@@ -144,7 +144,7 @@ static void test_absent(void **state)
     for (int i = 0; i < 3; i++) {
         fx_open(f);
         named(f, 0, names[i]);
-        int64_t a = gx_stream(f, f->process, "gpu:0", 7);
+        int64_t a = gpu_stream(f, f->process, "gpu:0", 7);
         call(f, a, 0, "aten::mm", i == 2 ? FX_NONE : mm_detail(f), "gemm", 1000, 1100);
         const struct an_result *r = fx_analyze(f);
         assert_non_null(r->roofline.reason);
@@ -155,8 +155,8 @@ static void test_absent(void **state)
     fx_open(f); /* two kinds of devices */
     named(f, 0, H100);
     named(f, 1, "NVIDIA A100-SXM4-80GB");
-    call(f, gx_stream(f, f->process, "gpu:0", 7), 0, "aten::mm", mm_detail(f), "gemm", 1000, 1100);
-    call(f, gx_stream(f, f->process, "gpu:1", 7), 20, "aten::mm", mm_detail(f), "gemm", 1000, 1100);
+    call(f, gpu_stream(f, f->process, "gpu:0", 7), 0, "aten::mm", mm_detail(f), "gemm", 1000, 1100);
+    call(f, gpu_stream(f, f->process, "gpu:1", 7), 20, "aten::mm", mm_detail(f), "gemm", 1000, 1100);
     assert_non_null(strstr(fx_analyze(f)->roofline.reason, "several kinds"));
     fx_close(f);
 }

@@ -2,7 +2,7 @@
  *
  * FLOPs exactly, their share of named peaks, and the refusals.
  */
-#include "tests/unit/an_gpu_fixture.h"
+#include "an_gpu.h"
 
 #define BIG 1000000000000000003ll /* more digits than a double has */
 
@@ -279,21 +279,21 @@ static int64_t mm_of(struct fixture *f, const char *type)
 static void call(struct fixture *f, int64_t thread, int64_t stream, int64_t time, int64_t ns, const char *name, int64_t detail,
                  int64_t number, const char *kernel)
 {
-    gx_op(f, thread, time, time + ns, name, "op", detail, number);
-    gx_host(f, thread, time + 1, time + 2, "cudaLaunchKernel", "runtime", time);
-    gx_kernel(f, stream, time + 500000, time + 500000 + ns, kernel, time);
+    gpu_row_ns(f, thread, time, time + ns, name, "op", detail, number);
+    gpu_host_ns(f, thread, time + 1, time + 2, "cudaLaunchKernel", "runtime", time);
+    gpu_kernel_ns(f, stream, time + 500000, time + 500000 + ns, kernel, time);
 }
 
 /* n steps of 1 ms on the host and the device, each one with a product of 100 us. */
 static int64_t gpu_steps(struct fixture *f, const char *device, int n, int64_t detail, const char *kernel)
 {
     char key[64], name[32];
-    int64_t stream = gx_stream(f, f->process, "gpu:0", 7);
+    int64_t stream = gpu_stream(f, f->process, "gpu:0", 7);
     snprintf(key, sizeof key, "device.%lld.gpu:0.name", (long long)f->process);
     FX(store_run_set(f->s, key, device));
     for (int i = 0; i < n; i++) {
         snprintf(name, sizeof name, "ProfilerStep#%d", i);
-        gx_host(f, f->thread, i * 1000000ll, i * 1000000ll + 999000, name, "annotation", FX_NONE);
+        gpu_host_ns(f, f->thread, i * 1000000ll, i * 1000000ll + 999000, name, "annotation", FX_NONE);
         call(f, f->thread, stream, i * 1000000ll + 1000, 100000, "aten::mm", detail, FX_NONE, kernel);
     }
     return stream;
@@ -338,10 +338,10 @@ static void test_run_again(void **state)
         int64_t stream = gpu_steps(f, "NVIDIA H100 80GB HBM3", 8, mm, GEMM);
         for (int i = 0; i < 8; i++) {
             int64_t t = i * 1000000ll + 300000;
-            gx_op(f, engine, t, t + 300000, "autograd::engine::evaluate_function: MulBackward0", "op",
-                  op_detail(f, "backward", NULL), 4 + i);
+            gpu_row_ns(f, engine, t, t + 300000, "autograd::engine::evaluate_function: MulBackward0", "op",
+                       op_detail(f, "backward", NULL), 4 + i);
             if (marked)
-                gx_host(f, engine, t + 10, t + 150000, "torch/utils/checkpoint.py(1100): unpack_hook", "python", FX_NONE);
+                gpu_host_ns(f, engine, t + 10, t + 150000, "torch/utils/checkpoint.py(1100): unpack_hook", "python", FX_NONE);
             call(f, engine, stream, t + 20, 100000, "aten::mm", mm, 7, GEMM);
             call(f, engine, stream, t + 160000, 100000, "aten::mm", mm, FX_NONE, GEMM);
         }
