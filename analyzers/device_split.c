@@ -4,8 +4,8 @@
  *
  * Graphs. A graph that was recorded as a whole is busy and opaque. A graph whose launch is in the file and that left no record
  * makes the device look idle: the first gap that ends after the launch call began is then opaque from the launch on, up to the
- * end of the next call that waits for the stream or the device, which proves that the graph had ended. A gap that ends with an
- * op whose own launch is not in the file is left alone: that op may be the graph's.
+ * end of the next call of the thread that waits for the stream or the device, which proves that the graph had ended. A gap that
+ * ends with an op whose own launch is not in the file is left alone: that op may be the graph's.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -72,11 +72,11 @@ static int set_make(struct an_context *c, enum set_operation operation, struct a
 
 /* ---- graphs that left no record ------------------------------------------------------------------------------------------- */
 
-/* Host rows that matter here, of one process, by start. */
+/* A launch of a graph that left no record. */
 struct graph_call {
-    int64_t start, end;
-    size_t device; /* launches: the device of the launch before it on the thread */
-    bool launch;   /* of a graph without a record; else a wait for a stream or a device */
+    int64_t start;
+    int64_t waited; /* end of the first wait of its thread that begins after it, INT64_MAX: none does */
+    size_t device;  /* that of the launch before it on the thread; SIZE_MAX: there is none */
 };
 
 struct graph_calls {
@@ -84,20 +84,17 @@ struct graph_calls {
     size_t count, room;
 };
 
-static int call_order(const void *x, const void *y)
-{
-    const struct graph_call *a = x, *b = y;
-    if (a->start != b->start)
-        return a->start < b->start ? -1 : 1;
-    return (a->end > b->end) - (a->end < b->end);
-}
-
 static size_t device_of_op(const struct an_devices *g, size_t op)
 {
-    size_t d = 0;
-    while (d + 1 < g->device_count && op >= g->device[d].first + g->device[d].count)
-        d++;
-    return d;
+    size_t low = 0, high = g->device_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (g->device[middle].first + g->device[middle].count <= op)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 /* Kinds of calls by name: 1 launches a graph, 2 waits for a stream or a device. */
@@ -109,39 +106,46 @@ static uint8_t graph_kind(const char *name)
     return a.kind == AN_API_GRAPH;
 }
 
+/* The launches of a thread that left no record, in reverse order. */
 static int list_thread(const struct an_trace *t, const struct an_devices *g, const struct an_track *k, const uint8_t *kind,
                        struct graph_calls *l)
 {
-    size_t at = 0, device = SIZE_MAX, high = g->launch_count;
-    while (at < high) { /* first linked launch of the thread */
+    size_t at = 0, high = g->launch_count;
+    int64_t waited = INT64_MAX;
+    while (at < high) { /* first linked launch behind the thread's rows */
         size_t middle = at + (high - at) / 2;
-        if (g->launch_slice[middle] < k->slice_first)
+        if (g->launch_slice[middle] < k->slice_first + k->slice_count)
             at = middle + 1;
         else
             high = middle;
     }
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++) {
-        bool linked = at < g->launch_count && g->launch_slice[at] == i;
-        if (linked)
-            device = device_of_op(g, g->launch_op[g->launch_first[at++]]);
+    for (size_t i = k->slice_first + k->slice_count; i-- > k->slice_first;) {
+        bool linked = at && g->launch_slice[at - 1] == i;
+        at -= linked;
         uint32_t name = t->slice.name[i];
         uint8_t what = name == AN_NONE ? 0 : kind[name];
         const char *category = what ? an_slice_category(t, i) : "";
-        if (!what || (what == 1 && linked) || (strcmp(category, "runtime") != 0 && strcmp(category, "driver") != 0))
+        if (!what || (strcmp(category, "runtime") != 0 && strcmp(category, "driver") != 0))
+            continue;
+        if (what == 2)
+            waited = an_slice_end(t, i);
+        if (what == 2 || linked)
             continue;
         if (an_grow(&l->call, &l->room, l->count + 1, sizeof *l->call))
             return TACHO_ENOMEM;
-        l->call[l->count++] = (struct graph_call){t->slice.start[i], an_slice_end(t, i), device, what == 1};
+        bool before = at && g->launch_slice[at - 1] >= k->slice_first;
+        size_t device = before ? device_of_op(g, g->launch_op[g->launch_first[at - 1]]) : SIZE_MAX;
+        l->call[l->count++] = (struct graph_call){t->slice.start[i], waited, device};
     }
     return 0;
 }
 
 /* What the launch hides: the part of the first gap that ends after it, up to the next wait. Nothing: an empty span. */
 static struct an_span hidden_by(const struct an_devices *g, const struct an_device *d, const struct an_set *busy,
-                                const struct graph_calls *l, size_t call)
+                                const struct graph_call *l)
 {
     const struct an_span nothing = {0, 0};
-    int64_t start = l->call[call].start;
+    int64_t start = l->start;
     size_t low = 0, high = busy->count;
     while (low < high) { /* the first busy span that begins after the launch: the gap is before it */
         size_t middle = low + (high - low) / 2;
@@ -154,11 +158,7 @@ static struct an_span hidden_by(const struct an_devices *g, const struct an_devi
         return nothing;
     struct an_span gap = {busy->span[low - 1].end, busy->span[low].start};
     gap.start = gap.start > start ? gap.start : start;
-    for (size_t i = call + 1; i < l->count && l->call[i].start < gap.end; i++)
-        if (!l->call[i].launch) {
-            gap.end = l->call[i].end < gap.end ? l->call[i].end : gap.end;
-            break;
-        }
+    gap.end = l->waited < gap.end ? l->waited : gap.end;
     const struct an_device_ops *op = &g->op;
     size_t a = d->first, z = d->first + d->count;
     while (a < z) { /* the op that ends the gap */
@@ -181,11 +181,8 @@ static int find_hidden(struct an_context *c, struct an_devices *g, uint32_t proc
     for (size_t k = 0; k < t->track_count && !rc; k++)
         if (t->track[k].process == process && strcmp(t->track[k].kind, "stream") != 0)
             rc = list_thread(t, g, &t->track[k], kind, &l);
-    if (!rc && l.count) {
-        qsort(l.call, l.count, sizeof *l.call, call_order);
-        s = malloc(l.count * sizeof *s);
-        rc = s ? 0 : TACHO_ENOMEM;
-    }
+    if (!rc && l.count)
+        rc = (s = malloc(l.count * sizeof *s)) ? 0 : TACHO_ENOMEM;
     size_t first = SIZE_MAX;
     for (size_t d = 0; d < g->device_count && !rc; d++) {
         if (g->device[d].process != process)
@@ -195,9 +192,9 @@ static int find_hidden(struct an_context *c, struct an_devices *g, uint32_t proc
         size_t n = 0;
         for (size_t i = 0; i < l.count; i++) {
             size_t on = l.call[i].device == SIZE_MAX ? first : l.call[i].device;
-            if (!l.call[i].launch || on != d)
+            if (on != d)
                 continue;
-            struct an_span hidden = hidden_by(g, &g->device[d], &x->busy, &l, i);
+            struct an_span hidden = hidden_by(g, &g->device[d], &x->busy, &l.call[i]);
             x->unseen_graphs++;
             if (hidden.end > hidden.start)
                 s[n++] = hidden;

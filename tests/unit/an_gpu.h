@@ -47,6 +47,25 @@ static inline int64_t gpu_copy(struct fixture *f, const char *kind, const char *
     return fx_intern(f, &d);
 }
 
+/* The same in ns, for the common rows. */
+static inline void gpu_kernel_ns(struct fixture *f, int64_t stream, int64_t start, int64_t end, const char *name,
+                                 int64_t correlation)
+{
+    gpu_row_ns(f, stream, start, end, name, "kernel", FX_NONE, correlation);
+}
+
+static inline void gpu_copy_ns(struct fixture *f, int64_t stream, int64_t start, int64_t end, const char *name,
+                               const char *kind, int64_t correlation)
+{
+    gpu_row_ns(f, stream, start, end, name, "memcpy", gpu_copy(f, kind, NULL, 1 << 20), correlation);
+}
+
+static inline void gpu_host_ns(struct fixture *f, int64_t thread, int64_t start, int64_t end, const char *name,
+                               const char *category, int64_t correlation)
+{
+    gpu_row_ns(f, thread, start, end, name, category, FX_NONE, correlation);
+}
+
 /* A call on the main thread and the kernel it launches, us. */
 static inline void gpu_launch(struct fixture *f, int64_t stream, int64_t call, int64_t call_end, int64_t start, int64_t end,
                               const char *kernel, int64_t correlation)

@@ -2,7 +2,7 @@
  *
  * Device rows as columns: order, links to launches both ways, against slow loops over all rows; the sort below them.
  */
-#include "tests/unit/an_gpu_fixture.h"
+#include "an_gpu.h"
 
 #include "analyzers/analyzer.h"
 #include "analyzers/classes.h"
@@ -159,17 +159,18 @@ static void test_links(void **state)
         for (int p = 0; p < 3; p++) {
             thread[p] = p ? fx_track(f, process[p], "thread", "main", NULL) : f->thread;
             for (int k = 0; k < 3; k++)
-                stream[p][k] = gx_stream(f, process[p], k < 2 ? "gpu:0" : "gpu:1", k);
+                stream[p][k] = gpu_stream(f, process[p], k < 2 ? "gpu:0" : "gpu:1", k);
         }
         for (int n = 5 + (int)(next(&s) % 80); n--;) {
             int p = (int)(next(&s) % 3);
             int64_t start = next(&s) % 1000, correlation = next(&s) % 8 ? (int64_t)(next(&s) % 60) : FX_NONE;
-            gx_host(f, thread[p], start, start + 1, next(&s) % 3 ? "cudaLaunchKernel" : "cudaEventQuery", "runtime",
-                    correlation);
+            gpu_host_ns(f, thread[p], start, start + 1, next(&s) % 3 ? "cudaLaunchKernel" : "cudaEventQuery", "runtime",
+                        correlation);
         }
         for (int n = 5 + (int)(next(&s) % 80); n--;) {
             int64_t start = next(&s) % 1000, correlation = next(&s) % 8 ? (int64_t)(next(&s) % 60) : FX_NONE;
-            gx_kernel(f, stream[next(&s) % 3][next(&s) % 3], start / 20 * 20, start / 20 * 20 + next(&s) % 9, "k", correlation);
+            gpu_kernel_ns(f, stream[next(&s) % 3][next(&s) % 3], start / 20 * 20, start / 20 * 20 + next(&s) % 9, "k",
+                          correlation);
         }
         const struct an_devices *g = load(f, &l);
         assert_non_null(g);
@@ -187,9 +188,9 @@ static void test_no_launches(void **state)
     struct fixture f[1];
     struct loaded l;
     fx_open(f);
-    int64_t a = gx_stream(f, f->process, "gpu:0", 1), b = gx_stream(f, f->process, "gpu:0", 2);
-    gx_kernel(f, a, 30, 40, "k", FX_NONE);
-    gx_kernel(f, b, 10, 20, "k", 5);
+    int64_t a = gpu_stream(f, f->process, "gpu:0", 1), b = gpu_stream(f, f->process, "gpu:0", 2);
+    gpu_kernel_ns(f, a, 30, 40, "k", FX_NONE);
+    gpu_kernel_ns(f, b, 10, 20, "k", 5);
     const struct an_devices *g = load(f, &l);
     assert_int_equal(g->by_launch_known[0], 2);
     assert_int_equal(an_device_launch_time(&l.c, g->by_launch[0]), FX_BASE + 10);
@@ -205,12 +206,12 @@ static void test_nested_call(void **state)
     struct fixture f[1];
     struct loaded l;
     fx_open(f);
-    gx_kernel(f, gx_stream(f, f->process, "gpu:0", 1), 30, 40, "k", 1);
-    gx_host(f, f->thread, 0, 9, "cudaLaunchKernel", "runtime", 1);
-    gx_host(f, f->thread, 2, 8, "cuLaunchKernel", "driver", 2);
-    gx_host(f, f->thread, 20, 29, "cudaLaunchKernel", "runtime", 3);
-    gx_host(f, f->thread, 22, 28, "cuLaunchKernel", "driver", 4);
-    gx_host(f, f->thread, 31, 32, "cudaLaunchHostFunc", "runtime", 5);
+    gpu_kernel_ns(f, gpu_stream(f, f->process, "gpu:0", 1), 30, 40, "k", 1);
+    gpu_host_ns(f, f->thread, 0, 9, "cudaLaunchKernel", "runtime", 1);
+    gpu_host_ns(f, f->thread, 2, 8, "cuLaunchKernel", "driver", 2);
+    gpu_host_ns(f, f->thread, 20, 29, "cudaLaunchKernel", "runtime", 3);
+    gpu_host_ns(f, f->thread, 22, 28, "cuLaunchKernel", "driver", 4);
+    gpu_host_ns(f, f->thread, 31, 32, "cudaLaunchHostFunc", "runtime", 5);
     assert_int_equal(load(f, &l)->launches_lost, 1);
     unload(&l);
     fx_close(f);

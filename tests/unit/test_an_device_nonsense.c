@@ -103,8 +103,25 @@ static void odd_rows(struct fixture *f, uint64_t *seed)
 static void check(const struct an_result *r)
 {
     int64_t ops = 0, copies = 0, rows = 0;
-    for (size_t i = 0; i < r->gpu_count; i++)
-        ops += r->gpus[i].ops;
+    for (size_t i = 0; i < r->gpu_count; i++) {
+        const struct an_gpu_device *g = &r->gpus[i];
+        ops += g->ops;
+        if (!g->span_ns.valid || g->span_ns.value == INT64_MAX) /* times beyond int64 saturate */
+            continue;
+        assert_int_equal(g->compute_ns.value + g->exposed_comm_ns.value + g->exposed_copy_ns.value + g->opaque_ns.value +
+                             g->idle_ns.value,
+                         g->span_ns.value);
+        assert_int_equal(g->busy_ns.value + g->idle_ns.value, g->span_ns.value);
+        assert_true(g->idle_ns.value >= 0);
+    }
+    for (size_t i = 0; i < r->device_count; i++) {
+        const struct an_budget *b = &r->devices[i].budget;
+        int64_t sum = 0;
+        for (int k = 0; k < AN_CLASS_COUNT; k++)
+            sum = b->ns[k].valid ? sum + b->ns[k].value : sum;
+        if (!b->reason && b->step_ns < INT64_MAX / 4)
+            assert_int_equal(sum, b->step_ns);
+    }
     for (size_t i = 0; i < r->op_count && r->gpu_count; i++) {
         rows += r->ops[i].count;
         copies += !strcmp(r->ops[i].category, "memcpy") || !strcmp(r->ops[i].category, "memset") ? r->ops[i].count : 0;

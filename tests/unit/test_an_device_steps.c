@@ -3,7 +3,7 @@
  * Steps on accelerators: where they begin and end, in traces with markers of several kinds and with none; their budget by hand
  * and against one cell a nanosecond; phases that the names of other tools' traces tell.
  */
-#include "tests/unit/an_gpu_fixture.h"
+#include "an_gpu.h"
 
 #define GEMM "ampere_sgemm_128x64_nn"
 #define ADAM "void multi_tensor_apply_kernel<TensorListMetadata<4>, AdamFunctor<float>>()"
@@ -20,21 +20,21 @@ static void begin(struct run *r)
     struct fixture *f = r->f;
     fx_open(f);
     FX(store_run_set(f->s, "source", "kineto"));
-    r->stream = gx_stream(r->f, r->f->process, "gpu:0", 7);
+    r->stream = gpu_stream(r->f, r->f->process, "gpu:0", 7);
 }
 
 /* A kernel [start, end) that the main thread launches at `launch` in 1 ns. */
 static void kernel(struct run *r, int64_t launch, int64_t start, int64_t end, const char *name)
 {
-    gx_host(r->f, r->f->thread, launch, launch + 1, "cudaLaunchKernel", "runtime", ++r->correlation);
-    gx_kernel(r->f, r->stream, start, end, name, r->correlation);
+    gpu_host_ns(r->f, r->f->thread, launch, launch + 1, "cudaLaunchKernel", "runtime", ++r->correlation);
+    gpu_kernel_ns(r->f, r->stream, start, end, name, r->correlation);
 }
 
 static void marker(struct run *r, int number, int64_t start, int64_t end)
 {
     char name[40];
     snprintf(name, sizeof name, "ProfilerStep#%d", number);
-    gx_host(r->f, r->f->thread, start, end, name, "annotation", FX_NONE);
+    gpu_host_ns(r->f, r->f->thread, start, end, name, "annotation", FX_NONE);
 }
 
 /* The host is done with a step of 100 ns before the device, which needs 150, has begun it. */
@@ -45,12 +45,12 @@ static void test_host_runs_ahead(void **state)
     begin(r);
     for (int i = 0; i < 6; i++) {
         marker(r, 10 + i, i * 100, i * 100 + 100);
-        gx_copy(r->f, r->stream, 400 + i * 150, 410 + i * 150, "Memcpy HtoD", "HtoD",
-                1000 + i); /* not what a step begins with */
-        gx_host(r->f, r->f->thread, i * 100 + 5, i * 100 + 6, "cudaMemcpyAsync", "runtime", 1000 + i);
+        gpu_copy_ns(r->f, r->stream, 400 + i * 150, 410 + i * 150, "Memcpy HtoD", "HtoD",
+                    1000 + i); /* not what a step begins with */
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 5, i * 100 + 6, "cudaMemcpyAsync", "runtime", 1000 + i);
         kernel(r, i * 100 + 10, 420 + i * 150, 500 + i * 150, GEMM);
         kernel(r, i * 100 + 50, 500 + i * 150, 550 + i * 150 - i, GEMM);
-        gx_op(r->f, r->stream, 0, 2000, "ProfilerStep#10", "annotation", FX_NONE, FX_NONE); /* of the device: no step */
+        gpu_row_ns(r->f, r->stream, 0, 2000, "ProfilerStep#10", "annotation", FX_NONE, FX_NONE); /* of the device: no step */
     }
     const struct an_result *x = fx_analyze(r->f);
     const struct an_steps *s = &x->steps;
@@ -75,7 +75,7 @@ static void test_two_devices(void **state)
     (void)state;
     struct run r[1];
     begin(r);
-    int64_t other = gx_stream(r->f, r->f->process, "gpu:1", 7), first = r->stream;
+    int64_t other = gpu_stream(r->f, r->f->process, "gpu:1", 7), first = r->stream;
     for (int i = 0; i < 5; i++) {
         marker(r, i, i * 100, i * 100 + 100);
         r->stream = first;
@@ -125,7 +125,7 @@ static void test_accumulation(void **state)
         marker(r, i, i * 100, i * 100 + 100);
         kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 60, GEMM);
         if (i % 3 == 1)
-            gx_host(r->f, r->f->thread, i * 100 + 50, i * 100 + 60, "Optimizer.step#AdamW.step", "annotation", FX_NONE);
+            gpu_host_ns(r->f, r->f->thread, i * 100 + 50, i * 100 + 60, "Optimizer.step#AdamW.step", "annotation", FX_NONE);
     }
     const struct an_steps *s = &fx_analyze(r->f)->steps;
     assert_int_equal(s->count, 5); /* of 2 to 4, 5 to 7 ... 14 to 16; 17 and 18 are not whole */
@@ -145,7 +145,7 @@ static void test_no_accumulation(void **state)
         marker(r, i, i * 100, i * 100 + 100);
         kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 60, GEMM);
         if (i != 3)
-            gx_host(r->f, r->f->thread, i * 100 + 50, i * 100 + 60, "Optimizer.step#AdamW.step", "annotation", FX_NONE);
+            gpu_host_ns(r->f, r->f->thread, i * 100 + 50, i * 100 + 60, "Optimizer.step#AdamW.step", "annotation", FX_NONE);
     }
     const struct an_steps *s = &fx_analyze(r->f)->steps;
     assert_int_equal(s->count, 8);
@@ -161,8 +161,8 @@ static void test_two_optimizers(void **state)
     begin(r);
     for (int i = 0; i < 7; i++) {
         kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 60, GEMM);
-        gx_host(r->f, r->f->thread, i * 100 + 70, i * 100 + 80, "Optimizer.step#Adagrad.step", "annotation", FX_NONE);
-        gx_host(r->f, r->f->thread, i * 100 + 80, i * 100 + 90, "Optimizer.step#AdamW.step", "annotation", FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 70, i * 100 + 80, "Optimizer.step#Adagrad.step", "annotation", FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 80, i * 100 + 90, "Optimizer.step#AdamW.step", "annotation", FX_NONE);
     }
     const struct an_steps *s = &fx_analyze(r->f)->steps;
     assert_string_equal(s->source, "Optimizer.step");
@@ -201,8 +201,8 @@ static void test_optimizer_kernels_alone(void **state)
     struct run r[1];
     begin(r);
     for (int i = 0; i < 6; i++) {
-        gx_kernel(r->f, r->stream, i * 100 + 20, i * 100 + 60, GEMM, FX_NONE);
-        gx_kernel(r->f, r->stream, i * 100 + 60, i * 100 + 70, ADAM, FX_NONE);
+        gpu_kernel_ns(r->f, r->stream, i * 100 + 20, i * 100 + 60, GEMM, FX_NONE);
+        gpu_kernel_ns(r->f, r->stream, i * 100 + 60, i * 100 + 70, ADAM, FX_NONE);
     }
     const struct an_result *x = fx_analyze(r->f);
     assert_int_equal(x->steps.counted, 3);
@@ -253,22 +253,23 @@ static void test_budget(void **state)
     (void)state;
     struct run r[1];
     begin(r);
-    int64_t aside = gx_stream(r->f, r->f->process, "gpu:0", 20);
+    int64_t aside = gpu_stream(r->f, r->f->process, "gpu:0", 20);
     int64_t helper = fx_track(r->f, r->f->process, "thread", "pin memory", NULL);
-    gx_host(r->f, helper, 0, 9000, "torch/utils/data/_utils/pin_memory.py(50): loop", "python", FX_NONE); /* drives no device */
+    gpu_host_ns(r->f, helper, 0, 9000, "torch/utils/data/_utils/pin_memory.py(50): loop", "python",
+                FX_NONE); /* drives no device */
     for (int i = 0; i < 5; i++) {
         int64_t at = i * 1000;
         marker(r, i, at, at + 1000);
         kernel(r, at + 1, at + 10, at + 210, GEMM);
         if (i != 2)
             continue;
-        gx_kernel(r->f, aside, at + 110, at + 310, NCCL, 500);
-        gx_copy(r->f, r->stream, at + 300, at + 360, "Memcpy DtoH", "DtoH", 501);
-        gx_op(r->f, r->stream, at + 400, at + 450, "graph", "graph", FX_NONE, 502);
-        gx_host(r->f, r->f->thread, at + 340, at + 560, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
-                "annotation", FX_NONE);
-        gx_host(r->f, r->f->thread, at + 400, at + 500, "aten::stack", "op", FX_NONE);
-        gx_host(r->f, r->f->thread, at + 560, at + 700, "aten::add", "op", FX_NONE);
+        gpu_kernel_ns(r->f, aside, at + 110, at + 310, NCCL, 500);
+        gpu_copy_ns(r->f, r->stream, at + 300, at + 360, "Memcpy DtoH", "DtoH", 501);
+        gpu_row_ns(r->f, r->stream, at + 400, at + 450, "graph", "graph", FX_NONE, 502);
+        gpu_host_ns(r->f, r->f->thread, at + 340, at + 560, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+                    "annotation", FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, at + 400, at + 500, "aten::stack", "op", FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, at + 560, at + 700, "aten::add", "op", FX_NONE);
     }
     const struct an_result *x = fx_analyze(r->f);
     const struct an_budget *b = &x->budget;
@@ -297,13 +298,13 @@ static void test_phases(void **state)
         kernel(r, at + 10, at + 50, at + 150, GEMM); /* runs on into the phase */
         at += 100;
         if (i == 2) {
-            gx_host(r->f, r->f->thread, at, at + 500, "run_evaluation", "annotation", FX_NONE);
+            gpu_host_ns(r->f, r->f->thread, at, at + 500, "run_evaluation", "annotation", FX_NONE);
             kernel(r, at + 100, at + 120, at + 550, GEMM); /* runs on behind it */
             at += 500;
         }
         if (i == 3) {
-            gx_host(r->f, r->f->thread, at, at + 200, "train.py(7): save_checkpoint", "annotation", FX_NONE);
-            gx_host(r->f, r->f->thread, at + 10, at + 150, "torch/serialization.py(944): save", "python", FX_NONE);
+            gpu_host_ns(r->f, r->f->thread, at, at + 200, "train.py(7): save_checkpoint", "annotation", FX_NONE);
+            gpu_host_ns(r->f, r->f->thread, at + 10, at + 150, "torch/serialization.py(944): save", "python", FX_NONE);
             at += 200;
         }
         marker(r, i, start, at);
@@ -332,8 +333,8 @@ static void test_compilation(void **state)
         marker(r, i, i * 100, i * 100 + 100);
         kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 60, GEMM);
     }
-    gx_host(r->f, r->f->thread, 230, 280, "_compile.compile_inner (dynamo_timed)", "op", FX_NONE);
-    gx_host(r->f, r->f->thread, 240, 270, "compile_fx_inner (dynamo_timed)", "op", FX_NONE);
+    gpu_host_ns(r->f, r->f->thread, 230, 280, "_compile.compile_inner (dynamo_timed)", "op", FX_NONE);
+    gpu_host_ns(r->f, r->f->thread, 240, 270, "compile_fx_inner (dynamo_timed)", "op", FX_NONE);
     const struct an_result *x = fx_analyze(r->f);
     assert_int_equal(x->steps.counted, 3);
     assert_int_equal(x->steps.excluded_count, 3);
@@ -371,8 +372,8 @@ static void test_random_budgets(void **state)
         int64_t length = CELLS / (STEPS + 1), want[AN_CLASS_COUNT] = {0}, first[STEPS];
         begin(r);
         memset(cell, 0, sizeof cell);
-        int64_t comm = gx_stream(r->f, r->f->process, "gpu:0", 20), copy = gx_stream(r->f, r->f->process, "gpu:0", 21);
-        gx_kernel(r->f, copy, 1, 1, GEMM, 9999); /* so that stream 21 is no communicator's */
+        int64_t comm = gpu_stream(r->f, r->f->process, "gpu:0", 20), copy = gpu_stream(r->f, r->f->process, "gpu:0", 21);
+        gpu_kernel_ns(r->f, copy, 1, 1, GEMM, 9999); /* so that stream 21 is no communicator's */
         for (int i = 0; i < STEPS; i++) {
             marker(r, i, i * length, i * length + length);
             first[i] = i * length + 20 + next(&s) % 40;
@@ -384,24 +385,24 @@ static void test_random_budgets(void **state)
             int64_t start = next(&s) % (CELLS - 100), end = start + next(&s) % 60;
             switch (next(&s) % 5) {
             case 0:
-                gx_kernel(r->f, r->stream, start, end, "void at::native::elementwise_kernel<1>()", FX_NONE);
+                gpu_kernel_ns(r->f, r->stream, start, end, "void at::native::elementwise_kernel<1>()", FX_NONE);
                 paint(cell, start, end, 1);
                 break;
             case 1:
-                gx_kernel(r->f, comm, start, end, NCCL, FX_NONE);
+                gpu_kernel_ns(r->f, comm, start, end, NCCL, FX_NONE);
                 paint(cell, start, end, 2);
                 break;
             case 2:
-                gx_copy(r->f, copy, start, end, "Memcpy HtoD", "HtoD", FX_NONE);
+                gpu_copy_ns(r->f, copy, start, end, "Memcpy HtoD", "HtoD", FX_NONE);
                 paint(cell, start, end, 4);
                 break;
             case 3:
-                gx_host(r->f, r->f->thread, start, end, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
-                        "annotation", FX_NONE);
+                gpu_host_ns(r->f, r->f->thread, start, end, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+                            "annotation", FX_NONE);
                 paint(cell, start, end, 8);
                 break;
             default:
-                gx_host(r->f, r->f->thread, start, end, "aten::mm", "op", FX_NONE);
+                gpu_host_ns(r->f, r->f->thread, start, end, "aten::mm", "op", FX_NONE);
                 paint(cell, start, end, 16);
             }
         }

@@ -2,7 +2,7 @@
  *
  * What devices did: by hand where a case has a name, against one cell a nanosecond for random ops.
  */
-#include "tests/unit/an_gpu_fixture.h"
+#include "an_gpu.h"
 
 /* Expected values of one device in ns. */
 struct expected {
@@ -38,14 +38,14 @@ static void test_split(void **state)
     (void)state;
     struct fixture f[1];
     fx_open(f);
-    int64_t a = gx_stream(f, f->process, "gpu:0", 7), b = gx_stream(f, f->process, "gpu:0", 20);
-    gx_kernel(f, a, 100, 200, "ampere_sgemm_128x64_nn", 1);
-    gx_kernel(f, b, 150, 400, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 2);
-    gx_copy(f, a, 300, 450, "Memcpy HtoD (Pageable -> Device)", "HtoD", 3);
-    gx_op(f, a, 500, 510, "Memset (Device)", "memset", FX_NONE, 4);
-    gx_op(f, a, 600, 700, "graph", "graph", FX_NONE, 5);
-    gx_op(f, a, 0, 900, "Stream Synchronize", "sync", FX_NONE, 6);         /* never busy */
-    gx_op(f, a, 0, 900, "ProfilerStep#1", "annotation", FX_NONE, FX_NONE); /* never busy */
+    int64_t a = gpu_stream(f, f->process, "gpu:0", 7), b = gpu_stream(f, f->process, "gpu:0", 20);
+    gpu_kernel_ns(f, a, 100, 200, "ampere_sgemm_128x64_nn", 1);
+    gpu_kernel_ns(f, b, 150, 400, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 2);
+    gpu_copy_ns(f, a, 300, 450, "Memcpy HtoD (Pageable -> Device)", "HtoD", 3);
+    gpu_row_ns(f, a, 500, 510, "Memset (Device)", "memset", FX_NONE, 4);
+    gpu_row_ns(f, a, 600, 700, "graph", "graph", FX_NONE, 5);
+    gpu_row_ns(f, a, 0, 900, "Stream Synchronize", "sync", FX_NONE, 6);         /* never busy */
+    gpu_row_ns(f, a, 0, 900, "ProfilerStep#1", "annotation", FX_NONE, FX_NONE); /* never busy */
     const struct an_result *r = fx_analyze(f);
     assert_null(r->gpu.reason);
     assert_int_equal(r->gpu_count, 1);
@@ -66,20 +66,20 @@ static void test_communication(void **state)
     (void)state;
     struct fixture f[1];
     fx_open(f);
-    int64_t a = gx_stream(f, f->process, "gpu:0", 7), b = gx_stream(f, f->process, "gpu:0", 27);
-    int64_t c = gx_stream(f, f->process, "gpu:0", 30);
-    gx_kernel(f, b, 0, 100, "void dpsk::ep::internode::combine<true, 8>(int4*)", 1);
-    gx_kernel(f, b, 100, 300, "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*)", 2);
-    gx_copy(f, b, 300, 350, "Memcpy PtoP (Device -> Device)", "PtoP", 3); /* a stream that only communicates */
-    gx_kernel(f, a, 400, 500, "void at::native::vectorized_elementwise_kernel<4>()", 4);
-    gx_copy(f, a, 500, 540, "Memcpy DtoD (Device -> Device)", "DtoD", 5); /* launched inside record_param_comms */
-    gx_copy(f, a, 540, 570, "Memcpy DtoD (Device -> Device)", "DtoD", 6); /* launched outside */
-    gx_copy(f, c, 570, 575, "Memcpy DtoD (Device -> Device)", "DtoD", 7); /* in a range of NVTX domain NCCL */
-    gx_host(f, f->thread, 380, 450, "record_param_comms", "op", FX_NONE);
-    gx_host(f, f->thread, 390, 400, "cudaMemcpyAsync", "runtime", 5);
-    gx_host(f, f->thread, 460, 470, "cudaMemcpyAsync", "runtime", 6);
-    gx_host(f, f->thread, 480, 520, "ncclAllGather", "NCCL", FX_NONE);
-    gx_host(f, f->thread, 490, 500, "cudaMemcpyAsync", "runtime", 7);
+    int64_t a = gpu_stream(f, f->process, "gpu:0", 7), b = gpu_stream(f, f->process, "gpu:0", 27);
+    int64_t c = gpu_stream(f, f->process, "gpu:0", 30);
+    gpu_kernel_ns(f, b, 0, 100, "void dpsk::ep::internode::combine<true, 8>(int4*)", 1);
+    gpu_kernel_ns(f, b, 100, 300, "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*)", 2);
+    gpu_copy_ns(f, b, 300, 350, "Memcpy PtoP (Device -> Device)", "PtoP", 3); /* a stream that only communicates */
+    gpu_kernel_ns(f, a, 400, 500, "void at::native::vectorized_elementwise_kernel<4>()", 4);
+    gpu_copy_ns(f, a, 500, 540, "Memcpy DtoD (Device -> Device)", "DtoD", 5); /* launched inside record_param_comms */
+    gpu_copy_ns(f, a, 540, 570, "Memcpy DtoD (Device -> Device)", "DtoD", 6); /* launched outside */
+    gpu_copy_ns(f, c, 570, 575, "Memcpy DtoD (Device -> Device)", "DtoD", 7); /* in a range of NVTX domain NCCL */
+    gpu_host_ns(f, f->thread, 380, 450, "record_param_comms", "op", FX_NONE);
+    gpu_host_ns(f, f->thread, 390, 400, "cudaMemcpyAsync", "runtime", 5);
+    gpu_host_ns(f, f->thread, 460, 470, "cudaMemcpyAsync", "runtime", 6);
+    gpu_host_ns(f, f->thread, 480, 520, "ncclAllGather", "NCCL", FX_NONE);
+    gpu_host_ns(f, f->thread, 490, 500, "cudaMemcpyAsync", "runtime", 7);
     const struct an_result *r = fx_analyze(f);
     check(&r->gpus[0], (struct expected){575, 525, 100, 395, 30, 395, 30, 0, 50});
     fx_close(f);
@@ -91,13 +91,13 @@ static void test_unknown(void **state)
     (void)state;
     struct fixture f[1];
     fx_open(f);
-    int64_t a = gx_stream(f, f->process, "gpu:0", 7);
+    int64_t a = gpu_stream(f, f->process, "gpu:0", 7);
     struct store_detail d = fx_empty();
     d.schema = "torch.comm";
     d.collective = "allreduce";
-    gx_kernel(f, a, 0, 10, "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<>()", 1);
-    gx_kernel(f, a, 10, 30, "zyx", 2);
-    gx_op(f, a, 30, 70, "abc", "kernel", fx_intern(f, &d), 3);
+    gpu_kernel_ns(f, a, 0, 10, "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<>()", 1);
+    gpu_kernel_ns(f, a, 10, 30, "zyx", 2);
+    gpu_row_ns(f, a, 30, 70, "abc", "kernel", fx_intern(f, &d), 3);
     const struct an_result *r = fx_analyze(f);
     check(&r->gpus[0], (struct expected){70, 70, 30, 40, 0, 40, 0, 0, 0});
     assert_int_equal(r->quality.unknown_kernels.value, 1);
@@ -113,7 +113,7 @@ static void test_bad_table(void **state)
     (void)state;
     struct fixture f[1];
     fx_open(f);
-    gx_kernel(f, gx_stream(f, f->process, "gpu:0", 7), 0, 10, "k", 1);
+    gpu_kernel_ns(f, gpu_stream(f, f->process, "gpu:0", 7), 0, 10, "k", 1);
     fx_analyze(f);
     struct tacho_error err = {0};
     struct an_result *r = NULL;
@@ -131,18 +131,18 @@ static void test_unseen_graph(void **state)
     (void)state;
     struct fixture f[1];
     fx_open(f);
-    int64_t a = gx_stream(f, f->process, "gpu:0", 7);
-    gx_host(f, f->thread, 0, 5, "cudaLaunchKernel", "runtime", 1);
-    gx_kernel(f, a, 10, 100, "ampere_sgemm_128x64_nn", 1);
-    gx_host(f, f->thread, 50, 55, "cudaGraphLaunch", "runtime", 2); /* its gap: 100 to 400 */
-    gx_host(f, f->thread, 350, 355, "cudaLaunchKernel", "runtime", 3);
-    gx_kernel(f, a, 400, 500, "ampere_sgemm_128x64_nn", 3);
-    gx_host(f, f->thread, 520, 525, "hipGraphLaunch", "runtime", 4); /* from the launch to the end of the wait */
-    gx_host(f, f->thread, 530, 700, "cudaStreamSynchronize", "runtime", 5);
-    gx_host(f, f->thread, 800, 805, "cudaLaunchKernel", "runtime", 6);
-    gx_kernel(f, a, 900, 1000, "ampere_sgemm_128x64_nn", 6);
-    gx_kernel(f, a, 1010, 1020, "ampere_sgemm_128x64_nn", 7);
-    gx_host(f, f->thread, 1005, 1007, "cudaLaunchKernel", "runtime", 7);
+    int64_t a = gpu_stream(f, f->process, "gpu:0", 7);
+    gpu_host_ns(f, f->thread, 0, 5, "cudaLaunchKernel", "runtime", 1);
+    gpu_kernel_ns(f, a, 10, 100, "ampere_sgemm_128x64_nn", 1);
+    gpu_host_ns(f, f->thread, 50, 55, "cudaGraphLaunch", "runtime", 2); /* its gap: 100 to 400 */
+    gpu_host_ns(f, f->thread, 350, 355, "cudaLaunchKernel", "runtime", 3);
+    gpu_kernel_ns(f, a, 400, 500, "ampere_sgemm_128x64_nn", 3);
+    gpu_host_ns(f, f->thread, 520, 525, "hipGraphLaunch", "runtime", 4); /* from the launch to the end of the wait */
+    gpu_host_ns(f, f->thread, 530, 700, "cudaStreamSynchronize", "runtime", 5);
+    gpu_host_ns(f, f->thread, 800, 805, "cudaLaunchKernel", "runtime", 6);
+    gpu_kernel_ns(f, a, 900, 1000, "ampere_sgemm_128x64_nn", 6);
+    gpu_kernel_ns(f, a, 1010, 1020, "ampere_sgemm_128x64_nn", 7);
+    gpu_host_ns(f, f->thread, 1005, 1007, "cudaLaunchKernel", "runtime", 7);
     const struct an_result *r = fx_analyze(f);
     check(&r->gpus[0], (struct expected){1010, 780, 300, 0, 0, 0, 0, 480, 230});
     assert_true(has_problem(r, "2 launches of graphs left no record"));
@@ -155,12 +155,12 @@ static void test_seen_graph(void **state)
     (void)state;
     struct fixture f[1];
     fx_open(f);
-    int64_t a = gx_stream(f, f->process, "gpu:0", 7);
-    gx_host(f, f->thread, 50, 55, "cudaGraphLaunch", "runtime", 2);
-    gx_kernel(f, a, 60, 100, "k1", 2);
-    gx_kernel(f, a, 150, 200, "k2", 2);
-    gx_host(f, f->thread, 300, 305, "cudaGraphLaunch", "runtime", 3); /* its kernels carry other correlations */
-    gx_kernel(f, a, 400, 500, "k1", 77);
+    int64_t a = gpu_stream(f, f->process, "gpu:0", 7);
+    gpu_host_ns(f, f->thread, 50, 55, "cudaGraphLaunch", "runtime", 2);
+    gpu_kernel_ns(f, a, 60, 100, "k1", 2);
+    gpu_kernel_ns(f, a, 150, 200, "k2", 2);
+    gpu_host_ns(f, f->thread, 300, 305, "cudaGraphLaunch", "runtime", 3); /* its kernels carry other correlations */
+    gpu_kernel_ns(f, a, 400, 500, "k1", 77);
     const struct an_result *r = fx_analyze(f);
     check(&r->gpus[0], (struct expected){440, 190, 190, 0, 0, 0, 0, 0, 250});
     assert_int_equal(r->quality.launches_without_op.value, 1);
@@ -174,10 +174,10 @@ static void test_devices(void **state)
     struct fixture f[1];
     fx_open(f);
     int64_t other = fx_process(f, 5, "train");
-    gx_kernel(f, gx_stream(f, other, "gpu:1", 7), 0, 10, "k", 1);
-    gx_kernel(f, gx_stream(f, other, "gpu:0", 7), 5, 50, "k", 1);
-    gx_kernel(f, gx_stream(f, f->process, "gpu:1", 7), 0, 100, "k", 1);
-    gx_op(f, gx_stream(f, f->process, "gpu:2", 7), 0, 100, "wait", "sync", FX_NONE, 1); /* no op: no device */
+    gpu_kernel_ns(f, gpu_stream(f, other, "gpu:1", 7), 0, 10, "k", 1);
+    gpu_kernel_ns(f, gpu_stream(f, other, "gpu:0", 7), 5, 50, "k", 1);
+    gpu_kernel_ns(f, gpu_stream(f, f->process, "gpu:1", 7), 0, 100, "k", 1);
+    gpu_row_ns(f, gpu_stream(f, f->process, "gpu:2", 7), 0, 100, "wait", "sync", FX_NONE, 1); /* no op: no device */
     const struct an_result *r = fx_analyze(f);
     assert_int_equal(r->gpu_count, 3);
     assert_int_equal(r->gpus[0].device, 1);
@@ -197,8 +197,8 @@ static void test_untimed(void **state)
     (void)state;
     struct fixture f[1];
     fx_open(f);
-    gx_kernel(f, gx_stream(f, f->process, "gpu:0", 7), 5, FX_NONE, "k", 1);
-    gx_kernel(f, gx_stream(f, f->process, "gpu:0", 8), -FX_BASE, -FX_BASE + 7, "k", 2);
+    gpu_kernel_ns(f, gpu_stream(f, f->process, "gpu:0", 7), 5, FX_NONE, "k", 1);
+    gpu_kernel_ns(f, gpu_stream(f, f->process, "gpu:0", 8), -FX_BASE, -FX_BASE + 7, "k", 2);
     const struct an_result *r = fx_analyze(f);
     assert_int_equal(r->gpu_count, 1);
     assert_false(r->gpus[0].span_ns.valid);
@@ -257,23 +257,23 @@ static void test_random(void **state)
         int64_t stream[4], first = CELLS, last = 0;
         fx_open(f);
         for (int k = 0; k < 4; k++)
-            stream[k] = gx_stream(f, f->process, "gpu:0", 7 + k);
-        gx_kernel(f, stream[3], 0, 0, "k", 1000); /* keeps stream 3 from being a communicator's, of no length */
+            stream[k] = gpu_stream(f, f->process, "gpu:0", 7 + k);
+        gpu_kernel_ns(f, stream[3], 0, 0, "k", 1000); /* keeps stream 3 from being a communicator's, of no length */
         first = 0;
         for (int n = 1 + (int)(next(&s) % 60); n--;) {
             int64_t start = next(&s) % (CELLS - 50), end = start + next(&s) % 50;
             int64_t on = stream[next(&s) % 3], what = next(&s) % 5;
             uint8_t bit = what == 0 || what == 1 ? 1 : what == 2 ? 2 : what == 3 ? 4 : 8;
             if (what == 0)
-                gx_kernel(f, on, start, end, "k", n + 1);
+                gpu_kernel_ns(f, on, start, end, "k", n + 1);
             else if (what == 1)
-                gx_op(f, on, start, end, "Memset", "memset", FX_NONE, n + 1);
+                gpu_row_ns(f, on, start, end, "Memset", "memset", FX_NONE, n + 1);
             else if (what == 2)
-                gx_kernel(f, on, start, end, "ncclKernel_x", n + 1);
+                gpu_kernel_ns(f, on, start, end, "ncclKernel_x", n + 1);
             else if (what == 3)
-                gx_copy(f, stream[3], start, end, "Memcpy", "HtoD", n + 1);
+                gpu_copy_ns(f, stream[3], start, end, "Memcpy", "HtoD", n + 1);
             else
-                gx_op(f, on, start, end, "graph", "graph", FX_NONE, n + 1);
+                gpu_row_ns(f, on, start, end, "graph", "graph", FX_NONE, n + 1);
             for (int64_t i = start; i < end; i++)
                 cell[i] |= bit;
             last = end > last ? end : last;
