@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/api.h"
 #include "analyzers/findings.h"
 #include "analyzers/peaks.h"
 
@@ -205,15 +206,32 @@ static void launch_bound(struct an_context *c, struct an_finding *f)
     f->wrong_when = "shapes change from step to step (graphs cannot be replayed), or recording itself made the host slow";
 }
 
-static void host_bound(struct an_context *c, struct an_finding *f)
+/* `name`: what the host is in most while the device idles. */
+static void host_bound(struct an_context *c, struct an_finding *f, const char *name)
 {
+    enum an_api_kind kind = an_api_of(name).kind;
     const struct an_attribution_row *op = busiest_host(c->r);
     if (op)
         an_finding_evidence(f, an_arena_format(c->a,
                                                "most host time of its own: %.80s, %.3g ms in %" PRId64 " calls (whole capture)",
                                                op->name, (double)op->host_ns / 1e6, op->count));
-    f->action = "shorten what the host does between launches: torch.compile, fewer small tensor operations in Python, a larger "
-                "batch";
+    if (kind == AN_API_COPY)
+        f->action =
+            an_arena_format(c->a,
+                            "keep the host from waiting in %.60s: pin the memory, copy with non_blocking=True, and read "
+                            "values back less often (.item(), .cpu(), printing)",
+                            name);
+    else if (kind == AN_API_SYNC)
+        f->action =
+            an_arena_format(c->a, "do not wait for the device inside a step (%.60s): read the loss every N steps", name);
+    else if (kind == AN_API_KERNEL)
+        f->action = an_arena_format(c->a,
+                                    "let %.60s return at once: load kernels before the first step (warm-up), keep the launch "
+                                    "queue from filling, launch less",
+                                    name);
+    else
+        f->action = "shorten what the host does between launches: torch.compile, fewer small tensor operations in Python, a "
+                    "larger batch";
     f->effort = "some lines of code";
     f->wrong_when = "recording itself made the host slow: stacks and shapes cost time in every operator";
 }
@@ -227,6 +245,9 @@ static int host_late(struct an_findings_list *l, double span)
     int rc = exposed_matters(l, AN_CLASS_HOST, "the device waiting for the host (framework, launches)", &s, &yes);
     if (rc || !yes)
         return rc;
+    const char *doing, *name;
+    if ((rc = an_idle_host(c, &doing, &name)))
+        return rc;
     double calls_ns = !n->reason && n->host_mean_us.valid ? (double)n->calls * n->host_mean_us.value * 1e3 : 0;
     /* Calls that take long wait for something (a full queue, a library to load): fewer of them would not help. */
     bool launches = pct_of(calls_ns, span) >= LAUNCHING_PCT && n->host_mean_us.value <= SLOW_CALL_US && n->short_pct.valid &&
@@ -236,6 +257,7 @@ static int host_late(struct an_findings_list *l, double span)
         an_arena_format(c->a, "%.1f %% of the step the device idles while the host %s", s.mean,
                         launches ? "launches kernels one by one" : "is in the framework or in calls of the runtime"));
     an_finding_evidence(f, share_words(c, &s, "device idle, host busy"));
+    an_finding_evidence(f, doing);
     if (!n->reason && n->host_mean_us.valid)
         an_finding_evidence(f, an_arena_format(c->a, "%" PRId64 " launches of %.3g us each on the host, %.0f %% of the capture",
                                                n->calls, n->host_mean_us.value, pct_of(calls_ns, span)));
@@ -246,7 +268,7 @@ static int host_late(struct an_findings_list *l, double span)
     if (launches)
         launch_bound(c, f);
     else
-        host_bound(c, f);
+        host_bound(c, f, name);
     share_ceiling(f, &s);
     f->verify = "run again and compare the row host of the step budget: tacho report";
     return 0;

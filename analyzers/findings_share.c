@@ -65,14 +65,9 @@ static int share_of(struct an_context *c, set_of get, struct an_class_share *out
 
 /* ---- synchronise calls ---------------------------------------------------------------------------------------------------- */
 
-static bool is_sync(const struct an_trace *t, uint8_t *kind, size_t i)
+static bool is_sync(const struct an_trace *t, size_t i)
 {
-    uint32_t name = t->slice.name[i];
-    if (name >= t->string_count)
-        return false;
-    if (!kind[name])
-        kind[name] = an_api_of(an_trace_name(t, name)).kind == AN_API_SYNC ? 2 : 1;
-    return kind[name] == 2 && t->slice.dur[i] > 0 && an_category_is_call(an_slice_category(t, i));
+    return t->slice.dur[i] > 0 && an_slice_api(t, i).kind == AN_API_SYNC && an_category_is_call(an_slice_category(t, i));
 }
 
 /* When any thread of a process is in a synchronise call. */
@@ -81,17 +76,15 @@ static int sync_calls(struct an_context *c, uint32_t process, struct an_set *out
     const struct an_trace *t = c->t;
     struct an_span *span = NULL;
     size_t n = 0, room = 0;
-    uint8_t *kind = calloc(t->string_count + 1, 1);
-    int rc = kind ? 0 : TACHO_ENOMEM;
+    int rc = 0;
     for (size_t k = 0; k < t->track_count && !rc; k++) {
         const struct an_track *track = &t->track[k];
         if (track->process != process || strcmp(track->kind, "thread") != 0)
             continue;
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc; i++)
-            if (is_sync(t, kind, i) && !(rc = an_grow(&span, &room, n + 1, sizeof *span)))
+            if (is_sync(t, i) && !(rc = an_grow(&span, &room, n + 1, sizeof *span)))
                 span[n++] = (struct an_span){t->slice.start[i], an_slice_end(t, i)};
     }
-    free(kind);
     n = an_spans_normalize(span, n);
     *out = (struct an_set){.count = n};
     if (!rc && !(out->span = an_arena_copy(c->work, span, n * sizeof *span)))

@@ -20,7 +20,7 @@
 
 struct values {
     bool flag, off;
-    const char *text, *choice;
+    const char *text, *choice, *maybe;
     int64_t integer, size;
     double number;
     struct cli_range range;
@@ -31,6 +31,7 @@ static const struct cli_option options[] = {
     {"flag", 'f', CLI_FLAG, AT(flag), NULL, "a flag", 0, 0},
     {"no-flag", 0, CLI_FLAG_OFF, AT(off), NULL, "the opposite", 0, 0},
     {"text", 't', CLI_TEXT, AT(text), "TEXT", "words", 0, 0},
+    {"maybe", 0, CLI_MAYBE, AT(maybe), "last|all", "a flag, or one of", 0, 0},
     {"choice", 0, CLI_CHOICE, AT(choice), "auto|always|never", "one of", 0, 0},
     {"integer", 0, CLI_INT, AT(integer), "N", "a number", -5, 100},
     {"size", 0, CLI_SIZE, AT(size), "SIZE", "bytes", 0, 9e18},
@@ -71,7 +72,14 @@ static void test_values(void **state)
     struct values v;
     int first;
     (void)state;
+    assert_int_equal(parse(&spec, "--maybe=last", &v, &first), -1);
+    assert_string_equal(v.maybe, "last");
+    assert_int_equal(parse(&spec, "--maybe last", &v, &first), -1); /* a word of its own is the command's */
+    assert_string_equal(v.maybe, "");
+    assert_int_equal(first, 2);
+    assert_int_equal(parse(&spec, "--maybe=none", &v, &first), 2);
     assert_int_equal(parse(&spec, "", &v, &first), -1);
+    assert_null(v.maybe);
     assert_false(v.flag);
     assert_int_equal(parse(&spec, "a -f --text=b --choice never --integer=-5 --size 2G --number 1.5T b", &v, &first), -1);
     assert_int_equal(first, 10); /* words are moved behind the options */
