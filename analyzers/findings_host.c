@@ -85,14 +85,18 @@ static void tally_track(struct tally *y, const struct an_track *k)
     }
 }
 
-static bool launches_on(const struct an_context *c, const struct an_device *v, const struct an_track *k)
+/* Did a thread launch anything? The launching slices are ascending. */
+static bool launches(const struct an_devices *g, const struct an_track *k)
 {
-    for (size_t i = v->first; i < v->first + v->count; i++) {
-        uint32_t launch = c->gpu->op.launch[i];
-        if (launch != AN_NONE && launch >= k->slice_first && launch - k->slice_first < k->slice_count)
-            return true;
+    size_t low = 0, high = g->launch_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (g->launch_slice[middle] < k->slice_first)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return false;
+    return low < g->launch_count && g->launch_slice[low] - k->slice_first < k->slice_count;
 }
 
 static int tally_device(struct an_context *c, size_t d, struct tally *y)
@@ -106,7 +110,7 @@ static int tally_device(struct an_context *c, size_t d, struct tally *y)
             y->all = an_time_add(y->all, c->step[i].class_ns[AN_CLASS_HOST]);
     for (size_t k = 0; k < c->t->track_count; k++) {
         const struct an_track *track = &c->t->track[k];
-        if (track->process == v->process && track->slice_count && !strcmp(track->kind, "thread") && launches_on(c, v, track))
+        if (track->process == v->process && track->slice_count && !strcmp(track->kind, "thread") && launches(c->gpu, track))
             tally_track(y, track);
     }
     return 0;

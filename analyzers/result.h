@@ -263,7 +263,7 @@ struct an_quality {
     struct an_count kernels_lost;  /* of launches_without_op, launches of kernels and graphs: copies of 0 bytes have no op */
     struct an_count unknown_names; /* distinct names of unknown_kernels */
     struct an_value unknown_pct;   /* of the time of all kernels, summed */
-    struct an_value start_gap_ms;         /* first launching call to first device op whose launch is known */
+    struct an_value start_gap_ms;  /* first launching call to first device op whose launch is known */
     struct an_value profiler_overhead_ms; /* in overhead rows of the trace */
     struct an_value step_overhead_pct;    /* of the host steps, in overhead rows */
     const char *const *signs;             /* sentences: what suggests that recording changed the times; what limits them */

@@ -167,25 +167,3 @@ int rep_clean(char *out, size_t size, const char *text, int columns, bool utf8)
     out[at] = 0;
     return used;
 }
-
-void rep_valid(char *out, size_t size, const char *text, size_t characters)
-{
-    size_t at = 0, n = strlen(text), bytes;
-    if (!size)
-        return;
-    for (; n && characters; text += bytes, n -= bytes, characters--) {
-        long code = rep_decode(text, n, &bytes);
-        /* DEL is the one control character that JSON need not escape: its picture stands for it */
-        const char *from = code < 0 ? "\xef\xbf\xbd" : code == 0x7f ? "\xe2\x90\xa1" : text;
-        size_t length = code < 0 || code == 0x7f ? 3 : bytes;
-        if (at + length + 4 > size)
-            break;
-        memcpy(out + at, from, length);
-        at += length;
-    }
-    if (n && at + 3 < size) {
-        memcpy(out + at, "\xe2\x80\xa6", 3);
-        at += 3;
-    }
-    out[at] = 0;
-}

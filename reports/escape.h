@@ -24,8 +24,4 @@ int rep_width(const char *text);
  * an ellipsis. Returns the columns used. */
 int rep_clean(char *out, size_t size, const char *text, int columns, bool utf8);
 
-/* For JSON: valid UTF-8, invalid bytes as U+FFFD, at most `characters` characters and an ellipsis. Control characters stay: the
- * JSON writer escapes them. */
-void rep_valid(char *out, size_t size, const char *text, size_t characters);
-
 #endif
