@@ -83,7 +83,7 @@ static int batch_full(struct kineto *k)
     batch_give(j, k->batch);
     k->batch = batch_take(j);
     if (!k->batch)
-        return k->code = j->stop ? TACHO_EINTERRUPTED : TACHO_ENOMEM;
+        return k->code = __atomic_load_n(&j->stop, __ATOMIC_RELAXED) ? TACHO_EINTERRUPTED : TACHO_ENOMEM;
     return 0;
 }
 
@@ -343,7 +343,7 @@ static int write_processes(struct job *j, int64_t rank)
 static int write_run(struct job *j)
 {
     store *db = j->run->db;
-    char key[192], text[64];
+    char key[192];
     int rc = 0;
     for (size_t i = 0; !rc && i < j->k.runs; i++) {
         const struct kineto_run_key *r = &j->k.run[i];
@@ -378,7 +378,6 @@ static int write_run(struct job *j)
         rc = names.failed ? TACHO_ENOMEM : store_run_set(db, key, names.p);
         kineto_text_clear(&names);
     }
-    (void)text;
     return rc;
 }
 
