@@ -3,8 +3,8 @@
  * Subscription, kinds, capture windows, the flush thread, and noticing that another profiler took the records.
  *
  * Taken over: CUPTI has one pair of buffer callbacks for the whole process, and torch.profiler replaces it without an error. So
- * when nothing has come for two seconds, launches are counted by callback for a second; if there were some, and yet CUPTI wrote
- * into no buffer of ours and a forced flush gives nothing back, then it is another's. The gap ends when its profiler says so
+ * when nothing has come for two seconds, launches are counted by callback for a second; if there were some, and yet CUPTI
+ * neither called us nor wrote into any buffer of ours, then it is another's. The gap ends when its profiler says so
  * (tacho_device_profiler, called by the Python hook), or when launches no longer carry the external ids that Kineto puts on
  * them.
  */
@@ -237,10 +237,15 @@ static void control_map(void)
 
 /* ---- another profiler ---- */
 
-static const uint32_t launch_cbid[] = {
-#define CBID(name, id) id,
-    CUPTI_DRIVER_LAUNCH_MAP(CBID)
-#undef CBID
+static const struct {
+    enum cupti_domain domain;
+    uint32_t cbid;
+} launch_call[] = {
+#define DRIVER(name, id)  {CUPTI_DOMAIN_DRIVER, id},
+#define RUNTIME(name, id) {CUPTI_DOMAIN_RUNTIME, id},
+    CUPTI_DRIVER_LAUNCH_MAP(DRIVER) CUPTI_RUNTIME_LAUNCH_MAP(RUNTIME)
+#undef DRIVER
+#undef RUNTIME
 };
 
 static void probe(bool on)
@@ -250,8 +255,8 @@ static void probe(bool on)
         return;
     atomic_store_explicit(&state.launches, 0, memory_order_relaxed);
     atomic_store_explicit(&state.foreign_ids, 0, memory_order_relaxed);
-    for (size_t i = 0; i < sizeof launch_cbid / sizeof *launch_cbid; i++)
-        agent_cuda.cupti.EnableCallback(on, state.subscriber, CUPTI_DOMAIN_DRIVER, launch_cbid[i]);
+    for (size_t i = 0; i < sizeof launch_call / sizeof *launch_call; i++)
+        agent_cuda.cupti.EnableCallback(on, state.subscriber, launch_call[i].domain, launch_call[i].cbid);
     atomic_store_explicit(&state.probing, on, memory_order_relaxed);
 }
 
@@ -281,7 +286,7 @@ static void on_callback(void *user, int domain, uint32_t cbid, const void *data)
         return;
     }
     const struct cupti_callback_data *call = data;
-    if (domain != CUPTI_DOMAIN_DRIVER || !call || call->site != CUPTI_SITE_ENTER)
+    if (!call || call->site != CUPTI_SITE_ENTER)
         return;
     atomic_fetch_add_explicit(&state.launches, 1, memory_order_relaxed);
     if (atomic_load_explicit(&state.taken, memory_order_relaxed) && foreign_id())
@@ -323,15 +328,15 @@ static void flush(uint32_t flag)
     pthread_mutex_unlock(&state.flush);
 }
 
-/* Has anything of ours moved since the last look? */
-static bool moved(void)
+/* Have our callbacks been called since the last look? Only who is registered is called. */
+static bool called(void)
 {
     uint64_t requests = atomic_load_explicit(&agent_cuda.requests, memory_order_relaxed);
     uint64_t completions = atomic_load_explicit(&agent_cuda.completions, memory_order_relaxed);
     bool any = requests != state.seen_requests || completions != state.seen_completions;
     state.seen_requests = requests;
     state.seen_completions = completions;
-    return agent_buffer_written() || any;
+    return any;
 }
 
 static void watch_taken(void)
@@ -340,7 +345,7 @@ static void watch_taken(void)
     uint32_t foreign = atomic_exchange_explicit(&state.foreign_ids, 0, memory_order_relaxed);
     if (atomic_load_explicit(&state.told, memory_order_acquire))
         return;
-    if (moved()) { /* it was ours all the time, or is again */
+    if (called()) { /* it was ours all the time, or is again */
         take_back();
         return;
     }
@@ -358,7 +363,8 @@ static void watch(void)
         return;
     }
     int64_t now = (int64_t)agent_clock_monotonic();
-    if (!state.enabled || moved()) {
+    bool written = agent_buffer_written();
+    if (called() || written || !state.enabled) {
         state.silent = 0;
         state.alive_at = now;
         probe(false);
@@ -372,12 +378,6 @@ static void watch(void)
     }
     if (!atomic_load_explicit(&state.launches, memory_order_relaxed))
         return; /* nothing to record: nobody can have taken it */
-    uint64_t records = atomic_load_explicit(&agent_cuda.records, memory_order_relaxed);
-    flush(CUPTI_FLUSH_FORCED);
-    if (atomic_load_explicit(&agent_cuda.records, memory_order_relaxed) != records || moved()) {
-        state.silent = 0;
-        return;
-    }
     gap_begin(state.alive_at);
     state.quiet = 0;
 }

@@ -69,6 +69,14 @@ enum { CUPTI_EXTERNAL_CUSTOM0 = 3, CUPTI_EXTERNAL_CUSTOM1 = 4 };
     X(cuGraphLaunch_ptsz, 515) \
     X(cuLaunchKernelEx, 652) \
     X(cuLaunchKernelEx_ptsz, 653)
+#define CUPTI_RUNTIME_LAUNCH_MAP(X) \
+    X(cudaLaunchKernel_v7000, 211) \
+    X(cudaLaunchKernel_ptsz_v7000, 214) \
+    X(cudaLaunchCooperativeKernel_v9000, 269) \
+    X(cudaGraphLaunch_v10000, 311) \
+    X(cudaGraphLaunch_ptsz_v10000, 312) \
+    X(cudaLaunchKernelExC_v11060, 430) \
+    X(cudaLaunchKernelExC_ptsz_v11060, 431)
 /* ... and that copy, set, record and wait, also recorded. */
 #define CUPTI_DRIVER_WORK_MAP(X) \
     X(cuMemcpyHtoD_v2, 276) \

@@ -15,6 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SLACK (64u << 10) /* zeroed behind the last record of a buffer: CUPTI does not say that it leaves nothing there */
+
 /* ---- the file -------------------------------------------------------------------------------------------------------------- */
 
 static bool inside(uint64_t offset, uint64_t bytes, uint64_t whole)
@@ -294,7 +296,7 @@ void col_gpu_release(struct col_pool *p)
     for (uint32_t k = 0; g && k < g->release_count; k++) {
         uint32_t i = g->release[k];
         struct wire_buffer *b = &g->directory[i];
-        uint64_t used = ((uint64_t)b->valid + 4095) & ~(uint64_t)4095;
+        uint64_t used = ((uint64_t)b->valid + SLACK + 4095) & ~(uint64_t)4095;
         memset(g->buffers + (uint64_t)i * g->buffer_bytes, 0, used < g->buffer_bytes ? used : g->buffer_bytes);
         atomic_store_explicit(&b->state, WIRE_BUFFER_FREE, memory_order_release);
     }
