@@ -205,9 +205,10 @@ static void verdict_first(struct an_findings_list *l)
     static const struct {
         const char *id;
         enum an_class class;
-    } classes[] = {{"INPUT_STALL", AN_CLASS_INPUT},    {"EXPOSED_COMM", AN_CLASS_COMM}, {"LAUNCH_BOUND", AN_CLASS_HOST},
-                   {"HOST_BOUND", AN_CLASS_HOST},      {"SYNC_STALL", AN_CLASS_HOST},   {"PAGEABLE_COPY", AN_CLASS_COPY},
-                   {"LOW_PRECISION", AN_CLASS_COMPUTE}};
+    } classes[] = {{"INPUT_STALL", AN_CLASS_INPUT},     {"EXPOSED_COMM", AN_CLASS_COMM},
+                   {"LAUNCH_BOUND", AN_CLASS_HOST},     {"HOST_BOUND", AN_CLASS_HOST},
+                   {"SYNC_STALL", AN_CLASS_HOST},       {"PAGEABLE_COPY", AN_CLASS_COPY},
+                   {"LOW_PRECISION", AN_CLASS_COMPUTE}, {"UNFUSED_ATTENTION", AN_CLASS_COMPUTE}};
     const struct an_budget *b = &l->c->r->budget;
     for (size_t i = 0; !b->reason && i < l->count; i++)
         for (size_t k = 0; k < sizeof classes / sizeof *classes; k++)

@@ -383,6 +383,10 @@ static void series(struct page *p, const struct an_result *r)
     page_label(p, "Counters");
     for (size_t i = 0; i < r->series_count && i < 8; i++) {
         const struct an_series *s = &r->series[i];
+        if (!strcmp(s->unit, "bytes")) {
+            page_item(p, "%.60s %s \xe2\x86\x92 %s", s->name, page_bytes(a, s->first), page_bytes(b, s->last));
+            continue;
+        }
         page_item(p, "%.60s %s \xe2\x86\x92 %s%s%.20s", s->name, page_number(a, s->first), page_number(b, s->last),
                   *s->unit ? " " : "", s->unit);
     }
