@@ -19,14 +19,19 @@ without() { # LIBRARY...
     rc=0
     CC="$o/cc" .ci/probe "$o" > "$o/mk" 2> "$o/err" || rc=$?
 }
-for library in sqlite3 jansson cmocka openblas; do
+for library in sqlite3 jansson cmocka openblas zlib; do
     case $library in
+    zlib) without -lz ;;
     openblas) without -lopenblas -ldnnl ;; # either of the two will do for matrix products
     *) without "-l$library" ;;
     esac
     [ $rc = 3 ] || { echo "without $library: exit status $rc"; exit 1; }
     grep -q "tacho: $library: .*not found" "$o/err" && grep -q 'hint: .*make deps' "$o/err" || { cat "$o/err"; exit 1; }
 done
+# one file is C++: no compiler for it, or no simdjson
+rc=0
+CXX="$o/no-such-cxx" .ci/probe "$o" > "$o/mk" 2> "$o/err" || rc=$?
+[ $rc = 3 ] && grep -q 'tacho: simdjson .*not found' "$o/err" && grep -q 'hint: .*make deps' "$o/err" || { cat "$o/err"; exit 1; }
 without -lpfm
 [ $rc = 0 ] || { echo "without libpfm: exit status $rc"; exit 1; }
 [ "$(grep -c 'no libpfm' "$o/err")" = 1 ] && ! grep -q HAVE_PFM "$o/mk" || { cat "$o/err"; exit 1; }
