@@ -16,6 +16,7 @@
 #define MOST_DEFAULT 10
 #define LIST_MOST    20    /* added and removed names */
 #define SMALLEST_PCT 0.05  /* of GOOD's step: smaller differences of one name are not rows */
+#define LEAST_PCT    1.0   /* of GOOD's step: smaller ones are never called significant */
 #define SIZES_DIFFER 0.001 /* tokens a step */
 #define ALPHA        0.05
 #define SEED_GOOD    0x7461636f676f6f64u
@@ -363,7 +364,8 @@ static bool test_row(struct comparison *x, struct an_diff_row *r, const double *
 
 static void judge(struct an_diff_row *r)
 {
-    r->significant = r->p < ALPHA && (r->low > 0 || r->high < 0) && fabs(r->delta) > r->floor;
+    r->significant =
+        r->p < ALPHA && (r->low > 0 || r->high < 0) && fabs(r->delta) > r->floor && fabs(r->delta_pct) >= LEAST_PCT;
 }
 
 /* Keeps the largest differences of each kind: every class and rank, `most` names. Tests them. */

@@ -27,7 +27,7 @@ struct an_diff_test {
     double good, bad; /* medians */
     double low, high; /* 95 % of the resampled differences (percentile method) */
     double p;         /* two-sided, not adjusted: Student's t of the difference over its resampled standard deviation */
-    double floor;     /* the larger of both runs' |median of the first half - median of the second half| */
+    double floor; /* the larger of both runs' drift: how far the medians of its quarters (halves below 12 steps) lie apart */
 };
 /* Difference of medians, b - a. The draws belong to arrays of these lengths. 0 or TACHO_ENOMEM. */
 int an_diff_test(const double *a, size_t na, const struct an_diff_draws *da, const double *b, size_t nb,

@@ -6,9 +6,10 @@
 #include "analyzers/stats.h"
 #include "tacho_error.h"
 
-#define ROUNDS_MOST  2000
-#define ROUNDS_LEAST 200
-#define DRAWS_MOST   4000000 /* rounds times steps */
+#define ROUNDS_MOST    2000
+#define ROUNDS_LEAST   200
+#define QUARTERS_LEAST 12      /* steps */
+#define DRAWS_MOST     4000000 /* rounds times steps */
 
 struct an_diff_draws {
     size_t n, rounds, block;
@@ -103,9 +104,18 @@ static double p_of(double delta, double sd, const struct an_diff_draws *a, const
     return t_p(delta / (sd * sqrt(n / (n - 1))), na + nb - 2 > 1 ? na + nb - 2 : 1);
 }
 
-static double halves(const double *x, size_t n, double *work)
+/* How far the medians of the quarters (of short runs: the halves) of a run lie apart. */
+static double drift(const double *x, size_t n, double *work)
 {
-    return n < 2 ? 0 : fabs(an_diff_median(x, n / 2, work) - an_diff_median(x + n / 2, n - n / 2, work));
+    size_t parts = n >= QUARTERS_LEAST ? 4 : 2;
+    double low = INFINITY, high = -INFINITY;
+    for (size_t k = 0; k < parts && n >= parts; k++) {
+        size_t from = n * k / parts, to = n * (k + 1) / parts;
+        double m = an_diff_median(x + from, to - from, work);
+        low = m < low ? m : low;
+        high = m > high ? m : high;
+    }
+    return n < parts ? 0 : high - low;
 }
 
 static struct value *sorted_values(const double *x, size_t n)
@@ -132,7 +142,7 @@ int an_diff_test(const double *a, size_t na, const struct an_diff_draws *da, con
     *out = (struct an_diff_test){.good = an_diff_median(a, na, work), .bad = an_diff_median(b, nb, work)};
     for (size_t r = 0; r < rounds; r++)
         delta[r] = drawn_median(vb, nb, db->drawn + r * nb) - drawn_median(va, na, da->drawn + r * na);
-    double sd = an_sd(delta, rounds), d = out->bad - out->good, fa = halves(a, na, work), fb = halves(b, nb, work);
+    double sd = an_sd(delta, rounds), d = out->bad - out->good, fa = drift(a, na, work), fb = drift(b, nb, work);
     an_sort(delta, rounds);
     out->low = an_quantile(delta, rounds, 0.025);
     out->high = an_quantile(delta, rounds, 0.975);

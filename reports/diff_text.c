@@ -148,8 +148,8 @@ static void head(struct page *p, const struct an_diff *d, const struct rep_diff_
         page_item(p, "%s", d->significance);
     else
         page_item(p,
-                  "yes: 95 %% sure over all %zu names compared (block bootstrap of medians, Holm), and more than the runs "
-                  "drift in themselves",
+                  "yes: 95 %% sure over all %zu names compared (block bootstrap of medians, Holm), more than the runs drift in "
+                  "themselves, and 1 %% of the step at least",
                   d->compared);
     page_end(p);
     gate_line(p, g, d);

@@ -76,7 +76,7 @@ static bool sure(const struct an_diff_test *t)
     return t->p < 0.05 && (t->low > 0 || t->high < 0) && fabs(t->bad - t->good) > t->floor;
 }
 
-/* 200 pairs of equal runs: not more than 5 % may be told apart. 200 pairs 5 % apart: nearly all must. */
+/* 200 pairs of equal runs: not more than 5 % may be told apart. 200 pairs 5 % apart: nine of ten must, from 20 steps on. */
 static void test_error_rates(void **state)
 {
     static const size_t sizes[][2] = {{5, 5}, {8, 6}, {20, 20}, {60, 30}};
@@ -97,7 +97,7 @@ static void test_error_rates(void **state)
         print_message("%zu and %zu steps: %d of 200 equal pairs told apart, %d of 200 pairs 6 %% apart\n", sizes[s][0],
                       sizes[s][1], wrong, found);
         assert_true(wrong <= 10);
-        assert_true(sizes[s][1] < 20 || found >= 190);
+        assert_true(sizes[s][1] < 20 || found >= 180);
     }
 }
 
