@@ -44,6 +44,8 @@ struct exp_run {
 /* Reads what lies in the window. 0, TACHO_ENOMEM or what the reader said. */
 int exp_run_load(store_reader *r, const struct store_export_options *o, struct exp_run *run, struct tacho_error *err);
 void exp_run_free(struct exp_run *run);
+/* A time of a damaged file, brought into 73 years around zero. */
+int64_t exp_clamp(int64_t t);
 /* "" for an absent one. */
 const char *exp_text(const struct exp_run *run, uint32_t name);
 const char *exp_run_value(const struct exp_run *run, const char *key);

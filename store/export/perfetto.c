@@ -488,7 +488,7 @@ static int counter(void *ctx, const struct store_counter *c)
     fprintf(w->out, "{\"ph\":\"C\",\"name\":");
     exp_json_string(w->out, name);
     fprintf(w->out, ",\"pid\":%" PRId64 ",\"ts\":", w->place[at].pid);
-    time_us(w, c->time - run->origin);
+    time_us(w, exp_clamp(c->time) - run->origin);
     fprintf(w->out, ",\"args\":{\"value\":%.17g}}", c->value);
     return ferror(w->out);
 }

@@ -125,27 +125,33 @@ static uint32_t index_of(int64_t id, size_t count)
     return id > 0 && id < (int64_t)count ? (uint32_t)id : EXP_NONE;
 }
 
+/* Beyond 73 years around zero nothing is a time: only damaged files hold such values, and differences of what stays fit. */
+#define TIME_MAX (INT64_MAX / 4)
+
+int64_t exp_clamp(int64_t t)
+{
+    return t > TIME_MAX ? TIME_MAX : t < -TIME_MAX ? -TIME_MAX : t;
+}
+
 static int on_slice(void *ctx, const struct store_slice *s)
 {
     struct exp_run *run = ctx;
     uint32_t track = exp_track_at(run, s->track);
-    int64_t end = s->dur == STORE_ABSENT              ? INT64_MAX
-                  : s->dur < 0                        ? s->start
-                  : s->start > INT64_MAX - 1 - s->dur ? INT64_MAX - 1
-                                                      : s->start + s->dur;
-    bool instant = end == s->start && s->start == run->t0; /* a mark on the edge is inside */
-    if (track == EXP_NONE || s->start >= run->t1 || (end <= run->t0 && !instant))
+    int64_t start = exp_clamp(s->start);
+    int64_t end = s->dur == STORE_ABSENT ? INT64_MAX : s->dur < 0 ? start : exp_clamp(start + exp_clamp(s->dur));
+    bool instant = end == start && start == run->t0; /* a mark on the edge is inside */
+    if (track == EXP_NONE || start >= run->t1 || (end <= run->t0 && !instant))
         return 0;
     ROOM(run->slice, run->slice_count, run->slice_cap);
-    run->slice[run->slice_count++] = (struct exp_slice){.start = s->start,
+    run->slice[run->slice_count++] = (struct exp_slice){.start = start,
                                                         .end = end,
                                                         .correlation = s->correlation,
                                                         .track = track,
                                                         .name = index_of(s->name, run->text_count),
                                                         .category = index_of(s->category, run->text_count),
                                                         .detail = index_of(s->detail, run->detail_cap)};
-    if (s->start < run->origin)
-        run->origin = s->start;
+    if (start < run->origin)
+        run->origin = start;
     return 0;
 }
 
@@ -153,7 +159,7 @@ static int on_counter(void *ctx, const struct store_counter *c)
 {
     struct exp_run *run = ctx;
     if (c->time >= run->t0 && c->time < run->t1 && c->time < run->origin)
-        run->origin = c->time;
+        run->origin = exp_clamp(c->time);
     return 0;
 }
 
