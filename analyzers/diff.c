@@ -118,6 +118,8 @@ static void choose_unit(struct comparison *x)
         d->unit_size = sg;
         d->note = an_arena_format(d->arena, "steps of %.0f and %.0f samples: times are for %.0f samples", sg, sb, sg);
     }
+    if (!d->note && (!g->detailed || !b->detailed))
+        d->note = "no step has all its parts in one of the files: only the steps themselves are compared";
 }
 
 static int scale_steps(struct comparison *x, struct side *s)

@@ -139,7 +139,7 @@ static void head(struct page *p, const struct an_diff *d, const struct rep_diff_
     side(p, "GOOD", &d->good, d);
     side(p, "BAD", &d->bad, d);
     if (d->note) {
-        page_label(p, "Unit");
+        page_label(p, "Note");
         page_item(p, "%s", d->note);
         page_end(p);
     }
