@@ -50,7 +50,7 @@ END
 tail -n 1 out
 
 # The script must notice: each of these changes one number of a report.
-trace=$traces/hta_trace_diff_test_rank1.json.gz
+trace=$traces/hta_trace_filter_2ranks_rank1.json.gz
 report=$(basename "$trace").report
 spoil() { # WHAT PYTHON: the statement changes r, the report
     python3 - "$report" "$2" << 'END' || fail "could not spoil: $1"

@@ -111,29 +111,28 @@ have() {
     shift
     [ -f "$trace.report" ] || "$TACHO" report "$trace" --json > "$trace.report" 2> err || fail "$trace: $(cat err)"
     while [ $# -gt 0 ]; do
-        got=$(python3 -c 'import json, sys; print(eval(sys.argv[2], {"r": json.load(open(sys.argv[1]))}))' "$trace.report" "$2") || fail "$trace: $1"
+        got=$(python3 -c 'import json, sys; r = json.load(open(sys.argv[1])); print(eval(sys.argv[2], {"r": r, "d": r["devices"][0]}))' "$trace.report" "$2") || fail "$trace: $1"
         want=$3
         [ "$got" = "$want" ] || fail "$trace: $1 is $got, not $want"
         shift 3
     done
     echo "$trace: right"
 }
-device='r["devices"][0]'
-have deepep.json "communication" "$device['comm_us']" 1024.0 \
-    "of it exposed" "$device['exposed_comm_us']" 160.0 \
-    "overlap" "$device['overlap_pct']" 84.375 \
-    "compute" "$device['compute_us']" 2560.0
-have copy_engine.json "communication" "$device['comm_us']" 200.0 \
-    "copies" "$device['copy_us']" 50.0 \
-    "exposed communication" "$device['exposed_comm_us']" 200.0
-have unseen.json "idle time" "$device['idle_us']" 0.0 \
-    "opaque time" "round(100 * $device['opaque_us'] / $device['span_us'], 2)" 24.6 \
-    "opaque us" "$device['opaque_us']" 338.0 \
+have deepep.json "communication" "d['comm_us']" 1024.0 \
+    "of it exposed" "d['exposed_comm_us']" 160.0 \
+    "overlap" "d['overlap_pct']" 84.375 \
+    "compute" "d['compute_us']" 2560.0
+have copy_engine.json "communication" "d['comm_us']" 200.0 \
+    "copies" "d['copy_us']" 50.0 \
+    "exposed communication" "d['exposed_comm_us']" 200.0
+have unseen.json "idle time" "d['idle_us']" 0.0 \
+    "opaque time" "round(100 * d['opaque_us'] / d['span_us'], 2)" 24.6 \
+    "opaque us" "d['opaque_us']" 338.0 \
     "the reason" "sum('13 launches of graphs left no record' in p for p in r['trust']['problems'])" 1
-have graphs.sqlite "opaque time" "$device['opaque_us']" 40.0 \
-    "idle time" "$device['idle_us']" 20.0 \
-    "compute" "$device['compute_us']" 40.0 \
-    "busy" "$device['busy_us']" 80.0 \
+have graphs.sqlite "opaque time" "d['opaque_us']" 40.0 \
+    "idle time" "d['idle_us']" 20.0 \
+    "compute" "d['compute_us']" 40.0 \
+    "busy" "d['busy_us']" 80.0 \
     "the hint" "sum('--cuda-graph-trace=node' in p for p in r['trust']['problems'])" 1
 have accumulation.json "steps" "r['steps']['count']" 6 \
     "their length" "r['steps']['median_ms']" 0.2
@@ -142,7 +141,7 @@ have ranks "devices" "[d['rank'] for d in r['devices']]" "[0, 1]" \
     "mean compute" "round(r['budget']['compute_pct'], 9)" 55.0
 have secret.json "steps" "r['steps']['source']" None \
     "unknown kernels" "r['trust']['capture']['unknown_kernels']" 1 \
-    "compute" "$device['compute_us']" 30.0
+    "compute" "d['compute_us']" 30.0
 printf 'comm\t^company_secret\n' > mine.tsv
 "$TACHO" report secret.json --json --classes mine.tsv > mine.report || fail "with a table"
 python3 -c 'import json; d = json.load(open("mine.report"))["devices"][0]; assert d["comm_us"] == 20 and d["compute_us"] == 10, d' || fail "the table does not count"
