@@ -57,6 +57,7 @@ struct kineto_process {
 
 struct kineto_track {
     bool device, counter;
+    uint32_t process;
     int64_t pid, tid;
     uint32_t text_tid;         /* string number of a tid that is text, KINETO_NONE */
     struct kineto_slice *open; /* ph B events that wait for their end */
@@ -114,7 +115,7 @@ struct kineto {
         uint32_t name;
     } category[64];
     uint64_t batch_serial;
-    size_t open_total;
+    size_t open_total, launches_elsewhere;
 
     int unit;                 /* ns of one unit of ts: 1000, or 1; 0: no event seen yet */
     int64_t base, base_final; /* added to times while they are read; what the file says */

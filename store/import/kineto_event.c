@@ -10,6 +10,7 @@
 #include "store/import/kineto.h"
 
 #define BASE_TYPICAL INT64_C(1750000000000000000) /* the year 2025 */
+#define LAUNCHES_MAX (1u << 20)                   /* launches of other than the main process that are remembered */
 #define OPEN_MAX     (1u << 20)                   /* begin events that may wait for their end */
 
 int kineto_no_memory(struct kineto *k)
@@ -20,7 +21,7 @@ int kineto_no_memory(struct kineto *k)
 /* ---- places ------------------------------------------------------------------------------------------------------------ */
 
 /* What a key of k->table is of. */
-enum key_of { OF_DEVICE = 1, OF_THREAD, OF_TEXT_THREAD, OF_COUNTER, OF_PROCESS, OF_THREAD_NAME, OF_PROCESS_NAME };
+enum key_of { OF_DEVICE = 1, OF_LAUNCH, OF_THREAD, OF_TEXT_THREAD, OF_COUNTER, OF_PROCESS, OF_THREAD_NAME, OF_PROCESS_NAME };
 
 static struct kineto_key key_in(enum key_of of, int64_t pid, uint64_t rest)
 {
@@ -125,6 +126,7 @@ static uint32_t track_make(struct kineto *k, struct kineto_key key, const struct
         return 0;
     }
     *t = *like;
+    t->process = like_def->process;
     t->last_batch = UINT64_MAX;
     *d = *like_def;
     d->kind = KINETO_DEF_TRACK;
@@ -141,6 +143,27 @@ static uint32_t track_make(struct kineto *k, struct kineto_key key, const struct
     return (uint32_t)k->tracks - 1;
 }
 
+/* Device rows do not name their process. Nearly every file has one; of others' launches the correlation is remembered. */
+static void launch_note(struct kineto *k, const struct kineto_slice *s)
+{
+    uint32_t process = k->track[s->track].process;
+    struct kineto_key key = {(uint64_t)OF_LAUNCH << 56, (uint64_t)s->correlation};
+    if (!process || s->correlation == STORE_ABSENT || k->launches_elsewhere >= LAUNCHES_MAX || kineto_table_get(&k->table, key))
+        return;
+    k->launches_elsewhere++;
+    if (kineto_table_set(&k->table, key, process + 1))
+        kineto_no_memory(k);
+}
+
+static uint32_t launch_process(const struct kineto *k, const struct kj_event *e)
+{
+    int64_t correlation = k->launches_elsewhere ? int_arg(e, KINETO_ARG_CORRELATION) : STORE_ABSENT;
+    if (correlation == STORE_ABSENT)
+        return 0;
+    uint32_t found = kineto_table_get(&k->table, (struct kineto_key){(uint64_t)OF_LAUNCH << 56, (uint64_t)correlation});
+    return found ? found - 1 : 0;
+}
+
 static uint32_t track_device(struct kineto *k, const struct kj_event *e)
 {
     struct place pid = place_of(e->field[KJ_PID]), tid = place_of(e->field[KJ_TID]);
@@ -151,13 +174,14 @@ static uint32_t track_device(struct kineto *k, const struct kj_event *e)
         stream = tid.number;
     if (stream == -1 || stream == UINT32_MAX)
         stream = STORE_ABSENT;
-    struct kineto_key key = {(uint64_t)OF_DEVICE << 56 | (uint64_t)device, (uint64_t)stream};
+    uint32_t process = launch_process(k, e);
+    struct kineto_key key = {(uint64_t)OF_DEVICE << 56 | (uint64_t)process << 20 | (uint64_t)device, (uint64_t)stream};
     uint32_t found = kineto_table_get(&k->table, key);
     if (found)
         return found - 1;
     struct kineto_track like = {
         .device = true, .pid = pid.is_number ? pid.number : device, .tid = stream == STORE_ABSENT ? -1 : stream};
-    struct kineto_def d = {.id = stream, .track_kind = "stream"};
+    struct kineto_def d = {.process = process, .id = stream, .track_kind = "stream"};
     snprintf(d.device, sizeof d.device, "gpu:%d", (int)device);
     return track_make(k, key, &like, &d, (struct kj_span){NULL, 0});
 }
@@ -405,6 +429,8 @@ static int complete(struct kineto *k, const struct kj_event *e)
     if (slice_fill(k, e, &s, &c))
         return k->code;
     int rc = slice_put(k, &s);
+    if (c == KINETO_RUNTIME || c == KINETO_DRIVER)
+        launch_note(k, &s);
     if (!rc && c == KINETO_OP) {
         struct kineto_track *t = &k->track[s.track];
         t->last_start = s.start;

@@ -454,6 +454,20 @@ static void places_and_names(void **state)
            "1|thread|2|main|-;1|stream|7|stream 7|gpu:0;1|thread|0|-|-;2|thread|2|-|-;1|stream|-|-|gpu:0");
 }
 
+static void devices_of_two_processes(void **state)
+{
+    struct scratch *s = *state;
+#define LAUNCH(pid, id) \
+    "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":" pid ",\"tid\":1,\"ts\":1,\"dur\":1," \
+    "\"args\":{\"correlation\":" id "}}"
+    import_text(s, "[" LAUNCH("5", "1") "," LAUNCH("6", "2") "," D("kernel", "k1", ",\"correlation\":1") "," D(
+                       "kernel", "k2", ",\"correlation\":2") "," D("kernel", "k3", ",\"correlation\":3") "]");
+    expect(s,
+           "SELECT n.text, p.pid, t.device, t.tid FROM slice s JOIN string n ON n.id = s.name JOIN track t ON t.id = s.track "
+           "JOIN process p ON p.id = t.process WHERE t.kind = 'stream' ORDER BY s.id",
+           "k1|5|gpu:0|7;k2|6|gpu:0|7;k3|5|gpu:0|7");
+}
+
 /* ---- the import as a whole --------------------------------------------------------------------------------------------------- */
 
 static int leftovers(const struct scratch *s)
@@ -596,6 +610,7 @@ int main(void)
         TEST(categories_of_all_vendors),
         TEST(copies_and_collectives),
         TEST(places_and_names),
+        TEST(devices_of_two_processes),
         TEST(errors_leave_nothing_behind),
         TEST(ranks_of_files),
         TEST(formats),
