@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to store/import/: the state of the Kineto importer's parser thread, shared by kineto_event.c (an event becomes rows),
+ * kineto_place.c (processes, tracks, their names),
  * kineto_detail.c (its arguments become a detail) and kineto_meta.c (what stands beside the events).
  */
 #ifndef STORE_IMPORT_KINETO_H
@@ -162,6 +163,17 @@ uint32_t kineto_detail_backward(struct kineto *k, uint32_t number, enum kineto_c
 const struct kj_arg *kineto_arg_of(const struct kj_event *e, enum kineto_arg a);
 char *kineto_dup(struct kineto *k, struct kj_span s); /* decoded, malloc */
 int kineto_no_memory(struct kineto *k);
+/* The number in an argument, STORE_ABSENT when there is none. */
+int64_t kineto_int_arg(const struct kj_event *e, enum kineto_arg a);
+/* Number of the track of an event: of its device and stream, of its host thread; of a counter by name and device. May move
+ * k->track. 0 when out of memory (k->code is set). */
+uint32_t kineto_track_device(struct kineto *k, const struct kj_event *e);
+uint32_t kineto_track_host(struct kineto *k, const struct kj_event *e);
+uint32_t kineto_track_counter(struct kineto *k, struct kj_span pid, struct kj_span name, const char *device, const char *unit);
+/* Remembers which process a launch came from. */
+void kineto_launch_note(struct kineto *k, const struct kineto_slice *s);
+/* ph M: names of processes and threads. */
+int kineto_metadata(struct kineto *k, const struct kj_event *e);
 /* The name that a metadata event gave to track i, or NULL. */
 const char *kineto_track_name(const struct kineto *k, size_t i);
 const char *kineto_process_name(const struct kineto *k, size_t i);

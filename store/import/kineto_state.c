@@ -7,6 +7,11 @@
 
 #include "store/import/kineto.h"
 
+int kineto_no_memory(struct kineto *k)
+{
+    return k->code = TACHO_ENOMEM;
+}
+
 /* ---- table ------------------------------------------------------------------------------------------------------------- */
 
 static size_t slot_of(const struct kineto_table *t, struct kineto_key key)
