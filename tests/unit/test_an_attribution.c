@@ -287,7 +287,7 @@ static void test_random(void **state)
     static const char *const prefix[] = {"aten::op", "nn.Module: M_", "file.py(%d): f", "note"};
     static const char *const category[] = {"op", "python", "python", "annotation"};
     (void)state;
-    for (uint64_t seed = 1; seed <= 40; seed++) {
+    for (uint64_t seed = 1; seed <= 16; seed++) {
         struct fixture fx, *f = &fx;
         struct range range[RANGES];
         int64_t expected[4][8] = {{0}}, rest[4] = {0}, all = 0, thread[3];
@@ -394,7 +394,7 @@ static void test_hostile(void **state)
         "{\"stack\":\";;;\"}"};
 #define ANY(of) of[random_below(&random, sizeof(of) / sizeof *(of))]
     (void)state;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
+    for (uint64_t seed = 1; seed <= 24; seed++) {
         struct fixture fx, *f = &fx;
         uint64_t random = seed * 77;
         int64_t all = 0, thread[3];
