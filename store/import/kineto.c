@@ -43,7 +43,8 @@ struct job {
     bool done, stop;
     int64_t reported;
     struct numbers string, detail, process, track;
-    size_t skip; /* events of a window that were read before it turned out to be damaged */
+    bool only_phases, found; /* of a search in a damaged text: an object is an event when it has a phase */
+    size_t skip;             /* events of a window that were read before it turned out to be damaged */
 };
 
 /* ---- parser thread --------------------------------------------------------------------------------------------------------- */
@@ -89,22 +90,20 @@ static int batch_full(struct kineto *k)
 
 static int on_event(void *ctx, const struct kj_event *e)
 {
-    return kineto_event(&((struct job *)ctx)->k, e);
+    struct job *j = ctx;
+    if (j->only_phases && !kineto_is_string(e->field[KJ_PH])) /* {"name": ...} of some argument */
+        return 0;
+    j->found = true;
+    return kineto_event(&j->k, e);
 }
 
-/* One event of a damaged window, from its own copy: as it is, then with its text repaired. */
-static int on_single(void *ctx, struct kj_span text)
+/* One event of a damaged text, from its own copy: as it is, then with its text repaired. */
+static enum kj_result single(struct job *j, struct kj_span text, size_t *count)
 {
-    struct job *j = ctx;
     static const char padding[KJ_PADDING];
     struct kineto_text t = {0};
-    size_t count = 0;
-    if (j->skip) {
-        j->skip--;
-        return 0;
-    }
     enum kj_result rc = KJ_SHAPE;
-    for (int repaired = 0; repaired < 2 && !count && (rc == KJ_SHAPE || rc == KJ_TEXT); repaired++) {
+    for (int repaired = 0; repaired < 2 && !*count && (rc == KJ_SHAPE || rc == KJ_TEXT); repaired++) {
         t.n = 0;
         kineto_text_put(&t, "[", 1);
         if (repaired)
@@ -114,16 +113,49 @@ static int on_single(void *ctx, struct kj_span text)
         kineto_text_put(&t, "]", 1);
         size_t n = t.n;
         kineto_text_put(&t, padding, sizeof padding);
-        rc = t.failed ? KJ_NOMEM : kj_events(j->json, t.p, n, on_event, j, &count);
+        rc = t.failed ? KJ_NOMEM : kj_events(j->json, t.p, n, on_event, j, count);
     }
     kineto_text_clear(&t);
+    return rc;
+}
+
+/* What may be an event inside of a damaged text: 1 when it was. */
+static int on_found(void *ctx, struct kj_span text)
+{
+    struct job *j = ctx;
+    size_t count = 0;
+    j->only_phases = true;
+    j->found = false;
+    enum kj_result rc = single(j, text, &count);
+    j->only_phases = false;
+    if (rc == KJ_NOMEM)
+        return kineto_no_memory(&j->k);
+    return rc == KJ_STOPPED ? j->k.code : j->found;
+}
+
+static int on_damaged(void *ctx, const char *text, size_t n)
+{
+    return kineto_frame_search(text, n, on_found, ctx);
+}
+
+/* One element of a damaged window. Where a brace is missing it goes on to the end of the window, with the events behind it. */
+static int on_single(void *ctx, struct kj_span text)
+{
+    struct job *j = ctx;
+    size_t count = 0;
+    if (j->skip) {
+        j->skip--;
+        return 0;
+    }
+    enum kj_result rc = single(j, text, &count);
     if (rc == KJ_NOMEM)
         return kineto_no_memory(&j->k);
     if (rc == KJ_STOPPED)
         return j->k.code;
-    if (!count)
-        j->k.loss[KINETO_LOSS_EVENT]++;
-    return 0;
+    if (count)
+        return 0;
+    j->k.loss[KINETO_LOSS_EVENT]++;
+    return text.n > 1 ? on_damaged(j, text.p + 1, text.n - 1) : 0;
 }
 
 static int on_window(void *ctx, const char *text, size_t n)
@@ -153,7 +185,7 @@ static int on_meta(void *ctx, struct kj_span key, struct kj_span value)
 static void *parse(void *ctx)
 {
     struct job *j = ctx;
-    const struct kineto_frame_sink sink = {.events = on_window, .meta = on_meta, .ctx = j};
+    const struct kineto_frame_sink sink = {.events = on_window, .damaged = on_damaged, .meta = on_meta, .ctx = j};
     j->k.batch = batch_take(j);
     int rc = j->k.batch ? kineto_frame_read(j->in, &sink, &j->frame, &j->error) : TACHO_ENOMEM;
     if (!rc)

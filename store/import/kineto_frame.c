@@ -231,6 +231,9 @@ static void events_block(struct frame *f, struct events *e, const char *p)
         if (--e->scan.depth == 0) {
             element_ends(f, e, at);
         } else if (e->scan.depth < 0) {
+            e->scan.depth = 0;
+            if (p[at - e->next] == '}') /* one too many: the parser will find where */
+                continue;
             e->list_end = at;
             return;
         }
@@ -238,10 +241,12 @@ static void events_block(struct frame *f, struct events *e, const char *p)
 }
 
 /* No whole element in a buffer that is as large as it may get: its bytes go, the scan goes on. */
-static void events_skip(struct frame *f, struct events *e)
+static int events_skip(struct frame *f, struct events *e)
 {
+    size_t from = e->first;
     e->skipping = true;
     f->at = e->first = e->next;
+    return f->sink->damaged ? f->sink->damaged(f->sink->ctx, f->buffer + from, e->next - from) : 0;
 }
 
 static int events_end(struct frame *f, struct events *e)
@@ -259,6 +264,8 @@ static int events_end(struct frame *f, struct events *e)
         f->r->partial_event |= e->skipping;
     }
     int rc = e->cut ? events_emit(f, e) : 0;
+    if (!rc && !e->list_end && f->sink->damaged && e->first < f->end)
+        rc = f->sink->damaged(f->sink->ctx, f->buffer + e->first, f->end - e->first);
     f->at = e->list_end ? e->list_end + 1 : f->end;
     return rc;
 }
@@ -278,8 +285,8 @@ static int events_read(struct frame *f)
             break;
         if (e.cut && e.next - e.first >= KINETO_FRAME_WINDOW && (rc = events_emit(f, &e)))
             break;
-        if (!e.cut && e.next - e.first >= STORE_IMPORT_WINDOW)
-            events_skip(f, &e);
+        if (!e.cut && e.next - e.first >= STORE_IMPORT_WINDOW && (rc = events_skip(f, &e)))
+            break;
         size_t keep = e.first, first = e.first;
         bool came = more(f, &keep);
         size_t gone = first - keep; /* the bytes have moved, also when none came */
@@ -474,12 +481,67 @@ int kineto_frame_split(const char *text, size_t n, int (*event)(void *ctx, struc
                 break;
             inside = c == '"';
             depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+            depth = depth < 0 ? 0 : depth;
         }
         if (i > end)
             i = end;
         int rc = event(ctx, (struct kj_span){text + from, i - from});
         if (rc)
             return rc;
+    }
+    return 0;
+}
+
+/* End of the object that begins at text[0]: behind its last brace; 0: it has none. */
+static size_t object_end(const char *text, size_t n)
+{
+    bool inside = false;
+    int64_t depth = 0;
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+        if (inside) {
+            i += c == '\\';
+            inside = c != '"';
+            continue;
+        }
+        inside = c == '"';
+        depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+        if (!depth)
+            return i + 1;
+    }
+    return 0;
+}
+
+/* Does text[0], a brace, begin an event? */
+static bool may_begin(const char *text, size_t n)
+{
+    static const char *const keys[] = {"\"ph\"", "\"name\"", "\"cat\"", "\"ts\"", "\"pid\"", "\"tid\"", "\"id\""};
+    size_t i = 1;
+    while (i < n && is_space(text[i]))
+        i++;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        if (n - i > strlen(keys[k]) && !memcmp(text + i, keys[k], strlen(keys[k])))
+            return true;
+    return false;
+}
+
+#define SEARCH_MISSES 256          /* objects that are none, in one text: then it is something else */
+#define SEARCH_BYTES  (256u << 10) /* of one event */
+
+int kineto_frame_search(const char *text, size_t n, int (*event)(void *ctx, struct kj_span text), void *ctx)
+{
+    int misses = 0;
+    for (size_t i = 0; i < n && misses < SEARCH_MISSES;) {
+        const char *brace = memchr(text + i, '{', n - i);
+        if (!brace)
+            break;
+        i = (size_t)(brace - text);
+        size_t left = n - i < SEARCH_BYTES ? n - i : SEARCH_BYTES, end = may_begin(brace, left) ? object_end(brace, left) : 0;
+        int rc = end ? event(ctx, (struct kj_span){brace, end}) : 0;
+        if (rc < 0)
+            return rc;
+        misses += !rc && (end || may_begin(brace, left));
+        i += rc ? end : 1;
     }
     return 0;
 }

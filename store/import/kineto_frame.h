@@ -19,6 +19,9 @@
 struct kineto_frame_sink {
     /* text[0..n) is a JSON list of whole events; KJ_PADDING readable bytes follow. Non-zero stops. */
     int (*events)(void *ctx, const char *text, size_t n);
+    /* text[0..n) is a piece of the list in which no end of an event was found: one that is too large, or that lacks a brace.
+     * Whole events may still lie in it. Non-zero stops. May be NULL. */
+    int (*damaged)(void *ctx, const char *text, size_t n);
     /* A pair of the outer object other than the events. Non-zero stops. */
     int (*meta)(void *ctx, struct kj_span key, struct kj_span value);
     void *ctx;
@@ -38,5 +41,9 @@ int kineto_frame_read(struct imp_input *in, const struct kineto_frame_sink *sink
 
 /* Calls `event` with each element of the list text[0..n) (as `events` gets it), found by the braces alone. Non-zero stops. */
 int kineto_frame_split(const char *text, size_t n, int (*event)(void *ctx, struct kj_span text), void *ctx);
+
+/* Calls `event` with what may be an event in a damaged text: a balanced object that begins with a key of an event. It says
+ * whether it was one (1), and the search goes on behind it, or not (0); negative stops. Gives up after many that were none. */
+int kineto_frame_search(const char *text, size_t n, int (*event)(void *ctx, struct kj_span text), void *ctx);
 
 #endif

@@ -204,6 +204,28 @@ static void damaged_events_are_counted_and_the_rest_is_read(void **state)
     assert_int_equal(r.events, 4);
 }
 
+static void a_brace_too_few_or_too_many(void **state)
+{
+    struct scratch *s = *state;
+    static const char *const broken[] = {
+        "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"a\":1}",
+        "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"name\":\"y\"}",
+        "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"a\":[1,2}}",
+        "{\"ph\":\"X\",\"name\":\"x\"}}",
+    };
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        char text[2048];
+        for (int whole = 0; whole < 2; whole++) {
+            snprintf(text, sizeof text, "{\"traceEvents\":[%s,%s,%s,%s%s", X("a", "1", "1"), broken[i], X("b", "2", "1"),
+                     X("c", "3", "1"), whole ? "],\"baseTimeNanoseconds\":0}" : "");
+            import_text(s, text);
+            expect(s, "SELECT n.text, start FROM slice s JOIN string n ON n.id = s.name WHERE n.text <> 'x'",
+                   "a|1000;b|2000;c|3000");
+            expect(s, "SELECT count(*) > 0 FROM loss", "1");
+        }
+    }
+}
+
 static void cut_off(void **state)
 {
     struct scratch *s = *state;
@@ -601,6 +623,7 @@ int main(void)
         TEST(times_that_are_none),
         TEST(shapes_of_a_file),
         TEST(damaged_events_are_counted_and_the_rest_is_read),
+        TEST(a_brace_too_few_or_too_many),
         TEST(cut_off),
         TEST(an_event_larger_than_a_window),
         TEST(begins_and_ends),
