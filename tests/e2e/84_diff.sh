@@ -35,6 +35,7 @@ data=/usr/share/common-licenses
 record() { # NAME ARG...
     local name=$1
     shift
+    rm -f "$name.tacho"
     "$TACHO" run -o "$name.tacho" --overhead 0 -- "$TRAIN" gpt2-tiny --channels 32 --heads 4 --data "$data" --log-every 0 "$@" > log 2>&1 ||
         { cat log; fail "the run $name failed"; }
 }
@@ -46,6 +47,12 @@ record wide --steps 24 --layers 1 --batch 8 --seq 32
 
 expect 0 one.tacho one.tacho
 says "no difference"
+# twenty times the layers; where the machine itself changed speed meanwhile by more than that, diff must not be sure: once more
+for _ in 1 2 3; do
+    "$TACHO" diff one.tacho deep.tacho --fail-above 3% > out && { record one --steps 24 --layers 1 --batch 2 --seq 32; record deep --steps 24 --layers 20 --batch 2 --seq 32; continue; }
+    break
+done
+
 expect 0 one.tacho two.tacho --fail-above 400% # two runs of one thing on a busy machine: other numbers of steps compare
 says "counted steps"
 expect 0 one.tacho deep.tacho
