@@ -351,11 +351,37 @@ def _patch_compilation(m):
     handler.register_end_callback(lambda *arguments: lib.pop())
 
 
+def _patch_profiler(m):
+    """PyTorch's own profiler takes the recording of device work away from tacho while it runs: the agent is told when."""
+    agent = ctypes.PyDLL(os.environ.get("NVTX_INJECTION64_PATH", ""))
+    tell = agent.tacho_device_profiler
+    tell.restype, tell.argtypes = None, [ctypes.c_int]
+
+    def around(attribute, before, after):
+        inner = getattr(m.profile, attribute)
+
+        def outer(self, *arguments, **keywords):
+            if before and getattr(self, "enabled", True):
+                tell(1)
+            try:
+                return inner(self, *arguments, **keywords)
+            finally:
+                if after and getattr(self, "enabled", True):
+                    tell(0)
+
+        setattr(m.profile, attribute, outer)
+
+    around("_prepare_trace", True, False)
+    around("_start_trace", True, False)
+    around("__exit__", False, True)
+
+
 PATCHES = {
     "torch.optim.optimizer": _patch_optimizer,
     "torch.nn.modules.module": _patch_module,
     "torch.compiler": _patch_compiler,
     "torch.autograd": _patch_autograd,
+    "torch.autograd.profiler": _patch_profiler,
     "torch.utils.data.dataloader": _patch_loader,
     "torch.utils.data._utils.fetch": _patch_fetch,
     "torch.serialization": _patch_serialization,

@@ -94,6 +94,26 @@ record short python3 loop.py 0
 [ "$(one short "SELECT count(*) FROM slice x JOIN string s ON s.id = x.name WHERE s.text = 'a.inner (Module)'")" -lt 12 ] || wrong "short steps: $(ranges short)"
 [ "$(one short "SELECT min(value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'hook.module_depth'")" = 1.0 ] || wrong "short steps: no word"
 
+# ---- torch.profiler: the agent is told before it starts and after it has stopped
+cat > profiler.py << 'PYTHON'
+import ctypes
+told = []
+class Agent:  # the agent in the hook's eyes
+    def __init__(self, path): self.path = path
+    @property
+    def tacho_device_profiler(self):
+        def tell(active): told.append(active)
+        return tell
+import tacho_hook
+real, tacho_hook.ctypes.PyDLL = ctypes.PyDLL, lambda path: Agent(path) if path.endswith("libtacho.so") else real(path)
+import torch
+with torch.autograd.profiler.profile(): told.append("inside")
+with torch.autograd.profiler.profile(enabled=False): pass
+print(told)
+PYTHON
+record profiler python3 profiler.py
+[ "$(cat profiler.out)" = "[1, 1, 'inside', 0]" ] || wrong "torch.profiler: $(cat profiler.out)"
+
 # ---- left alone: without the hook nothing; another sitecustomize runs all the same; a program sees its own path
 "$TACHO" run --no-hook --no-peak --no-counters -o none -- python3 loop.py 0 > /dev/null 2>&1 || wrong "--no-hook: exit code $?"
 [ "$(one none 'SELECT count(*) FROM step')" = 0 ] || wrong "--no-hook: steps"
