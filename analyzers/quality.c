@@ -287,7 +287,7 @@ static void problems(struct an_context *c, const struct survey *s, int64_t orpha
         an_problem(c,
                    "CLASSES: %" PRId64
                    " kernel names with %.1f %% of the kernel time are in no class and count as compute (name "
-                   "them: --classes FILE, docs/adding-an-analyzer.md)",
+                   "them: --classes FILE, docs/device-time.md)",
                    q->unknown_names.value, q->unknown_pct.value);
 }
 

@@ -245,6 +245,52 @@ static void test_no_markers(void **state)
     fx_close(r->f);
 }
 
+/* NVTX ranges of the program mark the steps; those of other threads do not disturb. */
+static void test_nvtx_ranges(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    for (int i = 0; i < 6; i++) {
+        gpu_host_ns(r->f, r->f->thread, i * 100, i * 100 + 95, "train_step", "my domain", FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 5, i * 100 + 50, "step", "my domain", FX_NONE); /* inside it */
+        kernel(r, i * 100 + 10, i * 100 + 120, i * 100 + 160, GEMM);
+    }
+    const struct an_result *x = fx_analyze(r->f);
+    assert_string_equal(x->steps.source, "nvtx:train_step");
+    assert_int_equal(x->steps.counted, 4);
+    assert_near(x->steps.median_ms.value, 100e-6, 1e-15);
+    assert_near(x->steps.host_median_ms.value, 95e-6, 1e-15);
+    fx_close(r->f);
+}
+
+/* A trace without an accelerator: the names of PyTorch's own operators tell what the step's thread did. */
+static void test_cpu_trace(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    for (int i = 0; i < 6; i++) {
+        marker(r, i, i * 100, i * 100 + 100);
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 5, i * 100 + 25,
+                    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation", FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 30, i * 100 + 80, "aten::linear", "op", FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 40, i * 100 + 70, "aten::addmm", "op", FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 80, i * 100 + 90, "gloo:all_reduce", "annotation", FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 90, i * 100 + 95, "Optimizer.zero_grad#SGD.zero_grad", "annotation", FX_NONE);
+    }
+    const struct an_result *x = fx_analyze(r->f);
+    assert_string_equal(x->steps.source, "ProfilerStep");
+    assert_int_equal(x->steps.counted, 4);
+    assert_int_equal(x->gpu_count, 0);
+    assert_int_equal(x->budget.ns[AN_CLASS_INPUT].value, 4 * 20);
+    assert_int_equal(x->budget.ns[AN_CLASS_COMPUTE].value, 4 * 50);
+    assert_int_equal(x->budget.ns[AN_CLASS_COMM].value, 4 * 10);
+    assert_int_equal(x->budget.ns[AN_CLASS_HOST].value, 4 * 5);
+    assert_int_equal(x->budget.ns[AN_CLASS_UNATTRIBUTED].value, 4 * 15);
+    fx_close(r->f);
+}
+
 /* ---- budget --------------------------------------------------------------------------------------------------------------- */
 
 /* Steps of 1000 ns on the device; the third by hand: every class once. */
@@ -437,6 +483,8 @@ int main(void)
         cmocka_unit_test(test_optimizer_kernels_alone),
         cmocka_unit_test(test_one_group),
         cmocka_unit_test(test_no_markers),
+        cmocka_unit_test(test_nvtx_ranges),
+        cmocka_unit_test(test_cpu_trace),
         cmocka_unit_test(test_budget),
         cmocka_unit_test(test_phases),
         cmocka_unit_test(test_compilation),
