@@ -53,6 +53,8 @@ int cli_import(int argc, char **argv)
     if (code >= 0)
         return code;
     code = check(&v);
+    for (int i = first; !code && i < argc; i++)
+        code = cli_import_check(argv[i]);
     if (code)
         return code;
     code = cli_import_files((const char *const *)argv + first, (size_t)(argc - first), v.output, false, &r, NULL);

@@ -37,6 +37,17 @@ static bool is_about_output(int code, const char *out)
            stat(out, &st) != 0;
 }
 
+int cli_import_check(const char *in)
+{
+    struct tacho_error err;
+    struct stat st;
+    if (stat(in, &st) || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+        return 0;
+    tacho_fail(&err, TACHO_EFORMAT, "write it to a file first: a trace is read more than once",
+               "%s: neither a file nor a folder", in);
+    return cli_fail(&err);
+}
+
 int cli_import_files(const char *const *in, size_t in_count, const char *out, bool quiet, struct store_import_result *r,
                      int *code)
 {

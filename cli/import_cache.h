@@ -14,6 +14,9 @@
 /* Bytes that all kept imports may take together; TACHO_IMPORT_CACHE (500M, 2G; 0: keep nothing) sets another. */
 #define CLI_IMPORT_CACHE_BYTES (4ll << 30)
 
+/* Pipes and devices cannot be read more than once, which finding out what a trace is needs. 0 or an exit code after a message.
+ */
+int cli_import_check(const char *in);
 /* Imports the files and folders `in` into the new file `out`; shows progress, stops at Ctrl-C without leaving anything.
  * 0 or an exit code after a message; *code (may be NULL) is the TACHO_E* code. With `quiet`, codes that say that `out` cannot
  * be written (ENOSPACE, EDENIED, EIO) bring no message. */

@@ -36,6 +36,9 @@ int cli_run_find(const char *arg, struct col_found *found)
     if (found->live || found->recovered || is_own(found->path))
         return 0;
     enum store_format format;
+    int code = cli_import_check(found->run);
+    if (code)
+        return code;
     int rc = store_format_of(found->run, &format, &err);
     if (!rc && format == STORE_FORMAT_TACHO)
         return 0;
