@@ -9,6 +9,7 @@ if [ -z "${IN_NAMESPACE:-}" ]; then
 fi
 . "$(dirname "$0")/cli_common.sh"
 work_folder import
+# shellcheck disable=SC2154  # work comes from work_folder
 disk=$work/disk
 mkdir "$disk"
 trap 'cd /; umount "$disk" 2> /dev/null; rm -rf "$work"' EXIT

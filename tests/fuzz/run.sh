@@ -8,7 +8,9 @@ cd "$(dirname "$0")/../.." || exit 1
 build=${1:?BUILD} seconds=${2:?SECONDS}
 shift 2
 traces=${TACHO_TRACES:-../shared/traces}
-[ $# -gt 0 ] || set -- $(ls "$build"/tests/fuzz/ | grep '^fuzz_')
+if [ $# = 0 ]; then
+    for target in "$build"/tests/fuzz/fuzz_*; do set -- "$@" "${target##*/}"; done
+fi
 found=0
 mkdir -p "$build/crashes"
 for target in "$@"; do
