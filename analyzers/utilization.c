@@ -144,7 +144,7 @@ static const struct an_device *lane_gpu(const struct an_context *c, const struct
 static const char *lane_device(const struct an_context *c, const struct an_lane *l)
 {
     if (lane_gpu(c, l))
-        return *lane_gpu(c, l)->name ? lane_gpu(c, l)->name : "a device without a name";
+        return lane_gpu(c, l)->name;
     const char *d = l->process != AN_NONE ? c->t->process[l->process].device : "";
     return *d ? d : "cpu";
 }
@@ -192,10 +192,14 @@ static void share_add(struct an_flops_gather *g, const struct an_lane *l, const 
         if (!f->model && !f->hardware && !f->palm)
             continue;
         if (!peak_of(c, l, g->dtype[d], &found)) {
-            s->missing = g->mixed && !*g->dtype[d]
-                             ? "kernels of fp32 operands do not tell whether they ran as tf32; give a peak with --peak FLOPS"
-                             : an_arena_format(c->a, "no peak of %s for %s is known; give one with --peak FLOPS",
-                                               lane_device(c, l), *g->dtype[d] ? g->dtype[d] : "an unnamed type");
+            const struct an_device *gpu = lane_gpu(c, l);
+            if (g->mixed && !*g->dtype[d])
+                s->missing = "kernels of fp32 operands do not tell whether they ran as tf32; give a peak with --peak FLOPS";
+            else if (gpu && !*gpu->name)
+                s->missing = "the trace does not name its devices: their peak is not known; give one with --peak FLOPS";
+            else
+                s->missing = an_arena_format(c->a, "no peak of %s for %s is known; give one with --peak FLOPS",
+                                             lane_device(c, l), *g->dtype[d] ? g->dtype[d] : "an unnamed type");
             return;
         }
         double peak = found.value;

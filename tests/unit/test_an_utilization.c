@@ -363,7 +363,9 @@ static void test_device_refusals(void **state)
     static const struct {
         const char *device, *type, *kernel, *reason;
     } cases[] = {
-        {"AMD Radeon Graphics", "c10::BFloat16", GEMM, "--peak"},
+        {"AMD Radeon Graphics", "c10::BFloat16", GEMM,
+         "no peak of AMD Radeon Graphics for bf16 is known; give one with --peak"},
+        {"", "c10::BFloat16", GEMM, "does not name its devices"},
         {"NVIDIA H100 80GB HBM3", "float", "some_gemm_kernel", "tf32"},
         {"NVIDIA H100 80GB HBM3", "float", "ampere_sgemm_128x64_nn", NULL},
         {"Tesla V100-SXM2-32GB", "float", "some_gemm_kernel", NULL}, /* has no tf32 */
