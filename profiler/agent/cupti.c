@@ -200,17 +200,20 @@ void agent_cupti_window(int64_t index)
 
 void agent_cupti_pause(bool paused)
 {
-    static _Atomic bool reopen;
+    static bool reopen; /* with the lock */
     if (paused == state.paused)
         return;
     pthread_mutex_lock(&state.window);
     state.paused = paused;
     if (atomic_load_explicit(&state.taken, memory_order_relaxed))
         reopen = false;
-    else if (paused && (reopen = state.enabled))
-        disable_kinds();
     else if (!paused && reopen && !state.enabled)
         enable_kinds();
+    else if (paused) {
+        reopen = state.enabled;
+        if (reopen)
+            disable_kinds();
+    }
     pthread_mutex_unlock(&state.window);
 }
 
@@ -256,7 +259,7 @@ static void probe(bool on)
     atomic_store_explicit(&state.launches, 0, memory_order_relaxed);
     atomic_store_explicit(&state.foreign_ids, 0, memory_order_relaxed);
     for (size_t i = 0; i < sizeof launch_call / sizeof *launch_call; i++)
-        agent_cuda.cupti.EnableCallback(on, state.subscriber, launch_call[i].domain, launch_call[i].cbid);
+        agent_cuda.cupti.EnableCallback(on, state.subscriber, (int)launch_call[i].domain, launch_call[i].cbid);
     atomic_store_explicit(&state.probing, on, memory_order_relaxed);
 }
 

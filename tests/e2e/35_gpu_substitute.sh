@@ -84,8 +84,11 @@ record threads -- -- --steps 4 --kernels 500 --threads 6
 exact threads
 record spawn -- -- --steps 3 --spawn 3
 exact spawn
-record fork -- -- --steps 3 --fork 6
-exact fork
+# the leak checker of a sanitizer cannot run in a child that was forked while another thread allocated
+if [ -z "$SAN" ]; then
+    record fork -- -- --steps 3 --fork 6
+    exact fork
+fi
 record osexit -- -- --steps 3 --end osexit
 exact osexit
 record kill -- -- --steps 3 --end kill

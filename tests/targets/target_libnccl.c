@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls the real libnccl on a machine without a GPU: every call fails, but the NVTX ranges around them tell of communicator, bytes
- * and operation all the same. Prints NCCL's version, or exits with 77 where there is no libnccl.
+ * Calls the real libnccl on a machine without a GPU: every call fails, but the NVTX ranges around them tell of communicator,
+ * bytes and operation all the same. Prints NCCL's version, or exits with 77 where there is no libnccl.
  */
 #include <dlfcn.h>
 #include <stddef.h>
