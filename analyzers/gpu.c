@@ -111,19 +111,38 @@ static void note_opaque(struct an_context *c, const struct an_device *d, const s
                    d->ordinal, d->rank, x->unseen_graphs, unseen);
 }
 
+/* A fused kernel is compute that holds communication: how much of either is not known, only the bound. */
+static int note_fused(struct an_context *c, const struct an_device *d, const struct an_device_split *x)
+{
+    struct an_set fused;
+    int rc = an_device_spans(c, d, 1u << AN_DEVICE_FUSED, INT64_MIN, INT64_MAX, &fused.span, &fused.count);
+    if (rc || !fused.count)
+        return rc;
+    double ms = (double)measure(fused) / 1e6, compute = (double)measure(x->compute) / 1e6;
+    if (ms > compute / 100)
+        an_problem(c,
+                   "device %" PRId64 " of rank %" PRId64
+                   ": kernels that compute and communicate at once run for %.3f of %.3f ms of "
+                   "compute: up to that much of it is communication",
+                   d->ordinal, d->rank, ms, compute);
+    return 0;
+}
+
 static int gpu_run(struct an_context *c)
 {
     const struct an_devices *g = c->gpu;
     struct an_gpu_device *rows = an_arena_zero(c->a, g->device_count, sizeof *rows);
+    int rc = 0;
     if (!rows)
         return TACHO_ENOMEM;
     for (size_t d = 0; d < g->device_count; d++) {
         describe(c, &g->device[d], &g->split[d], &rows[d]);
         note_opaque(c, &g->device[d], &g->split[d]);
+        rc = rc ? rc : note_fused(c, &g->device[d], &g->split[d]);
     }
     c->r->gpus = rows;
     c->r->gpu_count = g->device_count;
-    return 0;
+    return rc;
 }
 
 static void gpu_absent(struct an_context *c, const char *reason)

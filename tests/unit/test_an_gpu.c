@@ -101,6 +101,7 @@ static void test_unknown(void **state)
     const struct an_result *r = fx_analyze(f);
     check(&r->gpus[0], (struct expected){70, 70, 30, 40, 0, 40, 0, 0, 0});
     assert_int_equal(r->quality.unknown_kernels.value, 1);
+    assert_true(has_problem(r, "compute and communicate at once run for 0.000 of 0.000 ms"));
     struct an_options mine = {.classes = "# mine\ncomm\t^zyx$\nmatrix\tabc\tbf16\tyes\n"};
     r = fx_analyze_with(f, &mine);
     check(&r->gpus[0], (struct expected){70, 70, 50, 20, 0, 20, 0, 0, 0});
