@@ -322,8 +322,9 @@ static void copy_evidence(struct an_context *c, struct an_finding *f, const stru
                                            row->kind, *row->memory ? ", " : "", row->memory, row->count,
                                            (double)row->total_ns / 1e6, (double)row->exposed_ns / 1e6));
     if (row->bytes.valid && row->bytes_per_s.valid)
-        an_finding_evidence(
-            f, an_arena_format(c->a, "%.4g MB at %.3g GB/s", (double)row->bytes.value / 1e6, row->bytes_per_s.value / 1e9));
+        an_finding_evidence(f, an_arena_format(c->a, "%.3g %s at %.3g GB/s",
+                                               (double)row->bytes.value / (row->bytes.value >= 1000000000 ? 1e9 : 1e6),
+                                               row->bytes.value >= 1000000000 ? "GB" : "MB", row->bytes_per_s.value / 1e9));
 }
 
 static int pageable_copy(struct an_findings_list *l, double *found)
