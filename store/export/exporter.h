@@ -75,6 +75,17 @@ bool exp_json_valid(const char *text);
  * end, -1: not an object as we write them. */
 int exp_json_member(const char **at, const char **key, size_t *key_bytes, const char **value, size_t *value_bytes);
 
+/* Members of a JSON object, written one after another. */
+struct exp_args {
+    FILE *out;
+    bool any; /* one stands before the next */
+};
+void exp_arg(struct exp_args *w, const char *name);                         /* "name": */
+void exp_arg_int(struct exp_args *w, const char *name, int64_t value);      /* nothing for STORE_ABSENT */
+void exp_arg_text(struct exp_args *w, const char *name, const char *value); /* nothing for NULL */
+/* A detail and its payload; `instant`: of an instant event. */
+void exp_args_detail(struct exp_args *w, const struct store_detail *d, bool instant);
+
 int exp_perfetto_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
 int exp_folded_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
 int exp_csv_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "store/export/exporter.h"
-#include "store/import/kineto_args.h"
 
 #define MADE_UP_ID (1 << 29) /* process and thread numbers that no kernel hands out */
 
@@ -43,14 +42,14 @@ struct place {
 struct writer {
     const struct exp_run *run;
     FILE *out;
+    struct exp_args args;  /* of the present event */
     struct place *place;   /* by track */
     int64_t *process_pid;  /* by process */
     int64_t made_up;       /* the next number */
     int64_t *tid_of;       /* by slice: its lane's */
     int64_t lane_tid[513]; /* of the present track */
     size_t lanes;
-    bool any;  /* an event stands before the next one */
-    bool args; /* an argument stands before the next one */
+    bool any; /* an event stands before the next one */
 };
 
 static void event(struct writer *w)
@@ -62,157 +61,6 @@ static void event(struct writer *w)
 static void time_us(struct writer *w, int64_t ns)
 {
     fprintf(w->out, "%" PRId64 ".%03" PRId64, ns / 1000, ns % 1000);
-}
-
-static void arg(struct writer *w, const char *name)
-{
-    if (w->args)
-        putc(',', w->out);
-    w->args = true;
-    exp_json_string(w->out, name);
-    putc(':', w->out);
-}
-
-static void arg_int(struct writer *w, const char *name, int64_t value)
-{
-    if (value == STORE_ABSENT)
-        return;
-    arg(w, name);
-    fprintf(w->out, "%" PRId64, value);
-}
-
-static void arg_text(struct writer *w, const char *name, const char *value)
-{
-    if (!value)
-        return;
-    arg(w, name);
-    exp_json_string(w->out, value);
-}
-
-/* "x,y,z" as a list; anything else as text */
-static void arg_triple(struct writer *w, const char *name, const char *value)
-{
-    if (!value)
-        return;
-    if (!*value || strspn(value, "0123456789,") != strlen(value) || strstr(value, ",,") || *value == ',' ||
-        value[strlen(value) - 1] == ',') {
-        arg_text(w, name, value);
-        return;
-    }
-    arg(w, name);
-    fprintf(w->out, "[%s]", value);
-}
-
-/* ---- payloads -------------------------------------------------------------------------------------------------------- */
-
-static const struct {
-    const char *text, *key;
-    unsigned use;
-} renames[] = {
-#define RENAME(name, text, use, key) {text, key, use},
-    KINETO_ARG_MAP(RENAME)
-#undef RENAME
-};
-
-static unsigned schema_use(const char *schema)
-{
-    static const struct {
-        const char *schema;
-        unsigned use;
-    } uses[] = {{"torch.op", KINETO_USE_OP},     {"torch.comm", KINETO_USE_COMM}, {"gpu.kernel", KINETO_USE_KERNEL},
-                {"gpu.memcpy", KINETO_USE_COPY}, {"gpu.memset", KINETO_USE_COPY}, {"gpu.sync", KINETO_USE_SYNC}};
-    for (size_t i = 0; schema && i < sizeof uses / sizeof *uses; i++)
-        if (!strcmp(uses[i].schema, schema))
-            return uses[i].use;
-    return 0;
-}
-
-/* Kineto's name of a key of a payload, NULL: it has none. A name for this schema alone goes before one that means several
- * things. */
-static const char *renamed(unsigned use, const char *key, size_t bytes)
-{
-    const char *found = NULL;
-    for (size_t i = 0; i < sizeof renames / sizeof *renames; i++) {
-        bool fits =
-            (renames[i].use & use) && renames[i].key && strlen(renames[i].key) == bytes && !memcmp(renames[i].key, key, bytes);
-        if (fits && renames[i].use == use)
-            return renames[i].text;
-        if (fits && !found)
-            found = renames[i].text;
-    }
-    return found;
-}
-
-static void payload(struct writer *w, const struct store_detail *d)
-{
-    const char *at = d->payload, *key, *value;
-    size_t key_bytes, value_bytes;
-    unsigned use = schema_use(d->schema);
-    if (!at)
-        return;
-    if (!exp_json_valid(at)) {
-        arg_text(w, "payload", at);
-        return;
-    }
-    if (!use) { /* somebody else's: as a whole, under its name */
-        arg(w, d->schema ? d->schema : "payload");
-        fputs(at, w->out);
-        return;
-    }
-    while (exp_json_member(&at, &key, &key_bytes, &value, &value_bytes) == 1) {
-        const char *name = renamed(use, key, key_bytes);
-        if (w->args)
-            putc(',', w->out);
-        w->args = true;
-        if (name)
-            exp_json_string(w->out, name);
-        else
-            fprintf(w->out, "\"%.*s\"", (int)key_bytes, key);
-        fprintf(w->out, ":%.*s", (int)value_bytes, value);
-    }
-}
-
-/* PyTorch's word for a type, in the arguments of its collectives */
-static const char *torch_dtype(const char *ours)
-{
-    static const char *const words[][2] = {{"fp32", "Float"},
-                                           {"fp64", "Double"},
-                                           {"fp16", "Half"},
-                                           {"bf16", "BFloat16"},
-                                           {"int64", "Long"},
-                                           {"int32", "Int"},
-                                           {"int16", "Short"},
-                                           {"int8", "Char"},
-                                           {"uint8", "Byte"},
-                                           {"bool", "Bool"},
-                                           {"fp8", "Float8_e4m3fn"},
-                                           {"complex64", "ComplexFloat"},
-                                           {"complex128", "ComplexDouble"}};
-    for (size_t i = 0; ours && i < sizeof words / sizeof *words; i++)
-        if (!strcmp(words[i][0], ours))
-            return words[i][1];
-    return ours;
-}
-
-static void detail_args(struct writer *w, const struct store_detail *d, bool instant)
-{
-    bool torch = d->schema && !strcmp(d->schema, "torch.comm"), comm = d->collective || torch;
-    arg_int(w, "flops", d->flops);
-    arg_int(w, "bytes_read", d->bytes_read);
-    arg_int(w, "bytes_written", d->bytes_written);
-    arg_int(w, "model_flops", d->model_flops);
-    arg_int(w, instant ? "Bytes" : "bytes", d->bytes); /* of an allocation */
-    arg_int(w, "samples", d->samples);
-    arg_int(w, torch ? "Process Group ID" : "communicator", d->communicator);
-    arg_int(w, comm ? "Group size" : "ranks", d->ranks);
-    arg_text(w, "dtype", torch ? torch_dtype(d->dtype) : d->dtype);
-    arg_text(w, "pass", d->pass);
-    arg_text(w, d->schema && !strncmp(d->schema, "gpu.mem", 7) ? "memory" : "kind", d->kind);
-    arg_text(w, "Collective name", d->collective);
-    arg_text(w, d->schema && !strcmp(d->schema, "gpu.memcpy") ? "kind" : "copy_kind", d->copy_kind);
-    arg_triple(w, "grid", d->grid);
-    arg_triple(w, "block", d->block);
-    payload(w, d);
 }
 
 /* ---- slices ------------------------------------------------------------------------------------------------------------ */
@@ -246,14 +94,15 @@ static void slice(struct writer *w, const struct exp_slice *s, int64_t tid)
         time_us(w, s->end - s->start);
     }
     fputs(",\"args\":{", w->out);
-    w->args = false;
+    w->args.any = false;
     if (p->device) {
-        arg_int(w, "device", p->ordinal);
-        arg_int(w, "stream", run->track[s->track].tid == STORE_ABSENT ? -1 : run->track[s->track].tid); /* -1: all of them */
+        exp_arg_int(&w->args, "device", p->ordinal);
+        exp_arg_int(&w->args, "stream",
+                    run->track[s->track].tid == STORE_ABSENT ? -1 : run->track[s->track].tid); /* -1: all of them */
     }
-    arg_int(w, !strcmp(category, "cpu_op") ? "Sequence number" : "correlation", s->correlation);
+    exp_arg_int(&w->args, !strcmp(category, "cpu_op") ? "Sequence number" : "correlation", s->correlation);
     if (s->detail != EXP_NONE && run->detail[s->detail].id)
-        detail_args(w, &run->detail[s->detail], instant);
+        exp_args_detail(&w->args, &run->detail[s->detail], instant);
     fputs("}}", w->out);
 }
 
@@ -367,13 +216,13 @@ static void meta(struct writer *w, const char *what, int64_t pid, int64_t tid)
     if (tid != STORE_ABSENT)
         fprintf(w->out, ",\"tid\":%" PRId64, tid);
     fputs(",\"args\":{", w->out);
-    w->args = false;
+    w->args.any = false;
 }
 
 static void meta_sort(struct writer *w, const char *what, int64_t pid, int64_t tid, int64_t index)
 {
     meta(w, what, pid, tid);
-    arg_int(w, "sort_index", index);
+    exp_arg_int(&w->args, "sort_index", index);
     fputs("}}", w->out);
 }
 
@@ -387,7 +236,7 @@ static void process_name(struct writer *w, int64_t pid, const struct exp_process
     snprintf(text, sizeof text, "%s%.200s%s%s%.100s", rank, p ? (p->program ? p->program : "process") : "machine", number,
              device ? " " : "", device ? device : "");
     meta(w, "process_name", pid, STORE_ABSENT);
-    arg_text(w, "name", text);
+    exp_arg_text(&w->args, "name", text);
     fputs("}}", w->out);
     meta_sort(w, "process_sort_index", pid, STORE_ABSENT, index);
 }
@@ -411,7 +260,7 @@ static void thread_name(struct writer *w, const struct exp_track *t, int64_t tid
     bool said = t->name && *number && strstr(t->name, number + 1);
     snprintf(text, sizeof text, "%.300s%s%s", t->name && *t->name ? t->name : t->kind, said ? "" : number, more);
     meta(w, "thread_name", p->pid, tid);
-    arg_text(w, "name", text);
+    exp_arg_text(&w->args, "name", text);
     fputs("}}", w->out);
     meta_sort(w, "thread_sort_index", p->pid, tid, (t - w->run->track) * 1024 + (int64_t)lane);
 }
@@ -511,12 +360,12 @@ static void head(struct writer *w)
             run->origin);
     if (ranks == 1) {
         fputs(",\n\"distributedInfo\":{", w->out);
-        w->args = false;
-        arg_text(w, "backend", exp_run_value(run, "backend"));
-        arg_int(w, "rank", ranked->rank);
+        w->args.any = false;
+        exp_arg_text(&w->args, "backend", exp_run_value(run, "backend"));
+        exp_arg_int(&w->args, "rank", ranked->rank);
         const char *world = exp_run_value(run, "world_size");
         if (world)
-            arg_int(w, "world_size", strtoll(world, NULL, 10));
+            exp_arg_int(&w->args, "world_size", strtoll(world, NULL, 10));
         putc('}', w->out);
     }
     for (size_t i = 0; i < run->key_count; i++) {
@@ -528,9 +377,9 @@ static void head(struct writer *w)
         fputs(any ? "," : ",\n\"deviceProperties\":[", w->out);
         any = true;
         putc('{', w->out);
-        w->args = false;
-        arg_int(w, "id", n);
-        arg_text(w, "name", run->value[i]);
+        w->args.any = false;
+        exp_arg_int(&w->args, "id", n);
+        exp_arg_text(&w->args, "name", run->value[i]);
         static const char *const numbers[][2] = {{"sms", "numSms"},
                                                  {"memory_bytes", "totalGlobalMem"},
                                                  {"warp_size", "warpSize"},
@@ -539,14 +388,14 @@ static void head(struct writer *w)
             snprintf(key, sizeof key, "device.%lld.gpu:%lld.%s", process, n, numbers[k][0]);
             const char *value = exp_run_value(run, key);
             if (value)
-                arg_int(w, numbers[k][1], strtoll(value, NULL, 10));
+                exp_arg_int(&w->args, numbers[k][1], strtoll(value, NULL, 10));
         }
         int major, minor;
         snprintf(key, sizeof key, "device.%lld.gpu:%lld.compute_capability", process, n);
         const char *cc = exp_run_value(run, key);
         if (cc && sscanf(cc, "%d.%d", &major, &minor) == 2) {
-            arg_int(w, "computeMajor", major);
-            arg_int(w, "computeMinor", minor);
+            exp_arg_int(&w->args, "computeMajor", major);
+            exp_arg_int(&w->args, "computeMinor", minor);
         }
         putc('}', w->out);
     }
@@ -559,7 +408,7 @@ int exp_perfetto_write(store_reader *r, const struct store_export_options *o, FI
     int code = exp_run_load(r, o, &run, err);
     if (code)
         return code;
-    struct writer w = {.run = &run, .out = out, .made_up = MADE_UP_ID};
+    struct writer w = {.run = &run, .out = out, .args = {.out = out}, .made_up = MADE_UP_ID};
     w.place = calloc(run.track_count + 1, sizeof *w.place);
     w.process_pid = calloc(run.process_count + 1, sizeof *w.process_pid);
     w.tid_of = calloc(run.slice_count + 1, sizeof *w.tid_of);
