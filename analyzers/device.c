@@ -10,6 +10,8 @@
 
 #include "analyzers/device_build.h"
 
+#define ZERO_APART 500000000 /* ns: what is at 0 this long before all else has no time */
+
 /* ---- categories ---------------------------------------------------------------------------------------------------------- */
 
 static enum row row_of(const char *category)
@@ -121,7 +123,16 @@ static void name_device(const struct builder *b, struct an_device *d, const char
     d->rank = p && p->rank != STORE_ABSENT ? p->rank : ordinal;
 }
 
-/* Times that cannot be: CUPTI writes 0 where it has none, an importer adds the file's base to it. */
+static bool is_zero(const struct builder *b, int64_t time)
+{
+    for (size_t i = 0; i < b->base_count; i++)
+        if (time == b->base[i])
+            return true;
+    return false;
+}
+
+/* Times that cannot be: CUPTI writes 0 where it has none, an importer adds the file's base to it. A trace that begins at 0 has
+ * others soon after it. */
 static int find_bases(struct builder *b)
 {
     const struct an_trace *t = b->c->t;
@@ -131,16 +142,19 @@ static int find_bases(struct builder *b)
     for (size_t i = 0; i < t->key_count; i++)
         if (!strncmp(t->key[i].key, "source.base_ns", 14))
             b->base[b->base_count++] = strtoll(t->key[i].value, NULL, 10);
+    b->begin = INT64_MAX;
+    for (size_t i = 0; i < t->slice.count; i++)
+        if (t->slice.start[i] < b->begin && !is_zero(b, t->slice.start[i]))
+            b->begin = t->slice.start[i];
     return 0;
 }
 
 static bool is_timed(const struct builder *b, size_t slice)
 {
     const struct an_slices *s = &b->c->t->slice;
-    for (size_t i = 0; i < b->base_count; i++)
-        if (s->start[slice] == b->base[i])
-            return false;
-    return s->dur[slice] != AN_OPEN;
+    if (s->dur[slice] == AN_OPEN)
+        return false;
+    return !is_zero(b, s->start[slice]) || an_time_sub(b->begin, s->start[slice]) < ZERO_APART;
 }
 
 struct tie {

@@ -25,6 +25,7 @@ struct builder {
     struct an_pair *pair, *work; /* scratch for sorting, as many as there are device rows or calls */
     int64_t *base;               /* times that stand for "no time": 0 and what was added to the times of each file */
     size_t base_count;
+    int64_t begin; /* first time that is none of these */
 };
 
 static inline enum row an_row_of(const struct builder *b, size_t slice)

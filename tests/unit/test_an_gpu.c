@@ -208,6 +208,21 @@ static void test_untimed(void **state)
     fx_close(f);
 }
 
+/* A trace whose times begin at 0 is one whose times begin at 0. */
+static void test_begins_at_zero(void **state)
+{
+    (void)state;
+    struct fixture f[1];
+    fx_open(f);
+    int64_t stream = gpu_stream(f, f->process, "gpu:0", 7);
+    gpu_kernel_ns(f, stream, -FX_BASE, -FX_BASE + 7, "k", 1);
+    gpu_kernel_ns(f, stream, -FX_BASE + 10, -FX_BASE + 20, "k", 2);
+    const struct an_result *r = fx_analyze(f);
+    assert_int_equal(r->gpus[0].ops, 2);
+    assert_int_equal(r->gpus[0].busy_ns.value, 17);
+    fx_close(f);
+}
+
 static void test_no_device(void **state)
 {
     (void)state;
@@ -288,10 +303,10 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_split),     cmocka_unit_test(test_communication), cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_bad_table), cmocka_unit_test(test_unseen_graph),  cmocka_unit_test(test_seen_graph),
-        cmocka_unit_test(test_devices),   cmocka_unit_test(test_untimed),       cmocka_unit_test(test_no_device),
-        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_split),          cmocka_unit_test(test_communication), cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_bad_table),      cmocka_unit_test(test_unseen_graph),  cmocka_unit_test(test_seen_graph),
+        cmocka_unit_test(test_devices),        cmocka_unit_test(test_untimed),       cmocka_unit_test(test_no_device),
+        cmocka_unit_test(test_begins_at_zero), cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
