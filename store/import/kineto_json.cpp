@@ -64,7 +64,9 @@ static error_code span_of(kj_span whole, ondemand::value v, kj_span *out)
         if (e)
             return e;
     }
-    if (!lies_in(whole, text))
+    /* the span goes on to the next structural character. Behind a value that may be no colon: simdjson would take the value for
+     * a key and what follows, up to the end of the object, for its value */
+    if (!lies_in(whole, text) || text.data() + text.size() >= whole.p + whole.n || !strchr(",}]", text.data()[text.size()]))
         return TAPE_ERROR;
     *out = trimmed(text);
     return out->n ? SUCCESS : TAPE_ERROR;

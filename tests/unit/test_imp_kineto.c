@@ -208,10 +208,9 @@ static void a_brace_too_few_or_too_many(void **state)
 {
     struct scratch *s = *state;
     static const char *const broken[] = {
-        "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"a\":1}",
-        "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"name\":\"y\"}",
-        "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"a\":[1,2}}",
-        "{\"ph\":\"X\",\"name\":\"x\"}}",
+        "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"a\":1}",     "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"name\":\"y\"}",
+        "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"a\":[1,2}}", "{\"ph\":\"X\",\"name\":\"x\"}}",
+        "{\"ph\":\"X\",\"cat\":\"y\":[[]],\"name\":\"x\"}",
     };
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         char text[2048];
