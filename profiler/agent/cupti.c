@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -30,10 +31,9 @@
 
 static struct {
     void *subscriber;
-    pthread_t thread;
     pthread_mutex_t flush;  /* one flush at a time */
     pthread_mutex_t window; /* enabling and disabling kinds */
-    bool thread_started, chosen[WIRE_GPU_KINDS];
+    bool chosen[WIRE_GPU_KINDS];
     _Atomic bool enabled, paused;
     _Atomic uint32_t launches, foreign_ids; /* counted while probing */
     _Atomic uint32_t probing, taken, told;  /* told: by tacho_device_profiler */
@@ -404,6 +404,7 @@ void agent_cupti_foreign(bool active)
 static void *flush_main(void *arg)
 {
     (void)arg;
+    prctl(PR_SET_NAME, "tacho-gpu");
     for (uint32_t tick = 1; !atomic_load_explicit(&agent_cuda.stop, memory_order_acquire); tick++) {
         struct timespec pause = {.tv_nsec = TICK_NS};
         syscall(SYS_futex, &agent_cuda.wake, FUTEX_WAIT_PRIVATE, 0, &pause, NULL, 0);
@@ -426,18 +427,17 @@ static bool thread_start(void)
 {
     sigset_t all, old;
     pthread_attr_t attr;
+    pthread_t thread;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     bool ok = pthread_attr_init(&attr) == 0;
     if (ok) {
         pthread_attr_setstacksize(&attr, 256u << 10);
-        ok = pthread_create(&state.thread, &attr, flush_main, NULL) == 0;
+        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED); /* it may be inside CUPTI when the process ends */
+        ok = pthread_create(&thread, &attr, flush_main, NULL) == 0;
         pthread_attr_destroy(&attr);
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (ok)
-        pthread_setname_np(state.thread, "tacho-gpu");
-    state.thread_started = ok;
     return ok;
 }
 

@@ -38,10 +38,10 @@ static struct {
     pthread_mutex_t lock;
     request_fn request;
     complete_fn complete;
-    callback_fn callback;
+    _Atomic(callback_fn) callback;
     void *user;
-    uint64_t kinds;
-    bool muted[1024], driver[1024], callbacks[1024];
+    _Atomic uint64_t kinds;
+    _Atomic bool muted[1024], driver[1024], callbacks[1024];
     struct slot {
         uint8_t *at;
         size_t size, used;
@@ -312,8 +312,9 @@ static void on_call(struct fake_call *c)
         const char *name;
     } data = {0, "call"};
     uint32_t cbid = c->what == FAKE_GRAPH ? 514 : 307;
-    if ((c->what == FAKE_LAUNCH || c->what == FAKE_GRAPH) && fake.callback && fake.callbacks[cbid])
-        fake.callback(fake.user, 1, cbid, &data);
+    callback_fn callback = fake.callback;
+    if ((c->what == FAKE_LAUNCH || c->what == FAKE_GRAPH) && callback && fake.callbacks[cbid])
+        callback(fake.user, 1, cbid, &data);
     uint64_t start = now();
     pthread_mutex_lock(&fake.lock);
     uint32_t correlation = ++fake.correlation;
@@ -477,7 +478,8 @@ int cuptiActivityEnable(int kind)
     bool fresh = !(fake.kinds >> kind & 1);
     fake.kinds |= (uint64_t)1 << kind;
     if (kind == 5)
-        memset(fake.muted, 0, sizeof fake.muted);
+        for (size_t i = 0; i < sizeof fake.muted / sizeof *fake.muted; i++)
+            fake.muted[i] = false;
     if (fresh && kind == 37)
         put_objects();
     pthread_mutex_unlock(&fake.lock);
