@@ -76,6 +76,7 @@ TRAIN_SRC := $(foreach d,$(TRAIN_ROOMS),$(wildcard $(d)/*.c))
 AGENT_SRC := $(wildcard profiler/agent/*.c)
 HOOK_SRC := $(wildcard profiler/hook/*.c)
 HOOK_PY := $(wildcard profiler/hook/*.py)
+GEMM_SRC := $(wildcard profiler/gemm/*.c)
 obj = $(patsubst %.cpp,$(O)/obj/%.o,$(patsubst %.c,$(O)/obj/%.o,$(1)))
 
 TACHO_LIBS = $(SQLITE_LIBS) $(JANSSON_LIBS) $(PFM_LIBS) $(SIMDJSON_LIBS) $(ZLIB_LIBS) -lstdc++ -lm -lpthread -ldl
@@ -91,7 +92,7 @@ $(O)/obj/tests/unit/test_lt_%.o: CFLAGS_ALL += $(OPENMP_CFLAGS)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CFLAGS_ALL += -march=$(MARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(OPENMP_CFLAGS) -Wno-pass-failed
 $(O)/obj/profiler/agent/%.o: CFLAGS_ALL += -fPIC -ftls-model=initial-exec -fomit-frame-pointer
 
-all: $(O)/tacho $(O)/libtacho.so $(O)/tacho-python/.done $(O)/train ## tacho, libtacho.so and train (default)
+all: $(O)/tacho $(O)/libtacho.so $(O)/libtacho_gemm.so $(O)/tacho-python/.done $(O)/train ## tacho, libtacho.so and train (default)
 
 $(O)/tacho: $(call obj,$(TACHO_SRC) $(TACHO_CXX))
 	$(link)
@@ -103,12 +104,17 @@ $(O)/libtacho.so: $(call obj,$(AGENT_SRC))
 	$(link)
 $(O)/libtacho.so: LIBS = -shared -Wl,-z,nodelete -Wl,-z,now -lpthread
 
+# stands before cuBLAS when asked: `tacho run --gemm-shapes`
+$(O)/libtacho_gemm.so: $(call obj,$(GEMM_SRC))
+	$(link)
+$(O)/libtacho_gemm.so: LIBS = -shared -Wl,-z,now -lpthread -ldl
+
 # the Python hook: a folder that `tacho run` puts on PYTHONPATH
 $(O)/tacho-python/libtacho_hook.so: $(call obj,$(HOOK_SRC))
 	@mkdir -p $(@D)
 	$(link)
 $(O)/tacho-python/libtacho_hook.so: LIBS = -shared -Wl,-z,now -ldl
-$(O)/obj/profiler/hook/%.o: CFLAGS_ALL += -fPIC
+$(O)/obj/profiler/hook/%.o $(O)/obj/profiler/gemm/%.o: CFLAGS_ALL += -fPIC
 $(O)/tacho-python/.done: $(O)/tacho-python/libtacho_hook.so $(HOOK_PY)
 	$(Q)cp $(HOOK_PY) $(@D)/ && touch $@
 
@@ -141,7 +147,7 @@ $(call obj,analyzers/peaks.c): $(O)/gen/peaks.inc
 
 # ---- tests, benchmarks: tests/unit/*.c are cmocka programs, tests/targets/*.c are programs to be profiled ------------------------
 UNIT_SRC := $(wildcard tests/unit/*.c)
-TARGET_SRC := $(filter-out tests/targets/fake_%,$(wildcard tests/targets/*.c))
+TARGET_SRC := $(filter-out tests/targets/fake_% tests/targets/linked_%,$(wildcard tests/targets/*.c))
 BENCH_SRC := $(wildcard tests/bench/*.c)
 UNIT := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(UNIT_SRC))
 TARGETS := $(patsubst tests/targets/%.c,$(O)/tests/targets/%,$(TARGET_SRC))
@@ -226,9 +232,13 @@ bench: all $(BENCH) $(TARGETS) ## the budgets of the design, measured on this ma
 demo: all ## trains a small GPT-2 on text of this machine under tacho, prints the report
 	$(Q).ci/demo "$(O)"
 
+# ---- a build for any Linux with glibc 2.28 ---------------------------------------------------------------------------------------
+dist: $(O)/config.mk ## tarball for any x86-64 Linux with glibc >= 2.28, in build/dist (.ci/dist says how)
+	$(Q).ci/dist "$(O)" "$(VERSION)"
+
 # ---- sources: lint, format -------------------------------------------------------------------------------------------------------
-SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) profiler profiler/agent profiler/hook tests/unit tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
-SCRIPTS := $(wildcard .ci/deps .ci/probe .ci/run .ci/demo tests/run tests/lint/*.sh tests/e2e/*.sh tests/bench/*.sh tests/fuzz/*.sh tests/gpu/*.sh)
+SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) profiler profiler/agent profiler/hook profiler/gemm tests/unit tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
+SCRIPTS := $(wildcard .ci/deps .ci/probe .ci/run .ci/demo .ci/dist tests/run tests/lint/*.sh tests/e2e/*.sh tests/bench/*.sh tests/fuzz/*.sh tests/gpu/*.sh)
 lint: ## formatting, direction of includes, shell scripts, left-over marks
 	$(Q)tests/lint/includes.sh
 	$(Q)tests/lint/marks.sh
@@ -248,6 +258,7 @@ install: all ## tacho, libtacho.so, train, tacho_nvtx.h and the documents under 
 	install -m 755 $(O)/tacho "$(D)/bin/tacho"
 	install -m 755 $(O)/libtacho.so "$(D)/lib/libtacho.so"
 	install -m 755 $(O)/train "$(D)/libexec/tacho/train"
+	install -m 755 $(O)/libtacho_gemm.so "$(D)/lib/libtacho_gemm.so"
 	install -d "$(D)/lib/tacho-python"
 	install -m 755 $(O)/tacho-python/libtacho_hook.so "$(D)/lib/tacho-python/"
 	install -m 644 $(HOOK_PY) "$(D)/lib/tacho-python/"
@@ -255,11 +266,11 @@ install: all ## tacho, libtacho.so, train, tacho_nvtx.h and the documents under 
 	install -m 644 README.md CHANGELOG.md LICENSE "$(D)/share/doc/tacho/"
 	install -m 644 $(wildcard docs/*.md) "$(D)/share/doc/tacho/docs/"
 uninstall: ## removes what install put under PREFIX
-	rm -f "$(D)/bin/tacho" "$(D)/lib/libtacho.so" "$(D)/include/tacho_nvtx.h"
+	rm -f "$(D)/bin/tacho" "$(D)/lib/libtacho.so" "$(D)/lib/libtacho_gemm.so" "$(D)/include/tacho_nvtx.h"
 	rm -rf "$(D)/libexec/tacho" "$(D)/lib/tacho-python" "$(D)/share/doc/tacho"
 
 ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
--include $(patsubst %.c,$(O)/obj/%.d,$(TACHO_SRC) $(TRAIN_SRC) $(AGENT_SRC) $(HOOK_SRC) $(UNIT_SRC) $(TARGET_SRC) $(BENCH_SRC) $(wildcard tests/fuzz/*.c)) $(patsubst %.cpp,$(O)/obj/%.d,$(TACHO_CXX))
+-include $(patsubst %.c,$(O)/obj/%.d,$(TACHO_SRC) $(TRAIN_SRC) $(AGENT_SRC) $(HOOK_SRC) $(GEMM_SRC) $(UNIT_SRC) $(TARGET_SRC) $(BENCH_SRC) $(wildcard tests/fuzz/*.c)) $(patsubst %.cpp,$(O)/obj/%.d,$(TACHO_CXX))
 endif
 
 deps: ## installs what the build needs (Debian packages, NVTX headers); done by itself when something is missing
@@ -271,4 +282,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: gpu-tests fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force
+.PHONY: dist gpu-tests fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force

@@ -51,6 +51,7 @@ struct col_options {
     int64_t duration_ns; /* device work of that long from the start only; 0 = all of it */
     bool whole_graphs;   /* a CUDA graph is one row, without its kernels */
     bool gpu_memory;     /* allocations on the device too */
+    bool gemm_shapes;    /* put libtacho_gemm.so (beside the library) before the target's cuBLAS */
     bool no_hook;        /* do not put the Python hook on the target's PYTHONPATH */
     bool no_peak;        /* do not measure the machine's instruction peak */
     /* Called, from the calling thread, with one line (no newline) that a person should see while the target runs. May be NULL.

@@ -291,7 +291,7 @@ static void put_json_scalar(char *buffer, size_t size, size_t *at, const struct 
         put(buffer, size, at, "%llu", (unsigned long long)v->u);
 }
 
-/* A member is written whole or not at all, so the text is JSON whatever its size. */
+/* The fields that fill no column. A member is written whole or not at all, so the text is JSON whatever its size. */
 static void foreign_json(const struct col_schema *s, const uint8_t *data, size_t size, char *json, size_t json_size)
 {
     size_t at = 0;
@@ -299,7 +299,7 @@ static void foreign_json(const struct col_schema *s, const uint8_t *data, size_t
     put(json, json_size, &at, "{");
     for (unsigned i = 0; i < s->count; i++) {
         struct scalar v;
-        if (!read_scalar(&s->field[i], data, size, &v))
+        if (s->field[i].target >= 0 || !read_scalar(&s->field[i], data, size, &v))
             continue;
         char member[7 * COL_SCHEMA_NAME];
         size_t n = 0;
@@ -441,7 +441,11 @@ void col_payload_decode(const struct col_schema *schema, const void *data, size_
         struct scalar v;
         if (schema->field[i].target >= 0 && read_scalar(&schema->field[i], data, size, &v))
             set_target(out, schema->kind, (enum target)schema->field[i].target, &v);
+        else if (schema->kind == COL_SCHEMA_WORK)
+            out->detail.payload = out->json; /* shapes, for instance */
     }
+    if (out->detail.payload)
+        foreign_json(schema, data, size, out->json, sizeof out->json);
     if (schema->kind == COL_SCHEMA_WORK)
         complete_work(&out->detail);
 }

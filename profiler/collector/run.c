@@ -89,9 +89,30 @@ static bool python_path(const struct col_session *s, const char *library, char *
     return n > 0 && (size_t)n < size;
 }
 
+/* LD_PRELOAD with libtacho_gemm.so first; false where that is not asked for or not possible, which is said. */
+static bool preload(struct col_session *s, const char *library, char *to, size_t size)
+{
+    char gemm[COL_PATH_MAX];
+    const char *slash = strrchr(library, '/'), *old = getenv("LD_PRELOAD");
+    if (!s->options->gemm_shapes)
+        return false;
+    int n = snprintf(gemm, sizeof gemm, "%.*s/libtacho_gemm.so", slash ? (int)(slash - library) : 1, slash ? library : ".");
+    if (n < 0 || (size_t)n >= sizeof gemm || access(gemm, R_OK)) {
+        col_session_warn(s, "shapes of matrix products are not recorded: no libtacho_gemm.so beside %s", library);
+        return false;
+    }
+    if (gemm[strcspn(gemm, " :")]) {
+        col_session_warn(
+            s, "shapes of matrix products are not recorded: LD_PRELOAD cannot name a path with a blank or a colon: %s", gemm);
+        return false;
+    }
+    n = snprintf(to, size, "%s%s%s", gemm, old && *old ? ":" : "", old ? old : "");
+    return n > 0 && (size_t)n < size;
+}
+
 static int start_target(struct col_session *s, const char *library, struct tacho_error *err)
 {
-    char pause[32], pool[32], python[2 * COL_PATH_MAX];
+    char pause[32], pool[32], python[2 * COL_PATH_MAX], gemm[2 * COL_PATH_MAX];
     snprintf(pause, sizeof pause, "%.6g", s->options->pause);
     snprintf(pool, sizeof pool, "%d", s->options->pool_mib);
     const char *old = getenv("NVTX_INJECTION64_PATH");
@@ -107,6 +128,8 @@ static int start_target(struct col_session *s, const char *library, struct tacho
         env[count++] = (struct col_env){WIRE_ENV_POOL_MIB, pool};
     if (python_path(s, library, python, sizeof python))
         env[count++] = (struct col_env){"PYTHONPATH", python};
+    if (preload(s, library, gemm, sizeof gemm))
+        env[count++] = (struct col_env){"LD_PRELOAD", gemm};
     count += col_gpu_environment(s->options, library, env + count, &gpu);
     if (gpu.warning[0])
         col_session_warn(s, "%s", gpu.warning);
@@ -126,9 +149,28 @@ static int start_target(struct col_session *s, const char *library, struct tacho
 
 /* ---- while it runs --------------------------------------------------------------------------------------------------------- */
 
+/* glibc names signals only since 2.32. */
+static const char *signal_name(int number)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } known[] = {
+#define ROW(x) {SIG##x, #x},
+        ROW(HUP) ROW(INT) ROW(QUIT) ROW(ILL) ROW(TRAP) ROW(ABRT) ROW(BUS) ROW(FPE) ROW(KILL) ROW(USR1) ROW(SEGV) ROW(USR2)
+            ROW(PIPE) ROW(ALRM) ROW(TERM) ROW(STKFLT) ROW(CHLD) ROW(CONT) ROW(STOP) ROW(TSTP) ROW(TTIN) ROW(TTOU) ROW(URG)
+                ROW(XCPU) ROW(XFSZ) ROW(VTALRM) ROW(PROF) ROW(WINCH) ROW(POLL) ROW(PWR) ROW(SYS)
+#undef ROW
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].number == number)
+            return known[i].name;
+    return NULL;
+}
+
 static void describe_signal(int number, char *to, size_t size)
 {
-    const char *name = sigabbrev_np(number);
+    const char *name = signal_name(number);
     if (name)
         snprintf(to, size, "signal %d (%s)", number, name);
     else

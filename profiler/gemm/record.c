@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a call computes, as an NVTX range. The name of the range has the shape, so that each product is a row of its own in
+ * tables by name; names are registered once a shape, in a table that needs no lock and never grows.
+ *
+ * FLOPs: 2 m n k a product, 8 m n k of complex numbers. Bytes are a model: A and B read once, C written once, and read where
+ * beta is known not to be 0. model_flops is left out: a library cannot know whether its caller computes something again.
+ */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/gemm/gemm.h"
+#include "tacho_nvtx.h"
+
+#define NAMES  8192 /* shapes with a name of their own; more share the function's */
+#define PROBES 64
+
+/* The payload; 64 bytes are the most that is kept of one. */
+struct product {
+    uint64_t flops, bytes_read, bytes_written;
+    uint32_t m, n, k, batch;
+    uint8_t dtype, kind;            /* enum tacho_dtype, enum tacho_work_kind */
+    uint8_t compute;                /* enum gemm_compute */
+    uint8_t transa, transb;         /* cublasOperation_t */
+    uint8_t a_type, b_type, c_type; /* enum gemm_type */
+};
+
+enum { HAS_SHAPE = 1, HAS_BYTES = 2, SCHEMAS = 4 };
+
+struct name {
+    _Atomic(uint32_t) state; /* 0 free, 1 being written, 2 there */
+    enum gemm_function function;
+    struct product product;
+    nvtxStringHandle_t handle;
+};
+
+static struct tacho_nvtx cublas;
+static uint64_t schema[SCHEMAS]; /* by what is known */
+static nvtxStringHandle_t plain[GEMM_FUNCTIONS];
+static bool no_tf32;
+static struct name names[NAMES];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Thread_local bool inside __attribute__((tls_model("initial-exec")));
+
+/* ---- opening ------------------------------------------------------------------------------------------------------------- */
+
+#define FIELD(field, ftype, needs) \
+    { \
+        {.type = (ftype), .name = #field, .offset = offsetof(struct product, field)}, (needs) \
+    }
+static const struct {
+    nvtxPayloadSchemaEntry_t entry;
+    unsigned needs;
+} fields[] = {
+    FIELD(flops, NVTX_PAYLOAD_ENTRY_TYPE_UINT64, 0),
+    FIELD(bytes_read, NVTX_PAYLOAD_ENTRY_TYPE_UINT64, HAS_BYTES),
+    FIELD(bytes_written, NVTX_PAYLOAD_ENTRY_TYPE_UINT64, HAS_BYTES),
+    FIELD(m, NVTX_PAYLOAD_ENTRY_TYPE_UINT32, HAS_SHAPE),
+    FIELD(n, NVTX_PAYLOAD_ENTRY_TYPE_UINT32, HAS_SHAPE),
+    FIELD(k, NVTX_PAYLOAD_ENTRY_TYPE_UINT32, HAS_SHAPE),
+    FIELD(batch, NVTX_PAYLOAD_ENTRY_TYPE_UINT32, 0),
+    FIELD(dtype, NVTX_PAYLOAD_ENTRY_TYPE_UINT8, 0),
+    FIELD(kind, NVTX_PAYLOAD_ENTRY_TYPE_UINT8, 0),
+    FIELD(compute, NVTX_PAYLOAD_ENTRY_TYPE_UINT8, 0),
+    FIELD(transa, NVTX_PAYLOAD_ENTRY_TYPE_UINT8, HAS_SHAPE),
+    FIELD(transb, NVTX_PAYLOAD_ENTRY_TYPE_UINT8, HAS_SHAPE),
+    FIELD(a_type, NVTX_PAYLOAD_ENTRY_TYPE_UINT8, 0),
+    FIELD(b_type, NVTX_PAYLOAD_ENTRY_TYPE_UINT8, 0),
+    FIELD(c_type, NVTX_PAYLOAD_ENTRY_TYPE_UINT8, 0),
+};
+#undef FIELD
+#define FIELDS (sizeof fields / sizeof *fields)
+
+static void open_domain(void)
+{
+    const char *override = getenv("NVIDIA_TF32_OVERRIDE");
+    no_tf32 = override && strcmp(override, "0") == 0;
+    tacho_nvtx_open(&cublas, "cublas");
+    if (!cublas.work)
+        return;
+    for (unsigned known = 0; known < SCHEMAS; known++) {
+        nvtxPayloadSchemaEntry_t entry[FIELDS];
+        size_t n = 0;
+        for (size_t i = 0; i < FIELDS; i++)
+            if ((fields[i].needs & known) == fields[i].needs)
+                entry[n++] = fields[i].entry;
+        schema[known] = tacho_nvtx_schema(cublas.domain, "tacho.work", entry, n, sizeof(struct product));
+    }
+    for (int f = 0; f < GEMM_FUNCTIONS; f++)
+        plain[f] = tacho_nvtx_name(&cublas, gemm_function_name[f]);
+}
+
+bool gemm_enter(void)
+{
+    if (inside)
+        return false;
+    pthread_once(&once, open_domain);
+    if (!cublas.work)
+        return false;
+    return inside = true;
+}
+
+void gemm_leave(void)
+{
+    tacho_nvtx_pop(&cublas);
+    inside = false;
+}
+
+/* ---- types --------------------------------------------------------------------------------------------------------------- */
+
+/* Bits of an element; 0: not known. */
+static unsigned type_bits(int type)
+{
+    switch (type) {
+    case GEMM_C_64F:
+        return 128;
+    case GEMM_R_64F:
+    case GEMM_C_32F:
+        return 64;
+    case GEMM_R_32F:
+    case GEMM_R_32I:
+    case GEMM_C_16F:
+    case GEMM_C_16BF:
+        return 32;
+    case GEMM_R_16F:
+    case GEMM_R_16BF:
+    case GEMM_C_8I:
+    case GEMM_C_8U:
+        return 16;
+    case GEMM_R_8I:
+    case GEMM_R_8U:
+    case GEMM_R_8F_E4M3:
+    case GEMM_R_8F_E5M2:
+        return 8;
+    case GEMM_R_4I:
+    case GEMM_R_4U:
+    case GEMM_R_4F_E2M1:
+        return 4;
+    default:
+        return 0;
+    }
+}
+
+static bool type_is_complex(int type)
+{
+    return type == GEMM_C_32F || type == GEMM_C_64F || type == GEMM_C_16F || type == GEMM_C_16BF || type == GEMM_C_8I ||
+           type == GEMM_C_8U;
+}
+
+/* What fp32 operands run in, by the math mode of their handle (cublasMath_t): 3 allows tf32. */
+static enum tacho_dtype fp32_dtype(const struct gemm_call *c)
+{
+    int (*ask)(void *, int *) = c->handle ? (int (*)(void *, int *))gemm_real(GEMM_cublasGetMathMode) : NULL;
+    int mode = 0;
+    if (no_tf32 || !ask || ask(c->handle, &mode) != 0)
+        return TACHO_DTYPE_FP32;
+    mode &= 15; /* above: flags of reductions */
+    return mode == 0 || mode == 2 ? TACHO_DTYPE_FP32 : mode == 3 ? TACHO_DTYPE_TF32 : TACHO_DTYPE_NONE;
+}
+
+/* Type that the products are computed in; NONE: there is no word for it, or the arguments do not tell. */
+static enum tacho_dtype arithmetic(const struct gemm_call *c)
+{
+    switch (c->a) {
+    case GEMM_R_64F:
+        return c->compute == GEMM_COMPUTE_64F_EMULATED ? TACHO_DTYPE_NONE : TACHO_DTYPE_FP64;
+    case GEMM_R_16F:
+        return TACHO_DTYPE_FP16;
+    case GEMM_R_16BF:
+        return TACHO_DTYPE_BF16;
+    case GEMM_R_8F_E4M3:
+    case GEMM_R_8F_E5M2:
+        return TACHO_DTYPE_FP8;
+    case GEMM_R_8I:
+    case GEMM_R_8U:
+        return c->compute == GEMM_COMPUTE_32I || c->compute == GEMM_COMPUTE_32I_PEDANTIC || c->compute == GEMM_R_32I
+                   ? TACHO_DTYPE_INT8
+                   : TACHO_DTYPE_FP32;
+    case GEMM_R_32F:
+        break;
+    default:
+        return TACHO_DTYPE_NONE;
+    }
+    switch (c->compute) {
+    case GEMM_COMPUTE_32F_FAST_16F:
+        return TACHO_DTYPE_FP16;
+    case GEMM_COMPUTE_32F_FAST_16BF:
+        return TACHO_DTYPE_BF16;
+    case GEMM_COMPUTE_32F_FAST_TF32:
+        return no_tf32 ? TACHO_DTYPE_FP32 : TACHO_DTYPE_TF32;
+    case GEMM_COMPUTE_32F_PEDANTIC:
+        return TACHO_DTYPE_FP32;
+    case GEMM_COMPUTE_32F:
+    case GEMM_R_32F:
+        return fp32_dtype(c);
+    default:
+        return TACHO_DTYPE_NONE;
+    }
+}
+
+bool gemm_scalar_is_set(const void *p, int compute)
+{
+    static const unsigned char zero[8];
+    size_t n = 4;
+    if (compute == GEMM_COMPUTE_16F || compute == GEMM_COMPUTE_16F_PEDANTIC || compute == GEMM_R_16F)
+        n = 2;
+    else if (compute == GEMM_COMPUTE_64F || compute == GEMM_COMPUTE_64F_PEDANTIC || compute == GEMM_COMPUTE_64F_EMULATED ||
+             compute == GEMM_R_64F)
+        n = 8;
+    return memcmp(p, zero, n) != 0;
+}
+
+/* Is C read? Where beta is in the device's memory nobody can look. */
+static bool reads_c(const struct gemm_call *c)
+{
+    int mode = 1; /* cublasPointerMode_t: 0 is the host */
+    if (!c->beta || !c->handle)
+        return c->reads_c;
+    int (*ask)(void *, int *) = (int (*)(void *, int *))gemm_real(GEMM_cublasGetPointerMode_v2);
+    return ask && ask(c->handle, &mode) == 0 && mode == 0 && gemm_scalar_is_set(c->beta, c->compute);
+}
+
+/* ---- the range ----------------------------------------------------------------------------------------------------------- */
+
+static uint32_t narrow(int64_t v)
+{
+    return v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
+}
+
+/* Bytes of so many elements, batches of rows of 4 bits are packed. */
+static uint64_t bytes_of(uint64_t elements, int type)
+{
+    uint64_t bits = gemm_times(elements, type_bits(type));
+    return bits / 8 + (bits % 8 != 0);
+}
+
+/* Fills p; returns what is known beside its FLOPs. */
+static unsigned describe(const struct gemm_call *c, struct product *p)
+{
+    uint64_t batch = (uint64_t)c->batch, m = (uint64_t)c->m, n = (uint64_t)c->n, k = (uint64_t)c->k;
+    struct gemm_sum one = {gemm_times(gemm_times(m, n), gemm_times(k, batch)), gemm_times(gemm_times(m, k), batch),
+                           gemm_times(gemm_times(k, n), batch), gemm_times(gemm_times(m, n), batch)};
+    const struct gemm_sum *s = c->sum ? c->sum : &one;
+    bool sized = type_bits(c->a) && type_bits(c->b) && type_bits(c->c);
+    memset(p, 0, sizeof *p);
+    p->flops = gemm_times(s->multiplies, type_is_complex(c->a) ? 8 : 2);
+    if (sized) {
+        p->bytes_written = bytes_of(s->c, c->c);
+        p->bytes_read = gemm_plus(gemm_plus(bytes_of(s->a, c->a), bytes_of(s->b, c->b)), reads_c(c) ? p->bytes_written : 0);
+    }
+    if (!c->sum) {
+        p->m = narrow(c->m);
+        p->n = narrow(c->n);
+        p->k = narrow(c->k);
+        p->transa = (uint8_t)c->transa;
+        p->transb = (uint8_t)c->transb;
+    }
+    p->batch = narrow(c->batch);
+    p->dtype = (uint8_t)arithmetic(c);
+    p->kind = TACHO_WORK_MATRIX;
+    p->compute = (uint8_t)c->compute;
+    p->a_type = (uint8_t)c->a;
+    p->b_type = (uint8_t)c->b;
+    p->c_type = (uint8_t)c->c;
+    return (c->sum ? 0 : HAS_SHAPE) | (sized ? HAS_BYTES : 0);
+}
+
+static const char *dtype_text(unsigned dtype)
+{
+#define TEXT(name, value, text) [value] = text,
+    static const char *const known[] = {TACHO_DTYPE_MAP(TEXT)};
+#undef TEXT
+    return dtype < sizeof known / sizeof *known && *known[dtype] ? known[dtype] : "?";
+}
+
+/* "cublasGemmEx bf16 TN 768x4096x3072 x12": the type, how A and B are read, m x n x k, the batch. */
+static nvtxStringHandle_t register_name(enum gemm_function f, const struct product *p)
+{
+    static const char op[] = "NTC?";
+    char text[160];
+    int n =
+        snprintf(text, sizeof text, "%s %s %c%c %" PRIu32 "x%" PRIu32 "x%" PRIu32, gemm_function_name[f], dtype_text(p->dtype),
+                 op[p->transa < 3 ? p->transa : 3], op[p->transb < 3 ? p->transb : 3], p->m, p->n, p->k);
+    if (p->batch != 1)
+        snprintf(text + n, sizeof text - (size_t)n, " x%" PRIu32, p->batch);
+    return tacho_nvtx_name(&cublas, text);
+}
+
+static uint32_t hash(enum gemm_function f, const struct product *p)
+{
+    const unsigned char *byte = (const unsigned char *)p;
+    uint64_t h = 0x9e3779b97f4a7c15u * ((unsigned)f + 1u), word;
+    for (size_t i = 0; i < sizeof *p; i += sizeof word) {
+        memcpy(&word, byte + i, sizeof word);
+        h = (h ^ word) * 0x9fb21c651e98df25u;
+        h ^= h >> 32;
+    }
+    return (uint32_t)h;
+}
+_Static_assert(sizeof(struct product) == 48, "padding would be hashed and compared");
+
+/* The name of a product, registered at its first call. A place that a thread is writing (or was, when its process forked) is
+ * passed over; the shape gets another one then. */
+static nvtxStringHandle_t name_of(enum gemm_function f, const struct product *p)
+{
+    uint32_t at = hash(f, p);
+    for (unsigned i = 0; i < PROBES; i++) {
+        struct name *x = &names[(at + i) % NAMES];
+        uint32_t state = atomic_load_explicit(&x->state, memory_order_acquire);
+        if (state == 2 && x->function == f && !memcmp(&x->product, p, sizeof *p))
+            return x->handle;
+        if (state != 0 || !atomic_compare_exchange_strong(&x->state, &state, 1))
+            continue;
+        x->function = f;
+        x->product = *p;
+        x->handle = register_name(f, p);
+        atomic_store_explicit(&x->state, 2, memory_order_release);
+        return x->handle;
+    }
+    return plain[f];
+}
+
+void gemm_push(enum gemm_function f, const struct gemm_call *c)
+{
+    struct product p;
+    if (c->m < 0 || c->n < 0 || c->k < 0 || c->batch < 0) {
+        gemm_push_unknown(f);
+        return;
+    }
+    unsigned known = describe(c, &p);
+    tacho_nvtx_push(&cublas, known & HAS_SHAPE ? name_of(f, &p) : plain[f], schema[known], &p, sizeof p);
+}
+
+void gemm_push_unknown(enum gemm_function f)
+{
+    nvtxEventAttributes_t a = {.version = NVTX_VERSION,
+                               .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                               .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
+                               .message.registered = plain[f]};
+    nvtxDomainRangePushEx(cublas.domain, &a);
+}
