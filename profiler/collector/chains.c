@@ -122,6 +122,8 @@ static int thread_end(struct col_drain *d, struct col_pool *p, struct col_thread
     int rc = col_decode_materialise(d, p, t);
     if (rc == 0)
         rc = col_save_thread(d, p, t, true);
+    if (rc == 0)
+        rc = col_gpu_thread_ended(p, t->tid, t->track);
     p->thread[t->ordinal] = NULL;
     col_thread_free(t);
     return rc;

@@ -113,6 +113,8 @@ int col_gpu_forget(struct col_drain *d, struct col_pool *p);
 void col_gpu_free(struct col_gpu *g);
 /* Track of a thread that device calls were recorded on, 0 = none. */
 int64_t col_gpu_thread_track(const struct col_pool *p, uint32_t tid);
+/* A thread with ranges has ended; records of its device calls may still come, and belong on its track. 0 or TACHO_ENOMEM. */
+int col_gpu_thread_ended(struct col_pool *p, int64_t tid, int64_t track);
 
 /* ---- gpu_rows.c ---- */
 

@@ -166,10 +166,20 @@ static int64_t stream_track(struct col_drain *d, struct col_pool *p, int64_t dev
 
 int64_t col_gpu_thread_track(const struct col_pool *p, uint32_t tid)
 {
-    for (uint32_t i = 0; p->gpu && i < p->gpu->thread_count; i++)
+    for (uint32_t i = p->gpu ? p->gpu->thread_count : 0; i-- > 0;)
         if (p->gpu->thread[i].tid == (int64_t)tid)
             return p->gpu->thread[i].track;
     return 0;
+}
+
+int col_gpu_thread_ended(struct col_pool *p, int64_t tid, int64_t track)
+{
+    int rc = 0;
+    if (p->gpu && track && col_gpu_thread_track(p, (uint32_t)tid) != track) {
+        rc = PUT(p->gpu->thread, p->gpu->thread_count, (struct col_gpu_thread){tid, track});
+        p->gpu->dirty = true;
+    }
+    return rc;
 }
 
 /* The thread's own track, which NVTX may have made already. */
@@ -177,7 +187,7 @@ static int64_t thread_track(struct col_drain *d, struct col_pool *p, int64_t tid
 {
     struct col_gpu *g = p->gpu;
     int64_t track = 0;
-    for (uint32_t i = 0; i < g->thread_count; i++)
+    for (uint32_t i = g->thread_count; i-- > 0;)
         if (g->thread[i].tid == tid)
             return g->thread[i].track;
     for (uint32_t i = p->thread_cap; tid != STORE_ABSENT && i-- > 0 && !track;)

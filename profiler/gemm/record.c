@@ -269,12 +269,12 @@ static unsigned describe(const struct gemm_call *c, struct product *p)
     return (c->sum ? 0 : HAS_SHAPE) | (sized ? HAS_BYTES : 0);
 }
 
-static const char *dtype_text(unsigned dtype)
+static const char *dtype_text(unsigned dtype, int type)
 {
 #define TEXT(name, value, text) [value] = text,
     static const char *const known[] = {TACHO_DTYPE_MAP(TEXT)};
 #undef TEXT
-    return dtype < sizeof known / sizeof *known && *known[dtype] ? known[dtype] : "?";
+    return dtype < sizeof known / sizeof *known && *known[dtype] ? known[dtype] : type_is_complex(type) ? "complex" : "?";
 }
 
 /* "cublasGemmEx bf16 TN 768x4096x3072 x12": the type, how A and B are read, m x n x k, the batch. */
@@ -282,9 +282,9 @@ static nvtxStringHandle_t register_name(enum gemm_function f, const struct produ
 {
     static const char op[] = "NTC?";
     char text[160];
-    int n =
-        snprintf(text, sizeof text, "%s %s %c%c %" PRIu32 "x%" PRIu32 "x%" PRIu32, gemm_function_name[f], dtype_text(p->dtype),
-                 op[p->transa < 3 ? p->transa : 3], op[p->transb < 3 ? p->transb : 3], p->m, p->n, p->k);
+    int n = snprintf(text, sizeof text, "%s %s %c%c %" PRIu32 "x%" PRIu32 "x%" PRIu32, gemm_function_name[f],
+                     dtype_text(p->dtype, p->a_type), op[p->transa < 3 ? p->transa : 3], op[p->transb < 3 ? p->transb : 3],
+                     p->m, p->n, p->k);
     if (p->batch != 1)
         snprintf(text + n, sizeof text - (size_t)n, " x%" PRIu32, p->batch);
     return tacho_nvtx_name(&cublas, text);

@@ -14,7 +14,9 @@ bad() {
 }
 
 # the substitutes have the versioned symbols of the real ones
-flags=(-std=c11 -O1 -g -D_GNU_SOURCE -fPIC)
+nvtx=$(sed -n 's/^NVTX_CFLAGS := //p' "$BUILD/config.mk")
+# shellcheck disable=SC2206
+flags=(-std=c11 -O1 -g -D_GNU_SOURCE -fPIC -I"$SRC/include" $nvtx)
 cat > "$TMPDIR/cublas.map" << MAP
 libcublas.so.13 { global: cublas*; local: *; };
 MAP
@@ -25,11 +27,11 @@ build() { "$CC" "${flags[@]}" "$@" || exit 1; }
 sources=$SRC/tests/targets
 mkdir "$TMPDIR/lib" "$TMPDIR/python"
 build -DFAKE_LT -shared -fvisibility=hidden "$sources/fake_cublas.c" -Wl,--version-script="$TMPDIR/lt.map" \
-    -Wl,-soname,libcublasLt.so.13 -o "$TMPDIR/lib/libcublasLt.so.13"
+    -Wl,-soname,libcublasLt.so.13 -o "$TMPDIR/lib/libcublasLt.so.13" -ldl
 build -shared -fvisibility=hidden "$sources/fake_cublas.c" -Wl,--version-script="$TMPDIR/cublas.map" -Wl,-soname,libcublas.so.13 \
-    -o "$TMPDIR/lib/libcublas.so.13" "$TMPDIR/lib/libcublasLt.so.13" -Wl,-rpath,"$TMPDIR/lib"
+    -o "$TMPDIR/lib/libcublas.so.13" "$TMPDIR/lib/libcublasLt.so.13" -Wl,-rpath,"$TMPDIR/lib" -ldl
 # shellcheck disable=SC2054
-link=("$TMPDIR/lib/libcublas.so.13" "$TMPDIR/lib/libcublasLt.so.13" -lpthread -Wl,-rpath,"$TMPDIR/lib")
+link=("$TMPDIR/lib/libcublas.so.13" "$TMPDIR/lib/libcublasLt.so.13" -lpthread -ldl -Wl,-rpath,"$TMPDIR/lib")
 build "$sources/linked_gemm.c" -o "$TMPDIR/linked" "${link[@]}"
 # as in Python: a library out of the global scope brings cuBLAS with it
 build -DGEMM_PLUGIN -shared "$sources/linked_gemm.c" -o "$TMPDIR/plugin.so" "${link[@]}"
@@ -88,6 +90,39 @@ have=$(ask many "SELECT sum(flops) FROM slice JOIN detail ON detail.id = detail 
 [ "$sum" = "$have" ] || bad many "$have FLOPs of $sum"
 [ "$(ask many "SELECT count(DISTINCT text) FROM slice JOIN string ON string.id = name")" -lt 8300 ] || bad many "names are not bounded"
 
+# with the kernels that the products launch, on the substitute driver: the report's FLOPs are those of the calls
+FAKE_KERNELS=1 FAKE_LOG=$TMPDIR/gpu.log LD_LIBRARY_PATH=$BUILD/tests/fake \
+    "$TACHO" run --gemm-shapes --no-hook --no-peak --no-counters --overhead 0 -o gpu.tacho -- ./linked --rounds 8 > gpu.out 2> gpu.err || bad gpu "fails"
+"$TACHO" report --json --peak 1e15 gpu.tacho > gpu.json || bad gpu "no report"
+python3 - gpu.log gpu.json << 'PY' || bad gpu "the report's FLOPs are not those of the calls"
+import collections, json, sys
+flops, kernels = collections.Counter(), collections.Counter()
+for line in open(sys.argv[1]):
+    if "\t" in line: # of the substitute CUPTI
+        continue
+    _, name, *numbers = line.split()
+    ta, tb, m, n, k, batch, a, b, c, how = map(int, numbers)
+    kernels[name] += name != "inner"
+    if m > 0:
+        flops[name] += m * n * k * batch * (8 if a == 4 else 2)
+r = json.load(open(sys.argv[2]))
+rows, u = r["attribution"]["rows"], r["utilization"]
+assert len(rows) >= 20, len(rows)
+whole = [x for x in rows if "Grouped" in x["name"]] # names without shape: all calls of the function are one row
+assert len(whole) >= 4
+for x in whole:
+    assert (x["flops"], x["kernels"]) == (flops[x["name"]], kernels[x["name"]]), x
+for x in rows:
+    if x not in whole and " " in x["name"]:
+        op, dtype, t, shape, *batch = x["name"].split()
+        m, n, k = map(int, shape.split("x"))
+        each = 2 * m * n * k * int(batch[0][1:] if batch else 1)
+        assert x["flops"] == each * x["count"] * (4 if dtype == "complex" else 1), x
+steps = r["steps"]["counted"]
+assert steps >= 4 and 0 < u["hardware_flops"] <= sum(flops.values()) and u["hardware_flops"] > sum(flops.values()) * steps / 8 * 0.9, u
+assert u["hfu"] > 0 and abs(u["hfu"] - u["mfu"]) < 1e-12 and u["flop_coverage_pct"] > 95, u
+PY
+[ "$(ask gpu "SELECT count(*) FROM track WHERE kind = 'thread'")" = 1 ] || bad gpu "a thread has two tracks"
 # an environment of the user's own stays; without tacho the library does nothing
 printf '#include <stdio.h>\n__attribute__((constructor)) static void hello(void) { fprintf(stderr, "mine\\n"); }\n' > mine.c
 build -shared mine.c -o mine.so

@@ -43,7 +43,7 @@ def main(log, run, fp32="fp32"):
         if a in BITS and b in BITS and c in BITS:
             written = m * n * batch * BITS[c] // 8
             read = (m * k * BITS[a] + k * n * BITS[b]) * batch // 8
-        text = f"{name} {dtype or '?'} {'NTC'[ta]}{'NTC'[tb]} {m}x{n}x{k}" + (f" x{batch}" if batch != 1 else "")
+        text = f"{name} {dtype or ('complex' if a in COMPLEX else '?')} {'NTC'[ta]}{'NTC'[tb]} {m}x{n}x{k}" + (f" x{batch}" if batch != 1 else "")
         key = (pid, text, flops, written, dtype, ta, tb, m, n, k, batch, a, b, c, how)
         want[key] += 1
         with_c[key] = read

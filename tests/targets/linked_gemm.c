@@ -5,6 +5,8 @@
  * as a program or, with GEMM_PLUGIN defined, as a library that another program loads out of the global scope, as Python loads
  * PyTorch. With WITH_CUBLAS the declarations are NVIDIA's own.
  *
+ * A round is a tacho.step of its first thread.
+ *
  *     linked_gemm [--rounds N] [--threads N] [--fork N] [--math MODE]      MODE: cublasMath_t, 3 allows tf32
  */
 #include <pthread.h>
@@ -14,6 +16,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "tacho_nvtx.h"
 
 #ifdef WITH_CUBLAS
 #include <cublas_v2.h>
@@ -83,6 +87,7 @@ enum { BY16 = 64, BY32 = 68, BY64 = 70, BY_INT = 72, FAST_TF32 = 77 };
 struct job {
     int thread, rounds;
 };
+static struct tacho_nvtx nvtx;
 static _Thread_local int thread_number, call_number;
 
 /* The addresses that are passed on; only the first bytes of C are ever looked at. */
@@ -228,12 +233,17 @@ static void *run(void *arg)
     struct job *job = arg;
     thread_number = job->thread;
     for (int r = 0; r < job->rounds; r++) {
+        struct tacho_step step = {.index = (uint64_t)r};
+        if (job->thread == 0)
+            tacho_nvtx_push_step(&nvtx, NULL, &step);
         typed(r);
         ex(r);
         lt(1, 2304, 1024 + r, 768, 1, BF16, BF16, BY32, 0);
         lt(0, 512, 256 + r, 128, 6, E4M3, BF16, BY32, 1);
         lt(0, 64, 64 + r, 64, 1, F32, F32, FAST_TF32, 0);
         lt(0, 13, 64 + r, 64, 1, F16, F16, BY16, 0);
+        if (job->thread == 0)
+            tacho_nvtx_pop(&nvtx);
     }
     return NULL;
 }
@@ -267,6 +277,7 @@ int gemm_main(int argc, char **argv)
         else if (strcmp(argv[i], "--math") == 0)
             cublasSetMathMode(ON, (cublasMath_t)v);
     }
+    tacho_nvtx_open(&nvtx, "linked");
     run_threads(threads, rounds);
     fflush(stdout);
     for (int i = 0; i < forks; i++)
