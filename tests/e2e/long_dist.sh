@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 1800
+# `make dist`: the tarball alone, unpacked somewhere, records, reports, imports; nothing in it wants more than glibc 2.28, and
+# nothing that it links is missing from a bare system.
+set -u
+[ -z "${SAN:-}" ] || { echo "the portable build has no sanitizers"; exit 77; }
+make O="$BUILD" CC="$CC" dist > "$TMPDIR/log" 2>&1
+rc=$?
+if grep -q -e 'no zig compiler' -e 'no sources' -e "Debian's archive" -e 'no tclsh' "$TMPDIR/log"; then
+    tail -n 3 "$TMPDIR/log"
+    echo "what the portable build is made of could not be had"
+    exit 77
+fi
+[ $rc = 0 ] || { tail -n 30 "$TMPDIR/log"; exit 1; }
+tarball=$(ls "$BUILD"/dist/tacho-*-linux-x86_64.tar.gz) || exit 1
+mkdir "$TMPDIR/away" && tar -xzf "$tarball" -C "$TMPDIR/away" || exit 1
+top=$(echo "$TMPDIR"/away/tacho-*)
+for f in tacho libtacho.so libtacho_gemm.so tacho-python/libtacho_hook.so tacho-python/sitecustomize.py README.md LICENSE INSTALL docs/README.md include/tacho_nvtx.h licenses/sqlite3; do
+    [ -f "$top/$f" ] || { echo "not in it: $f"; exit 1; }
+done
+for f in "$top/tacho" "$top"/*.so "$top"/tacho-python/*.so; do
+    version=$(objdump -T "$f" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -V | tail -n 1)
+    [ "$(printf '%s\n2.28\n' "$version" | sort -V | tail -n 1)" = 2.28 ] || { echo "$f wants glibc $version"; exit 1; }
+    alien=$(objdump -p "$f" | awk '$1 == "NEEDED" { print $2 }' | grep -v -x -e 'lib\(c\|m\|dl\|rt\|pthread\)\.so\.[0-9]*' -e 'ld-linux-x86-64\.so\.2')
+    [ -z "$alien" ] || { echo "$f needs $alien"; exit 1; }
+    ! grep -qaF "$PWD/" "$f" || { echo "$f has paths of this machine in it"; exit 1; }
+done
+# an environment with nothing of this build in it
+cd "$TMPDIR" || exit 1
+bare() { env -i PATH="$PATH" HOME="$TMPDIR" TMPDIR="$TMPDIR" "$@"; }
+bare "$top/tacho" run --overhead 0 -o x.tacho -- "$BUILD/tests/targets/target_events" --threads 2 > out 2>&1 || { cat out; exit 1; }
+bare "$top/tacho" report --json x.tacho > x.json || exit 1
+[ "$(bare "$top/tacho" sql x.tacho 'SELECT count(*) FROM slice' | tail -n 1 | tr -d ' ')" -gt 0 ] || { echo "nothing recorded"; exit 1; }
+bare "$top/tacho" run --gemm-shapes -o z.tacho -- true > out 2>&1 || { cat out; exit 1; }
+! grep -q 'not recorded' out || { cat out; exit 1; }
+traces=${TACHO_TRACES:-$SRC/../shared/traces}
+trace=$(find "$traces" -maxdepth 2 -name '*.json.gz' -size -2000k 2> /dev/null | sort | head -n 1)
+if [ -n "$trace" ]; then # compressed JSON: zlib, simdjson, SQLite, jansson, C++
+    bare "$top/tacho" report --json "$trace" > imported.json || exit 1
+    "$TACHO" report --json "$trace" > here.json || exit 1
+    cmp -s imported.json here.json || { echo "another report than the normal build's:"; diff imported.json here.json | head -n 5; exit 1; }
+fi
+echo "note: $(($(wc -c < "$tarball") / 1024)) KiB$([ -n "$trace" ] || echo ', no trace here to import')"
