@@ -439,7 +439,9 @@ void col_payload_decode(const struct col_schema *schema, const void *data, size_
     }
     for (unsigned i = 0; i < schema->count; i++) {
         struct scalar v;
-        if (schema->field[i].target >= 0 && read_scalar(&schema->field[i], data, size, &v))
+        if (!read_scalar(&schema->field[i], data, size, &v))
+            continue;
+        if (schema->field[i].target >= 0)
             set_target(out, schema->kind, (enum target)schema->field[i].target, &v);
         else if (schema->kind == COL_SCHEMA_WORK)
             out->detail.payload = out->json; /* shapes, for instance */

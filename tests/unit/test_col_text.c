@@ -152,6 +152,7 @@ static void test_work(void **state)
     assert_int_equal(p.detail.palm_flops, 1000);
     assert_true(p.detail.bytes_read == STORE_ABSENT);
     assert_null(p.detail.kind);
+    assert_string_equal(p.detail.payload, "{\"something\":1000}"); /* no column is for it */
     data[0] = TACHO_PASS_RECOMPUTE;
     col_payload_decode(&s, data, sizeof data, &p);
     assert_int_equal(p.detail.model_flops, 0);
@@ -163,6 +164,7 @@ static void test_work(void **state)
     col_payload_decode(&s, data, 10, &p);
     assert_true(p.detail.flops == STORE_ABSENT);
     assert_true(p.detail.model_flops == STORE_ABSENT);
+    assert_null(p.detail.payload);
     data[1] = 200; /* a type of a newer header */
     col_payload_decode(&s, data, sizeof data, &p);
     assert_null(p.detail.dtype);
