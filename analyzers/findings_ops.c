@@ -28,6 +28,22 @@ static bool has_fused(const struct an_result *r)
     return pct >= 1;
 }
 
+/* That share of the time of all device ops as ns, at most what the devices compute at all, and the time that was recorded on
+ * them. */
+static void of_capture(const struct an_result *r, double pct, double *removed, double *whole)
+{
+    const struct an_attribution *a = &r->attribution[0];
+    double compute = 0, all = (double)a->unattributed_ns;
+    *whole = 0;
+    for (size_t i = 0; i < a->row_count; i++)
+        all += (double)a->rows[i].device_ns;
+    for (size_t d = 0; d < r->gpu_count; d++) {
+        *whole += r->gpus[d].span_ns.valid ? (double)r->gpus[d].span_ns.value : 0;
+        compute += r->gpus[d].compute_ns.valid ? (double)r->gpus[d].compute_ns.value : 0;
+    }
+    *removed = all * pct / 100 < compute ? all * pct / 100 : compute;
+}
+
 /* Attention as separate products and softmax writes the matrix of scores to memory and reads it again. */
 void an_findings_attention(struct an_findings_list *l)
 {
@@ -37,8 +53,9 @@ void an_findings_attention(struct an_findings_list *l)
     const struct an_attribution *a = &c->r->attribution[0];
     if (a->reason || !a->row_count)
         return;
-    double scores = share_of_ops(a, softmax), around = share_of_ops(a, products);
-    if (scores < SOFTMAX_PCT || around <= 0 || has_fused(c->r)) {
+    double scores = share_of_ops(a, softmax), around = share_of_ops(a, products), removed, whole;
+    of_capture(c->r, scores + around, &removed, &whole);
+    if (scores < SOFTMAX_PCT || around <= 0 || has_fused(c->r) || 100 * removed < FINDINGS_NOISE_PCT * whole) {
         an_findings_checked(l, "attention in separate steps");
         return;
     }
@@ -53,8 +70,8 @@ void an_findings_attention(struct an_findings_list *l)
     f->action = "torch.nn.functional.scaled_dot_product_attention in place of matmul, softmax, matmul (transformers: "
                 "attn_implementation=\"sdpa\")";
     f->effort = "some lines of code, or a setting";
-    an_finding_ceiling(f, 100, scores + around, "a ceiling has no expected value: nothing was replayed");
-    f->method = "ceiling: softmax and batched products took no time; the arithmetic of the products stays";
+    an_finding_ceiling(f, whole, removed, "a ceiling has no expected value: nothing was replayed");
+    f->method = "ceiling: capture / (capture - softmax and batched products) - 1; the arithmetic of the products stays";
     f->confidence = f->confidence > AN_LOW ? AN_MEDIUM : AN_LOW;
     f->verify = "run again and compare the tables by operator: tacho report --by op";
     f->wrong_when = "the softmax or the batched products are not those of attention, or the weights of attention are needed";

@@ -36,8 +36,8 @@ static const char live_sql[] = "CREATE TABLE live_position(pool TEXT,segment INT
 static const char live_pragmas[] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
                                    "PRAGMA journal_size_limit=16777216; PRAGMA cache_size=-8192";
 
-/* A file that is thrown away when anything fails needs no journal: each page is written once. Measured on the slices of a 470 MB
- * Kineto trace: docs/import.md. */
+/* A file that is thrown away when anything fails needs no journal: each page is written once. Measured on the slices of a 470
+ * MB Kineto trace: docs/import.md. */
 static const char private_pragmas[] = "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;"
                                       "PRAGMA cache_size=-16384";
 
