@@ -514,8 +514,11 @@ static int no_event(const struct job *j, const char *path, struct tacho_error *e
     if (j->frame.truncated)
         return tacho_fail(err, TACHO_EFORMAT, "copy it again: nothing before the cut could be read",
                           "%s: cut off before the first whole event", path);
-    return tacho_fail(err, TACHO_EFORMAT, "give a Kineto trace (torch.profiler, export_chrome_trace)",
-                      "%s: JSON, but not a trace: it has no event in traceEvents", path);
+    const char *hint = "give a Kineto trace (torch.profiler, export_chrome_trace)";
+    if (j->k.loss[KINETO_LOSS_EVENT])
+        return tacho_fail(err, TACHO_EFORMAT, hint, "%s: JSON, but not a trace: none of its %lld entries is an event", path,
+                          (long long)j->k.loss[KINETO_LOSS_EVENT]);
+    return tacho_fail(err, TACHO_EFORMAT, hint, "%s: JSON, but not a trace: it has no event in traceEvents", path);
 }
 
 static int run_threads(struct job *j)
@@ -554,7 +557,7 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
         if (!rc && j->code)
             rc = j->error.code ? tacho_fail(err, j->code, j->error.hint, "%s", j->error.what)
                                : tacho_fail(err, j->code, NULL, "%s: %s", path, tacho_error_text(j->code));
-        bool none = !j->k.events && !j->k.loss[KINETO_LOSS_EVENT] && !j->frame.too_large;
+        bool none = !j->k.events && !j->frame.too_large;
         if (!rc && !none)
             rc = finish(j);
         if (!rc)
