@@ -4,26 +4,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tacho_utf8.h"
+
 long rep_decode(const char *s, size_t n, size_t *bytes)
 {
     const unsigned char *u = (const unsigned char *)s;
-    static const long least[5] = {0, 0, 0x80, 0x800, 0x10000};
     *bytes = 1;
-    if (!n)
-        return -1;
-    if (u[0] < 0x80)
-        return u[0];
-    size_t want = u[0] >= 0xf0 && u[0] < 0xf5 ? 4 : u[0] >= 0xe0 && u[0] < 0xf0 ? 3 : u[0] >= 0xc2 && u[0] < 0xe0 ? 2 : 0;
-    if (!want || want > n)
-        return -1;
+    size_t want = tacho_utf8_sequence(u, n);
+    if (want < 2)
+        return want ? u[0] : -1;
     long code = u[0] & (0xff >> (want + 1));
-    for (size_t i = 1; i < want; i++) {
-        if ((u[i] & 0xc0) != 0x80)
-            return -1;
+    for (size_t i = 1; i < want; i++)
         code = code << 6 | (u[i] & 0x3f);
-    }
-    if (code < least[want] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000))
-        return -1;
     *bytes = want;
     return code;
 }

@@ -9,6 +9,7 @@
 
 #include "store/db.h"
 #include "store/writer.h"
+#include "tacho_utf8.h"
 
 #define WRITING "cannot be written"
 
@@ -20,29 +21,12 @@ void store_bind_int(sqlite3_stmt *st, int column, int64_t value)
         sqlite3_bind_int64(st, column, value);
 }
 
-/* Length of the UTF-8 sequence at p, 0 if it is not one. */
-static size_t utf8_sequence(const unsigned char *p, size_t left)
-{
-    if (p[0] < 0x80)
-        return 1;
-    size_t n = p[0] >= 0xc2 && p[0] <= 0xdf ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4 : 0;
-    if (!n || n > left)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
-        (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0; /* longer than needed, a surrogate, or above U+10FFFF */
-    return n;
-}
-
 /* Bytes at the start of text that are UTF-8 without NUL. */
 static size_t utf8_valid(const unsigned char *p, size_t bytes)
 {
     size_t i = 0;
     while (i < bytes) {
-        size_t n = p[i] ? utf8_sequence(p + i, bytes - i) : 0;
+        size_t n = p[i] ? tacho_utf8_sequence(p + i, bytes - i) : 0;
         if (!n)
             break;
         i += n;

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "profiler/collector/state.h"
+#include "tacho_utf8.h"
 
 /* Exact names, or prefixes where they end in '*'. */
 static const char *const allowed[] = {
@@ -189,7 +190,6 @@ static void put_json(struct col_buffer *b, const char *text, size_t bytes)
     put_text(b, "\"");
     while (p < end) {
         char escape[8];
-        size_t n = 0;
         if (*p < 0x80) {
             if (*p == '"' || *p == '\\')
                 snprintf(escape, sizeof escape, "\\%c", *p);
@@ -201,19 +201,12 @@ static void put_json(struct col_buffer *b, const char *text, size_t bytes)
             p++;
             continue;
         }
-        n = *p >= 0xf0 && *p < 0xf5 ? 4 : *p >= 0xe0 && *p < 0xf0 ? 3 : *p >= 0xc2 && *p < 0xe0 ? 2 : 0;
-        bool valid = n > 0 && (size_t)(end - p) >= n;
-        for (size_t i = 1; valid && i < n; i++)
-            valid = (p[i] & 0xc0) == 0x80;
-        if (valid && n == 3)
-            valid = !(p[0] == 0xe0 && p[1] < 0xa0) && !(p[0] == 0xed && p[1] >= 0xa0);
-        if (valid && n == 4)
-            valid = !(p[0] == 0xf0 && p[1] < 0x90) && !(p[0] == 0xf4 && p[1] >= 0x90);
-        if (valid)
+        size_t n = tacho_utf8_sequence(p, (size_t)(end - p));
+        if (n)
             col_buffer_put(b, p, n);
         else
             put_text(b, "\xef\xbf\xbd");
-        p += valid ? n : 1;
+        p += n ? n : 1;
     }
     put_text(b, "\"");
 }

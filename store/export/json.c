@@ -5,18 +5,11 @@
 #include <string.h>
 
 #include "store/export/exporter.h"
+#include "tacho_utf8.h"
 
-/* Bytes of the UTF-8 sequence at p, 0: none (overlong, surrogate, cut off). */
-static int sequence(const unsigned char *p)
+static size_t sequence(const char *text) /* of a terminated text */
 {
-    int n = *p < 0x80 ? 1 : *p >= 0xc2 && *p <= 0xdf ? 2 : (*p & 0xf0) == 0xe0 ? 3 : *p >= 0xf0 && *p <= 0xf4 ? 4 : 0;
-    for (int i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((*p == 0xe0 && p[1] < 0xa0) || (*p == 0xed && p[1] > 0x9f) || (*p == 0xf0 && p[1] < 0x90) ||
-        (*p == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return n;
+    return tacho_utf8_sequence((const unsigned char *)text, strnlen(text, 4));
 }
 
 void exp_json_string(FILE *out, const char *text)
@@ -28,9 +21,9 @@ void exp_json_string(FILE *out, const char *text)
         } else if (*p < 0x20 || *p == 0x7f) {
             fprintf(out, "\\u%04x", *p++);
         } else {
-            int n = sequence(p);
+            size_t n = sequence((const char *)p);
             if (n)
-                fwrite(p, 1, (size_t)n, out);
+                fwrite(p, 1, n, out);
             else
                 fputs("\\ufffd", out);
             p += n ? n : 1;
@@ -79,7 +72,7 @@ static const char *skip_value(const char *p)
 static const char *valid_string(const char *p)
 {
     for (p++; *p && *p != '"';) {
-        int n = (unsigned char)*p < 0x20 ? 0 : sequence((const unsigned char *)p);
+        size_t n = (unsigned char)*p < 0x20 ? 0 : sequence(p);
         if (*p == '\\') {
             if (p[1] == 'u' && strspn(p + 2, "0123456789abcdefABCDEF") >= 4)
                 n = 6;

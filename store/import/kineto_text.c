@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tacho_utf8.h"
+
 /* ---- growing text ------------------------------------------------------------------------------------------------------ */
 
 void kineto_text_put(struct kineto_text *t, const void *bytes, size_t n)
@@ -296,23 +298,6 @@ void kineto_unescape(struct kineto_text *out, struct kj_span s)
     }
 }
 
-/* Bytes of the UTF-8 sequence at p, 0: it is none. */
-static size_t utf8_at(const unsigned char *p, size_t left)
-{
-    if (p[0] < 0x80)
-        return 1;
-    size_t n = p[0] >= 0xc2 && p[0] <= 0xdf ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4 : 0;
-    if (!n || n > left)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
-        (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 static void put_control(struct kineto_text *out, unsigned char c)
 {
     char text[8];
@@ -325,7 +310,7 @@ void kineto_sanitise(struct kineto_text *out, const char *text, size_t n)
     const unsigned char *p = (const unsigned char *)text;
     bool inside = false;
     for (size_t i = 0; i < n;) {
-        size_t bytes = utf8_at(p + i, n - i);
+        size_t bytes = tacho_utf8_sequence(p + i, n - i);
         if (!bytes) {
             kineto_text_puts(out, "\xef\xbf\xbd");
             i++;

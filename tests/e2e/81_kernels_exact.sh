@@ -5,18 +5,7 @@
 set -u
 # shellcheck source=tests/e2e/report_common.sh
 . "$(dirname "$0")/report_common.sh"
-traces=${TACHO_TRACES:-$SRC/../shared/traces}
-if [ ! -d "$traces" ]; then
-    echo "no shared traces: $traces is not there (TACHO_TRACES names another folder)"
-    exit 77
-fi
-if ! command -v python3 > /dev/null; then
-    echo "needs python3 for the brute-force script"
-    exit 77
-fi
-traces=$(cd "$traces" && pwd)
-work_folder
-export XDG_CACHE_HOME=$PWD/cache
+traces_for_script
 check=$SRC/tests/e2e/kernels_exact.py
 compared=0
 for trace in "$traces"/*.json.gz "$traces"/*.sqlite.gz; do

@@ -12,6 +12,21 @@ work_folder() {
     trap 'cd /; rm -rf "$work"' EXIT
     cd "$work" || exit 1
 }
+# traces_for_script: for scripts that compare every shared trace with a brute-force script: $traces, an empty folder, a cache of its own
+traces_for_script() {
+    traces=${TACHO_TRACES:-$SRC/../shared/traces}
+    if [ ! -d "$traces" ]; then
+        echo "no shared traces: $traces is not there (TACHO_TRACES names another folder)"
+        exit 77
+    fi
+    if ! command -v python3 > /dev/null; then
+        echo "needs python3 for the brute-force script"
+        exit 77
+    fi
+    traces=$(cd "$traces" && pwd)
+    work_folder
+    export XDG_CACHE_HOME=$PWD/cache
+}
 # field FILE SECTION KEY: a value of tacho-report/1, which has one key a line
 field() {
     awk -v section="^ \"$2\":" -v key="^  \"$3\":" '$0 ~ section { on = 1; next } on && /^ [}\]]/ { exit } on && $0 ~ key { sub(/^[^:]*: /, ""); sub(/,$/, ""); print; exit }' "$1"
