@@ -172,7 +172,7 @@ for name in nsys_h100_2gpu_1s.sqlite.gz nsys_mfu_2gpu_after.sqlite.gz; do
         grep -Eq 'lost|^tacho: cut.sqlite.gz: ' "$work/err" || fail "cut gzip $i: $(cat "$work/err")"
         rm -f cut.tacho
     done
-    [ -z "$(ls -A | grep -v sqlite)" ] || fail "left behind: $(ls -A)"
+    [ -z "$(find . -mindepth 1 ! -name "*sqlite*")" ] || fail "left behind: $(ls -A)"
 done
 ls "${TMPDIR:-/tmp}"/tacho-nsight-* > /dev/null 2>&1 && fail "an unpacked export was left behind"
 exit 0
