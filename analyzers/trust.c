@@ -31,6 +31,8 @@ static bool loses_events(const char *source, const char *reason)
                                            "domain merged",
                                            "event has no usable duration (kept",
                                            "begin event (ph B) without its end (kept",
+                                           "its rank is also that of another file (kept",
+                                           "not a trace: nothing was read",
                                            "arguments beyond",
                                            "forward-backward flow arrow",
                                            "run metadata",
@@ -39,6 +41,18 @@ static bool loses_events(const char *source, const char *reason)
         if (!strncmp(reason, harmless[i], strlen(harmless[i])))
             return false;
     return true;
+}
+
+/* What stood behind a cut or behind damage: the count is of such places, nobody knows of how many events. */
+static bool loses_unknown_many(const char *reason)
+{
+    static const char *const open_ended[] = {
+        "file ends in the middle", "gzip data damaged", "text behind the end of the trace",
+        "cannot be read",          "the file is empty", "Nsight Systems report or xplane file"};
+    for (size_t i = 0; i < sizeof open_ended / sizeof *open_ended; i++)
+        if (!strncmp(reason, open_ended[i], strlen(open_ended[i])))
+            return true;
+    return strstr(reason, "damaged: the rest of it was not read") != NULL;
 }
 
 static double since_start(const struct an_trace *t, int64_t time)
@@ -66,15 +80,16 @@ static int losses(struct an_context *c)
                                    .t1_s = since_start(t, l->t1)};
         if (!rows[i].lost)
             continue;
-        if (counted)
+        if (counted && !loses_unknown_many(l->reason))
             lost = an_time_add(lost, l->count);
         else
             unknown = rows[i].reason;
     }
     r->losses = rows;
     r->loss_count = t->loss_count;
-    r->lost_events =
-        unknown ? an_int_none(an_arena_format(c->a, "at least %" PRId64 ", and more: %.200s", lost, unknown)) : an_int(lost);
+    r->lost_events = !unknown ? an_int(lost)
+                     : lost   ? an_int_none(an_arena_format(c->a, "at least %" PRId64 ", and more: %.200s", lost, unknown))
+                              : an_int_none(unknown);
     return 0;
 }
 

@@ -116,6 +116,10 @@ int cli_remove_at_exit(const char *path)
         if (old.sa_handler == SIG_DFL)
             sigaction(stops[i], &(struct sigaction){.sa_handler = on_end}, NULL);
     }
+    struct sigaction pipe; /* `| head` ends a program as well */
+    sigaction(SIGPIPE, NULL, &pipe);
+    if (pipe.sa_handler == SIG_DFL)
+        sigaction(SIGPIPE, &(struct sigaction){.sa_handler = on_end}, NULL);
     return 0;
 }
 

@@ -16,7 +16,7 @@
 #include "store/import/input.h"
 
 /* Counts up when an import would give other rows: imports that were kept (tacho's cache) are then made again. */
-#define IMPORT_VERSION "2"
+#define IMPORT_VERSION "3"
 #define HEAD_BYTES     4096u
 
 static const struct importer *const importers[] = {&imp_kineto, &imp_nsight};
@@ -54,8 +54,11 @@ static int not_supported(const char *path, enum store_format f, struct tacho_err
                       "%s: this is an XLA xplane file", path);
 }
 
-static int unknown(const char *path, bool empty, struct tacho_error *err)
+static int unknown(const char *path, bool empty, bool cut, struct tacho_error *err)
 {
+    if (empty && cut)
+        return tacho_fail(err, TACHO_EFORMAT, "copy it again: nothing before the cut could be read",
+                          "%s: cut off or damaged before the first byte of the trace", path);
     if (empty)
         return tacho_fail(err, TACHO_EFORMAT, "nothing was recorded into it, or the copy failed: record or copy it again",
                           "%s: the file is empty", path);
@@ -74,6 +77,7 @@ static int file_format(const char *path, enum store_format *out, struct tacho_er
     if (rc)
         return rc;
     rc = imp_input_read(in, head, sizeof head, &n, err);
+    bool cut = imp_input_truncated(in);
     imp_input_close(in);
     if (rc)
         return rc;
@@ -89,7 +93,7 @@ static int file_format(const char *path, enum store_format *out, struct tacho_er
             *out = importers[i]->format;
     if (*out == STORE_FORMAT_NSYS_REP || *out == STORE_FORMAT_XPLANE)
         return not_supported(path, *out, err);
-    return *out == STORE_FORMAT_UNKNOWN ? unknown(path, !n, err) : 0;
+    return *out == STORE_FORMAT_UNKNOWN ? unknown(path, !n, cut, err) : 0;
 }
 
 static int stat_of(const char *path, struct stat *st, struct tacho_error *err)
@@ -106,7 +110,8 @@ struct file {
     char *path;
     enum store_format format;
     int64_t bytes;
-    bool from_folder; /* then it may turn out to be something else */
+    bool from_folder;   /* then it may turn out to be something else */
+    const char *unread; /* of a folder: has the name of a trace, but cannot be read: why. NULL: it can */
 };
 
 struct files {
@@ -114,6 +119,7 @@ struct files {
     size_t count, cap;
     int64_t bytes;
     int64_t refused; /* files of a folder in a format that has to be converted first */
+    size_t unread;   /* of `count`: have `unread` */
 };
 
 static void files_clear(struct files *f)
@@ -138,7 +144,7 @@ static int files_add(struct files *f, const char *path, enum store_format format
     char *copy = strdup(path);
     if (!copy)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
-    f->file[f->count++] = (struct file){copy, format, bytes, from_folder};
+    f->file[f->count++] = (struct file){copy, format, bytes, from_folder, NULL};
     f->bytes += bytes;
     return 0;
 }
@@ -149,28 +155,58 @@ static int natural_order(const void *a, const void *b)
     return strverscmp(((const struct file *)a)->path, ((const struct file *)b)->path);
 }
 
+static bool named_as_trace(const char *path)
+{
+    static const char *const suffixes[] = {".json", ".json.gz", ".sqlite", ".sqlite.gz"};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (ends_with(path, suffixes[i]))
+            return true;
+    return false;
+}
+
+/* A file of a folder. What only has the name of a trace is a rank that is missing: it is named. Other files are left alone. */
+static int folder_file(struct files *f, const char *name, struct tacho_error *err)
+{
+    struct stat st;
+    struct tacho_error why = {0};
+    enum store_format format = STORE_FORMAT_UNKNOWN;
+    const char *unread = NULL;
+    if (stat(name, &st))
+        unread = "cannot be read";
+    else if (!S_ISREG(st.st_mode))
+        return 0;
+    else if (!st.st_size)
+        unread = "the file is empty";
+    else if (file_format(name, &format, &why))
+        unread = why.code == TACHO_EFORMAT ? "not a trace: nothing was read from it" : "cannot be read";
+    f->refused += format == STORE_FORMAT_NSYS_REP || format == STORE_FORMAT_XPLANE;
+    if (format == STORE_FORMAT_KINETO || format == STORE_FORMAT_NSIGHT)
+        return files_add(f, name, format, st.st_size, true, err);
+    if (!unread || format != STORE_FORMAT_UNKNOWN || !named_as_trace(name))
+        return 0;
+    int rc = files_add(f, name, format, 0, true, err);
+    if (!rc) {
+        f->file[f->count - 1].unread = unread;
+        f->unread++;
+    }
+    return rc;
+}
+
 static int folder_add(struct files *f, const char *path, struct tacho_error *err)
 {
     char name[PATH_MAX];
     struct dirent *entry;
-    struct stat st;
-    enum store_format format;
-    size_t first = f->count;
+    size_t first = f->count, unread = f->unread;
     int rc = 0;
     DIR *d = opendir(path);
     if (!d)
         return tacho_fail(err, errno == EACCES ? TACHO_EDENIED : TACHO_EIO, NULL, "%s: %s", path, strerror(errno));
     while (!rc && (entry = readdir(d))) {
-        if (entry->d_name[0] == '.' || snprintf(name, sizeof name, "%s/%s", path, entry->d_name) >= (int)sizeof name ||
-            stat(name, &st) || !S_ISREG(st.st_mode) || !st.st_size)
-            continue;
-        file_format(name, &format, NULL);
-        if (format == STORE_FORMAT_KINETO || format == STORE_FORMAT_NSIGHT)
-            rc = files_add(f, name, format, st.st_size, true, err);
-        f->refused += format == STORE_FORMAT_NSYS_REP || format == STORE_FORMAT_XPLANE;
+        if (entry->d_name[0] != '.' && snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < (int)sizeof name)
+            rc = folder_file(f, name, err);
     }
     closedir(d);
-    if (!rc && f->count == first)
+    if (!rc && f->count - first == f->unread - unread)
         rc = f->refused ? tacho_fail(err, TACHO_ENOTSUP, "export them: nsys export --type sqlite FILE",
                                      "%s: only Nsight Systems reports or xplane files in it", path)
                         : tacho_fail(err, TACHO_EFORMAT, "give a folder with one Kineto or Nsight file for each rank",
@@ -226,7 +262,7 @@ int imp_loss(struct imp_run *run, const char *reason, int64_t count)
 {
     struct store_loss l = {
         .source = base_of(run->path), .reason = reason, .count = count, .t0 = STORE_ABSENT, .t1 = STORE_ABSENT};
-    run->r->lost += count;
+    run->r->lost += strstr(reason, "(kept") ? 0 : count;
     return run->o->salvage_only ? 0 : store_loss_add(run->db, &l);
 }
 
@@ -292,6 +328,8 @@ static int import_file(struct imp_run *run, const struct file *f, struct tacho_e
     const struct importer *importer = importer_of(f->format);
     char key[48];
     run->path = f->path;
+    if (f->unread)
+        return imp_loss(run, f->unread, 1);
     int64_t before = run->done;
     struct tacho_error why = {0};
     int rc = importer->read(run, f->path, &why);
@@ -346,9 +384,15 @@ static int temporary_name(const char *out, char tmp[PATH_MAX], struct tacho_erro
     char folder[PATH_MAX], name[PATH_MAX];
     snprintf(folder, sizeof folder, "%s", out);
     snprintf(name, sizeof name, "%s", out);
-    if (snprintf(tmp, PATH_MAX, "%s/.%s.%ld.import", dirname(folder), basename(name), (long)getpid()) >= PATH_MAX)
+    const char *in = dirname(folder);
+    if (snprintf(tmp, PATH_MAX, "%s/.%s.%ld.import", in, basename(name), (long)getpid()) >= PATH_MAX)
         return tacho_fail(err, TACHO_EIO, NULL, "%s: %s", out, strerror(ENAMETOOLONG));
-    return 0;
+    if (!access(in, W_OK))
+        return 0;
+    int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND
+               : errno == EACCES || errno == EROFS ? TACHO_EDENIED
+                                                   : TACHO_EIO;
+    return tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", out, strerror(errno));
 }
 
 int store_import(const struct store_import_options *o, struct store_import_result *r, struct tacho_error *err)
@@ -410,6 +454,11 @@ static void key_add(struct key *k, const void *bytes, size_t n)
 static int key_file(struct key *k, const struct file *f, struct tacho_error *err)
 {
     char block[64 << 10];
+    if (f->unread) {
+        key_add(k, base_of(f->path), strlen(base_of(f->path)) + 1);
+        key_add(k, f->unread, strlen(f->unread) + 1);
+        return 0;
+    }
     int fd = open(f->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return tacho_fail(err, errno == EACCES ? TACHO_EDENIED : TACHO_EIO, NULL, "%s: %s", f->path, strerror(errno));

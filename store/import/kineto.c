@@ -423,6 +423,7 @@ static int write_losses(struct job *j)
     int64_t *loss = j->k.loss;
     loss[KINETO_LOSS_TOO_LARGE] = j->frame.too_large;
     loss[KINETO_LOSS_PARTIAL] = j->frame.partial_event;
+    loss[KINETO_LOSS_BEHIND] = j->frame.more_behind;
     loss[KINETO_LOSS_ENDS] = j->frame.truncated && !j->frame.partial_event;
     loss[KINETO_LOSS_DAMAGED] = imp_input_damaged(j->in);
     int rc = 0;

@@ -433,12 +433,23 @@ static int frame_read(struct frame *f)
             return f->code;
         if (c < 0)
             return file_ends(f);
-        if (c == '}')
+        if (c == '}') {
+            f->at++;
             return 0;
+        }
         int rc = pair_read(f);
         if (rc)
             return rc;
     }
+}
+
+/* Is there text behind the trace (two traces in one file, a bracket too many)? Zeros of padding are none. */
+static bool more_behind(struct frame *f)
+{
+    int c = 0;
+    while (c == 0 && (c = peek(f, "")) == 0)
+        f->at++;
+    return c > 0;
 }
 
 int kineto_frame_read(struct imp_input *in, const struct kineto_frame_sink *sink, struct kineto_frame_result *r,
@@ -450,6 +461,8 @@ int kineto_frame_read(struct imp_input *in, const struct kineto_frame_sink *sink
     if (!f.buffer)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     int rc = frame_read(&f);
+    if (!rc && !f.code && r->is_trace && !r->truncated)
+        r->more_behind = more_behind(&f);
     if (!rc && f.code)
         rc = f.code;
     free(f.buffer);

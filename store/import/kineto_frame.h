@@ -31,6 +31,7 @@ struct kineto_frame_result {
     bool truncated;     /* the file ended inside of the trace */
     bool partial_event; /* ... inside of an event, which is lost */
     int64_t too_large;  /* events and values larger than a window: skipped */
+    bool more_behind;   /* text other than white space stands behind the end of the trace: not read */
     int64_t bytes;      /* of JSON */
     bool is_trace;      /* it began as a trace does */
 };

@@ -37,6 +37,7 @@ expect 2 "$TACHO" import t.json
 expect 2 "$TACHO" import -o x.tacho
 expect 3 "$TACHO" import own.tacho -o again.tacho
 expect 3 "$TACHO" import t.json -o nowhere/x.tacho
+grep -q '^tacho: nowhere/x.tacho: No such file' "$work/err" || fail "the user's name is not said: $(cat "$work/err")"
 [ "$(kept)" = 0 ] || fail "import used the cache"
 [ "$(rows own.tacho)" = 401 ] || fail "rows: $(rows own.tacho)"
 
@@ -54,6 +55,24 @@ expect 0 "$TACHO" report ./t.json --json
 expect 2 "$TACHO" report t.json --save
 expect 2 "$TACHO" sql t.json --index 'SELECT 1'
 grep -q '^hint: .*tacho import' "$work/err" || fail "$(cat "$work/err")"
+
+# what is said of losses is true: behind a cut nobody knows how many events were lost; a second file of a rank loses none
+head -c 40000 t.json > cut.json
+cat t.json t.json > two.json
+for f in cut two; do
+    expect 0 "$TACHO" report $f.json --json
+    grep -q '"lost_events": null' "$work/out" || fail "$f: $(grep lost_events "$work/out")"
+    grep -q '"/trust/lost_events": "' "$work/out" || fail "$f: no reason for it"
+done
+grep -q '"text behind the end of the trace: not read"' "$work/out" || fail "two traces in one file: not said"
+mkdir same && cp t.json same/a_rank0.json && cp t.json same/b_rank0.json
+expect 0 "$TACHO" report same --json
+grep -q '"lost_events": 0,' "$work/out" || fail "same rank: $(grep lost_events "$work/out")"
+grep -q '"its rank is also that of another file' "$work/out" || fail "same rank: not said"
+gzip -c t.json | head -c 12 > head.json.gz
+expect 3 "$TACHO" report head.json.gz
+grep -q 'cut off or damaged' "$work/err" || fail "a gzip file without data: $(cat "$work/err")"
+rm -rf same cut.json two.json head.json.gz "$imports"
 
 # `latest` is still the newest run of this folder
 touch -d '2001-01-01' own.tacho
@@ -124,6 +143,12 @@ rm -rf "$XDG_CACHE_HOME"
 rm -f "$XDG_CACHE_HOME"
 [ "$(TACHO_IMPORT_CACHE=0 rows t.json)" = 401 ] && [ "$(kept)" = 0 ] || fail "TACHO_IMPORT_CACHE=0"
 [ -z "$(ls -A "$TMPDIR")" ] || fail "temporary files left: $(ls -A "$TMPDIR")"
+# a reader that goes away (`| head`) leaves nothing either
+trace pipe.json 3000
+TACHO_IMPORT_CACHE=0 "$TACHO" export pipe.json 2> /dev/null | head -n 1 > "$work/out"
+[ "${PIPESTATUS[0]}" = 141 ] || fail "a closed pipe did not end it"
+[ -z "$(ls -A "$TMPDIR")" ] || fail "temporary files left behind a closed pipe: $(ls -A "$TMPDIR")"
+rm pipe.json
 
 # a folder that cannot be written
 mkdir locked && cp t.json locked/ && chmod a-w locked/t.json locked

@@ -256,6 +256,8 @@ def folder(traces, tacho, work):
         f.write("two ranks\n")
     with open(os.path.join(place, "config.json"), "w") as f:
         f.write('{"learning_rate": 0.1}\n')
+    open(os.path.join(place, "rank7.json.gz"), "w").close() # a copy that failed: a rank that is missing
+    os.symlink("nowhere", os.path.join(place, "rank8.json"))
     db = run(tacho, [place], os.path.join(work, "folder.tacho"))
     got = stored_rows(db)
     want = sum((expected_rows(load(os.path.join(place, n))[1]) for n in names), collections.Counter())
@@ -268,7 +270,9 @@ def folder(traces, tacho, work):
                           "WHERE p.rank = ?", (i,)).fetchone()[0]
         check(rows == sum(one.values()), "folder: rows of rank", i, rows)
     loss = db.execute("SELECT source, reason, count FROM loss").fetchall()
-    check(loss == [("config.json", "not a trace: nothing was read from it", 1)], "folder: losses", loss)
+    want = [("config.json", "not a trace: nothing was read from it", 1), ("rank7.json.gz", "the file is empty", 1),
+            ("rank8.json", "cannot be read", 1)]
+    check(sorted(loss) == want, "folder: losses", loss)
     # the same rank twice: two processes, and a notice
     os.unlink(os.path.join(place, "config.json"))
     shutil.copy(os.path.join(traces, names[0]), os.path.join(place, "again_rank0.json.gz"))
