@@ -419,6 +419,9 @@ int store_import(const struct store_import_options *o, struct store_import_resul
     rc = import_files(&run, &f, &why);
     if (rc && rc == store_error(run.db)->code)
         why = *store_error(run.db);
+    if (rc == TACHO_ENOSPACE) /* in words of the file that was asked for, not of the hidden one */
+        tacho_fail(&why, rc, "free some space, or choose another place (-o FILE; TMPDIR for what is not kept)",
+                   "%s: no space left on device", o->out);
     if (rc)
         store_close(run.db);
     else

@@ -69,6 +69,14 @@ mkdir same && cp t.json same/a_rank0.json && cp t.json same/b_rank0.json
 expect 0 "$TACHO" report same --json
 grep -q '"lost_events": 0,' "$work/out" || fail "same rank: $(grep lost_events "$work/out")"
 grep -q '"its rank is also that of another file' "$work/out" || fail "same rank: not said"
+# two steps on 24 ranks are two steps: nothing is said with high confidence
+mkdir ranks
+for i in $(seq 0 23); do
+    sed 's/^\(.*\)"traceEvents": \[/\1"traceEvents": [{"ph":"X","cat":"user_annotation","name":"ProfilerStep#5","pid":7,"tid":8,"ts":0,"dur":900},{"ph":"X","cat":"user_annotation","name":"ProfilerStep#6","pid":7,"tid":8,"ts":1000,"dur":900},/' t.json > ranks/rank$i.json
+done
+expect 0 "$TACHO" report ranks --width 200
+grep -q '24 ranks' "$work/out" && grep -q '(steps 5-6, low confidence)' "$work/out" || fail "confidence: $(head -5 "$work/out")"
+rm -rf ranks
 gzip -c t.json | head -c 12 > head.json.gz
 expect 3 "$TACHO" report head.json.gz
 grep -q 'cut off or damaged' "$work/err" || fail "a gzip file without data: $(cat "$work/err")"
