@@ -118,6 +118,11 @@ static void choose_unit(struct comparison *x)
         d->unit_size = sg;
         d->note = an_arena_format(d->arena, "steps of %.0f and %.0f samples: times are for %.0f samples", sg, sb, sg);
     }
+    bool devices = !x->side[0].r->gpu.reason;
+    if (!d->note && devices == (x->side[1].r->gpu.reason != NULL))
+        d->note =
+            an_arena_format(d->arena, "%s ran on an accelerator, %s on the CPU alone: a step of a device beside one of a host",
+                            devices ? "GOOD" : "BAD", devices ? "BAD" : "GOOD");
     if (!d->note && (!g->detailed || !b->detailed))
         d->note = "no step has all its parts in one of the files: only the steps themselves are compared";
 }

@@ -258,13 +258,19 @@ static void without_steps(struct an_context *c)
     const char *class = NULL, *load = load_words(c, &class);
     size_t ranges = c->t->slice.count;
     const char *time = r->run.duration_s.valid ? an_arena_format(c->a, " in %.3g s", r->run.duration_s.value) : "";
-    r->verdict_class = ranges ? "NO STEPS" : class;
+    bool foreign = an_trace_key(c->t, "source");
+    r->verdict_class = ranges || foreign ? "NO STEPS" : class;
     if (ranges)
         r->verdict = an_arena_format(
-            c->a,
-            "NO STEPS: no steps were marked, %zu ranges were recorded%s; %s. Mark each optimizer update with an "
-            "NVTX range named step, or with tacho.step of include/tacho_nvtx.h.",
-            ranges, time, load);
+            c->a, "NO STEPS: no steps were marked, %zu ranges were recorded%s; %s. %s.", ranges, time, load,
+            foreign
+                ? "Record with torch.profiler and call its step() after each update, or mark each update with an NVTX range "
+                  "named step"
+                : "Mark each optimizer update with an NVTX range named step, or with tacho.step of include/tacho_nvtx.h");
+    else if (foreign)
+        r->verdict =
+            "NO STEPS: the trace holds no operator, kernel or range, only what describes it. Trust says what of the file "
+            "could not be read.";
     else
         r->verdict = an_arena_format(c->a,
                                      "%s:%s %s. It spoke no NVTX, so only the system layer is known: mark each optimizer "

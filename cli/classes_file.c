@@ -75,14 +75,14 @@ int cli_classes_load(const char *path, char **text)
     if (!name)
         return 0;
     FILE *in = fopen(name, "re");
-    if (!in && !path && (errno == ENOENT || errno == ENOTDIR))
-        return 0;
+    if (!in && !path && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+        return 0; /* EACCES: the home of somebody else, as after su; a table that was asked for is another matter */
     if (!in)
         return fail(name,
                     errno == ENOENT   ? TACHO_ENOTFOUND
                     : errno == EACCES ? TACHO_EDENIED
                                       : TACHO_EIO,
-                    NULL, strerror(errno));
+                    "a table of kernel classes: give a file that can be read, or leave --classes out", strerror(errno));
     int code = read_all(in, name, text);
     fclose(in);
     if (!code && (code = check(name, *text))) {
