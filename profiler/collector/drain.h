@@ -202,8 +202,8 @@ int col_drain_alive(const struct col_drain *d);
 int col_drain_pool(struct col_drain *d, const char *name, struct col_pool **out);
 int col_drain_thread(struct col_drain *d, struct col_pool *p, uint32_t ordinal, struct col_thread **out);
 
-/* Adds a process that has no pool yet to the store. program may be NULL. */
-int col_drain_process(struct col_drain *d, int32_t pid, const char *program, struct col_process **out);
+/* Adds a process that has no pool yet to the store. start: no later than its first instruction. program may be NULL. */
+int col_drain_process(struct col_drain *d, int32_t pid, int64_t start, const char *program, struct col_process **out);
 /* Notes how a process ended; status as of waitid, or STORE_ABSENT. */
 void col_process_ended(struct col_process *p, int64_t end, int64_t exit_status, const char *ended);
 int col_drain_loss(struct col_drain *d, const char *source, const char *reason, int64_t count, int64_t t0, int64_t t1);

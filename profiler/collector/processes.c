@@ -49,12 +49,12 @@ static int process_add(struct col_drain *d, const struct col_process *from, stru
     return rc;
 }
 
-int col_drain_process(struct col_drain *d, int32_t pid, const char *program, struct col_process **out)
+int col_drain_process(struct col_drain *d, int32_t pid, int64_t start, const char *program, struct col_process **out)
 {
     struct col_proc_stat st;
     struct col_process p = {.rank = STORE_ABSENT,
                             .parent_pid = STORE_ABSENT,
-                            .start = col_clock_now(),
+                            .start = start,
                             .end = STORE_ABSENT,
                             .exit_status = STORE_ABSENT,
                             .pid = pid};

@@ -74,6 +74,7 @@ static void prepare_target(void *ctx, pid_t pid)
     struct col_session *s = ctx;
     if (!s->options->no_counters)
         s->perf = col_perf_open(pid);
+    s->started = col_clock_now(); /* before it runs: nothing of its own may have started earlier */
 }
 
 /* PYTHONPATH with the folder of the Python hook first (`tacho-python` beside the library); false where there is none. Other
@@ -143,7 +144,6 @@ static int start_target(struct col_session *s, const char *library, struct tacho
         return rc;
     }
     s->result->started = true;
-    s->started = col_clock_now();
     return 0;
 }
 
@@ -429,7 +429,7 @@ int col_run(const struct col_options *o, struct col_result *r, struct tacho_erro
     }
     const char *base = strrchr(o->command[0], '/');
     struct col_process *x = NULL;
-    int failed = col_drain_process(&s.drain, (int32_t)s.child, base ? base + 1 : o->command[0], &x);
+    int failed = col_drain_process(&s.drain, (int32_t)s.child, s.started, base ? base + 1 : o->command[0], &x);
     if (failed)
         col_session_failed(&s, failed);
     if (o->sample_ms > 0)

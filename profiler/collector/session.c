@@ -184,7 +184,7 @@ static void note_child_again(struct col_session *s)
     for (uint32_t i = 0; i < s->drain.process_count; i++)
         known |= s->drain.process[i]->pid == (int32_t)s->child;
     if (!known)
-        col_drain_process(&s->drain, (int32_t)s->child, NULL, &again);
+        col_drain_process(&s->drain, (int32_t)s->child, s->started, NULL, &again);
     if (!s->child_done)
         return;
     for (uint32_t i = 0; i < s->drain.process_count; i++) {

@@ -46,7 +46,7 @@ books storm.tacho storm.log "a storm of forks"
 
 # a process row for each child, with parent, start, end
 [ "$(one forks.tacho "SELECT count(*) FROM process c JOIN process p ON c.parent_pid=p.pid WHERE c.start>=p.start AND c.\"end\">=c.start")" = 8 ] ||
-    wrong "forks: process rows"
+    wrong "forks: process rows: $(one forks.tacho "SELECT pid, parent_pid, start, \"end\", exit_status, ended, program FROM process")"
 
 # windows: detail of some steps, totals and steps of all, what was cut is a loss
 record window --overhead 0 --steps 10:19 --every 2 -- "$bin/target_events" --events 4000 --steps 40
