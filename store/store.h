@@ -61,6 +61,13 @@ struct store_detail {
     const char *collective, *copy_kind, *grid, *block;
     const char *payload; /* foreign payloads as JSON text */
 };
+/* Initialiser of a detail of which nothing is known yet; id 0. */
+#define STORE_DETAIL_NONE \
+    { \
+        .flops = STORE_ABSENT, .bytes_read = STORE_ABSENT, .bytes_written = STORE_ABSENT, .model_flops = STORE_ABSENT, \
+        .palm_flops = STORE_ABSENT, .bytes = STORE_ABSENT, .samples = STORE_ABSENT, .communicator = STORE_ABSENT, \
+        .ranks = STORE_ABSENT \
+    }
 #define STORE_DETAIL_PAUSED 1 /* recording was paused inside this step (overhead measurement) */
 
 struct store_step {

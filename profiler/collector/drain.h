@@ -242,6 +242,8 @@ int col_range_forget(struct col_drain *d, struct col_pool *p, uint64_t id);
 int col_range_expire(struct col_drain *d, struct col_pool *p);
 /* Time of a pool's clock in ns. */
 int64_t col_pool_time(const struct col_drain *d, const struct col_pool *p, uint64_t time);
+/* Makes a table of string ids by place in an arena long enough for `index`; new ones are 0. 0 or TACHO_ENOMEM. */
+int col_ids_room(int64_t **ids, uint64_t *cap, uint64_t index);
 /* The string id of an arena entry; 0 on failure with *rc set. */
 int64_t col_pool_string(struct col_drain *d, struct col_pool *p, uint32_t arena, int *rc);
 

@@ -106,18 +106,9 @@ static int64_t kernel_name(struct col_drain *d, struct col_pool *p, uint64_t nam
     uint32_t arena = arena_of(g, name);
     if (arena >= p->map.arena_cap / 8)
         arena = 0;
-    if (arena >= g->kernel_cap) {
-        uint64_t cap = g->kernel_cap ? g->kernel_cap * 2 : 4096;
-        while (cap <= arena)
-            cap *= 2;
-        int64_t *list = realloc(g->kernel, cap * sizeof *list);
-        if (!list) {
-            *rc = TACHO_ENOMEM;
-            return 0;
-        }
-        memset(list + g->kernel_cap, 0, (cap - g->kernel_cap) * sizeof *list);
-        g->kernel = list;
-        g->kernel_cap = cap;
+    if (col_ids_room(&g->kernel, &g->kernel_cap, arena)) {
+        *rc = TACHO_ENOMEM;
+        return 0;
     }
     if (!g->kernel[arena])
         g->kernel[arena] = readable(d, p, arena, rc);
@@ -276,20 +267,6 @@ static const char *json_end(struct json *j)
     return j->text;
 }
 
-static struct store_detail no_detail(void)
-{
-    const int64_t none = STORE_ABSENT;
-    return (struct store_detail){.flops = none,
-                                 .bytes_read = none,
-                                 .bytes_written = none,
-                                 .model_flops = none,
-                                 .palm_flops = none,
-                                 .bytes = none,
-                                 .samples = none,
-                                 .communicator = none,
-                                 .ranks = none};
-}
-
 static int64_t intern(struct col_drain *d, const struct store_detail *x, int64_t time, int *rc)
 {
     int64_t id = STORE_ABSENT;
@@ -367,7 +344,7 @@ static int on_kernel(struct col_drain *d, struct col_pool *p, const struct col_c
     json_int(&j, "priority", priority_of(g, r->context, r->stream));
     json_int(&j, "graph", r->graph);
     json_int(&j, "graph_node", r->graph_node);
-    struct store_detail detail = no_detail();
+    struct store_detail detail = STORE_DETAIL_NONE;
     detail.grid = grid;
     detail.block = block;
     detail.schema = "gpu.kernel";
@@ -384,7 +361,7 @@ static int on_copy(struct col_drain *d, struct col_pool *p, const struct col_cup
     char name[64];
     int rc = 0;
     const char *from = TEXT_OF(memory_text, r->source_kind), *to = TEXT_OF(memory_text, r->target_kind);
-    struct store_detail detail = no_detail();
+    struct store_detail detail = STORE_DETAIL_NONE;
     detail.copy_kind = r->kind == COL_CUPTI_MEMCPY2 ? "PtoP" : TEXT_OF(copy_text, r->copy_kind);
     /* the host's side; of a copy on the device there is none */
     bool to_host = !strcmp(detail.copy_kind, "DtoH");
@@ -413,7 +390,7 @@ static int on_set(struct col_drain *d, struct col_pool *p, const struct col_cupt
     char name[48];
     int rc = 0;
     const char *to = TEXT_OF(memory_text, r->target_kind);
-    struct store_detail detail = no_detail();
+    struct store_detail detail = STORE_DETAIL_NONE;
     detail.bytes = r->size;
     json_text(&j, "dst", to);
     json_int(&j, "graph", r->graph);
@@ -517,7 +494,7 @@ static int on_sync(struct col_drain *d, struct col_pool *p, const struct col_cup
     int rc = 0;
     const struct col_gpu_event *e = event_of(g, r);
     const char *name = r->sync_kind >= 0 ? TEXT_OF(sync_text, (uint64_t)r->sync_kind) : sync_text[0];
-    struct store_detail detail = no_detail();
+    struct store_detail detail = STORE_DETAIL_NONE;
     json_text(&j, "kind", name);
     json_int(&j, "stream", e ? e->stream : r->sync_kind == SYNC_STREAM_WAIT ? STORE_ABSENT : r->stream);
     json_int(&j, "event",

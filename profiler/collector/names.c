@@ -29,24 +29,31 @@ int col_decode_open(struct col_drain *d)
 
 /* ---- names --------------------------------------------------------------------------------------------------------------- */
 
+int col_ids_room(int64_t **ids, uint64_t *cap, uint64_t index)
+{
+    if (index < *cap)
+        return 0;
+    uint64_t more = *cap ? *cap * 2 : 4096;
+    while (more <= index)
+        more *= 2;
+    int64_t *list = realloc(*ids, more * sizeof *list);
+    if (!list)
+        return TACHO_ENOMEM;
+    memset(list + *cap, 0, (more - *cap) * sizeof *list);
+    *ids = list;
+    *cap = more;
+    return 0;
+}
+
 int64_t col_pool_string(struct col_drain *d, struct col_pool *p, uint32_t arena, int *rc)
 {
     if (arena < p->string_cap && p->string[arena])
         return p->string[arena];
     if (arena >= p->map.arena_cap / 8)
         arena = 0;
-    if (arena >= p->string_cap) {
-        uint64_t cap = p->string_cap ? p->string_cap * 2 : 4096;
-        while (cap <= arena)
-            cap *= 2;
-        int64_t *s = realloc(p->string, cap * sizeof *s);
-        if (!s) {
-            *rc = TACHO_ENOMEM;
-            return 0;
-        }
-        memset(s + p->string_cap, 0, (cap - p->string_cap) * sizeof *s);
-        p->string = s;
-        p->string_cap = cap;
+    if (col_ids_room(&p->string, &p->string_cap, arena)) {
+        *rc = TACHO_ENOMEM;
+        return 0;
     }
     uint32_t bytes = 0;
     const char *text = arena ? col_map_text(&p->map, arena, WIRE_TEXT_NAME, &bytes) : "";

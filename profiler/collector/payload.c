@@ -247,9 +247,8 @@ static bool read_scalar(const struct col_field *f, const uint8_t *data, size_t s
 
 void col_detail_clear(struct store_detail *d)
 {
-    memset(d, 0, sizeof *d);
-    d->id = d->flops = d->bytes_read = d->bytes_written = d->model_flops = d->palm_flops = STORE_ABSENT;
-    d->bytes = d->samples = d->communicator = d->ranks = STORE_ABSENT;
+    *d = (struct store_detail)STORE_DETAIL_NONE;
+    d->id = STORE_ABSENT;
 }
 
 /* Appends formatted text; what does not fit is cut. */

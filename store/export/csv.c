@@ -54,15 +54,7 @@ static void detail(FILE *out, const struct store_detail *d)
 
 static void row(FILE *out, const struct exp_run *run, const struct exp_slice *s)
 {
-    static const struct store_detail none = {.flops = STORE_ABSENT,
-                                             .bytes_read = STORE_ABSENT,
-                                             .bytes_written = STORE_ABSENT,
-                                             .model_flops = STORE_ABSENT,
-                                             .palm_flops = STORE_ABSENT,
-                                             .bytes = STORE_ABSENT,
-                                             .samples = STORE_ABSENT,
-                                             .communicator = STORE_ABSENT,
-                                             .ranks = STORE_ABSENT};
+    static const struct store_detail none = STORE_DETAIL_NONE;
     const struct exp_track *t = &run->track[s->track];
     const struct exp_process *p = t->process_at != EXP_NONE ? &run->process[t->process_at] : NULL;
     integer(out, p ? p->rank : STORE_ABSENT);

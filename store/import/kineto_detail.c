@@ -371,15 +371,7 @@ static int detail_build(struct kineto *k, const char *key, size_t n)
     struct kineto_def *d = kineto_batch_def(k->batch, KINETO_DEF_DETAIL);
     if (!d)
         return kineto_no_memory(k);
-    d->detail = (struct store_detail){.flops = STORE_ABSENT,
-                                      .bytes_read = STORE_ABSENT,
-                                      .bytes_written = STORE_ABSENT,
-                                      .model_flops = STORE_ABSENT,
-                                      .palm_flops = STORE_ABSENT,
-                                      .bytes = STORE_ABSENT,
-                                      .samples = STORE_ABSENT,
-                                      .communicator = STORE_ABSENT,
-                                      .ranks = STORE_ABSENT};
+    d->detail = (struct store_detail)STORE_DETAIL_NONE;
     unsigned uses = uses_of(p.class);
     d->detail_text[T_PASS] = p.backward ? put_text(k, "backward") : 0;
     d->detail_text[T_SCHEMA] = put_text(k, schema_of(&p));

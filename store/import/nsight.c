@@ -21,16 +21,6 @@
 
 static const char magic[16] = "SQLite format 3";
 
-const struct store_detail nsight_no_detail = {.flops = STORE_ABSENT,
-                                              .bytes_read = STORE_ABSENT,
-                                              .bytes_written = STORE_ABSENT,
-                                              .model_flops = STORE_ABSENT,
-                                              .palm_flops = STORE_ABSENT,
-                                              .bytes = STORE_ABSENT,
-                                              .samples = STORE_ABSENT,
-                                              .communicator = STORE_ABSENT,
-                                              .ranks = STORE_ABSENT};
-
 /* ---- rows ------------------------------------------------------------------------------------------------------------------------ */
 
 int nsight_intern(struct nsight *n, const char *text, int64_t *string)

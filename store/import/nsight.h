@@ -146,7 +146,6 @@ int nsight_process(struct nsight *n, int64_t global, size_t *index);
 int nsight_thread(struct nsight *n, int64_t global_tid, int64_t *track);
 int nsight_stream(struct nsight *n, size_t process, int64_t device, int64_t stream, int64_t *track);
 int nsight_range_track(struct nsight *n, size_t process, int64_t *track);
-extern const struct store_detail nsight_no_detail;
 
 extern const struct nsight_table nsight_device_tables[], nsight_host_tables[], nsight_nvtx_tables[], nsight_metric_tables[];
 /* Before and after the events. */

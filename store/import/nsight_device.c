@@ -104,7 +104,7 @@ enum {
 static int kernel(struct nsight *n, sqlite3_stmt *st)
 {
     struct store_slice s;
-    struct store_detail d = nsight_no_detail;
+    struct store_detail d = STORE_DETAIL_NONE;
     char grid[72], block[72], payload[400] = "{";
     size_t process, at = 1;
     bool ok = true;
@@ -136,7 +136,7 @@ static int kernel(struct nsight *n, sqlite3_stmt *st)
 static int graph(struct nsight *n, sqlite3_stmt *st)
 {
     struct store_slice s;
-    struct store_detail d = nsight_no_detail;
+    struct store_detail d = STORE_DETAIL_NONE;
     char payload[64];
     size_t process;
     bool ok = true;
@@ -186,7 +186,7 @@ enum { COPY_BYTES = COL_OWN, COPY_KIND, COPY_SRC, COPY_DST, COPY_GRAPH, COPY_NOD
 static int copy(struct nsight *n, sqlite3_stmt *st)
 {
     struct store_slice s;
-    struct store_detail d = nsight_no_detail;
+    struct store_detail d = STORE_DETAIL_NONE;
     char name[100], payload[200];
     size_t process;
     bool ok = true;
@@ -219,7 +219,7 @@ static int copy(struct nsight *n, sqlite3_stmt *st)
 static int fill(struct nsight *n, sqlite3_stmt *st)
 {
     struct store_slice s;
-    struct store_detail d = nsight_no_detail;
+    struct store_detail d = STORE_DETAIL_NONE;
     char name[60];
     size_t process;
     bool ok = true;
@@ -254,7 +254,7 @@ static int synchronisation(struct nsight *n, sqlite3_stmt *st)
 {
     static const char *const kinds[] = {"Unknown Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
     struct store_slice s;
-    struct store_detail d = nsight_no_detail;
+    struct store_detail d = STORE_DETAIL_NONE;
     char payload[300];
     size_t process;
     bool ok = true;

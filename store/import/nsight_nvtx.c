@@ -196,7 +196,7 @@ static char *shapes(const char *text)
 
 static int operator_slice(struct nsight *n, const char *text, size_t bytes, struct store_slice *s)
 {
-    struct store_detail d = nsight_no_detail;
+    struct store_detail d = STORE_DETAIL_NONE;
     char *payload = shapes(text);
     s->correlation = sequence(text);
     int code = store_string(n->out, text, bytes, &s->name);

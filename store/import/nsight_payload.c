@@ -298,7 +298,7 @@ static int json_payload(struct nsight *n, sqlite3_stmt *st, size_t *at)
 
 int nsight_payload(struct nsight *n, sqlite3_stmt *st, const char *name, bool nccl, size_t process, int64_t *detail)
 {
-    struct store_detail d = nsight_no_detail;
+    struct store_detail d = STORE_DETAIL_NONE;
     unsigned char bytes[BLOB_MAX];
     size_t size = 0, at = 0;
     int64_t rank = STORE_ABSENT;
@@ -306,7 +306,7 @@ int nsight_payload(struct nsight *n, sqlite3_stmt *st, const char *name, bool nc
     bool has_binary = sqlite3_column_type(st, COL_BINARY) != SQLITE_NULL;
     if (has_binary && (blob(n, st, bytes, &size) || (size && (code = decode(n, bytes, size, &d, &at, &rank)) == -1))) {
         n->lost[NSIGHT_LOSS_PAYLOAD]++;
-        d = nsight_no_detail;
+        d = (struct store_detail)STORE_DETAIL_NONE;
         at = 0;
         code = 0;
     }

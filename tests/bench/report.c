@@ -55,16 +55,8 @@ static void write_run(const char *path, int64_t slices)
                              .pass = "forward",
                              .kind = "matrix",
                              .schema = "tacho.work"};
-    struct store_detail step = {.flops = STORE_ABSENT,
-                                .bytes_read = STORE_ABSENT,
-                                .bytes_written = STORE_ABSENT,
-                                .model_flops = STORE_ABSENT,
-                                .palm_flops = STORE_ABSENT,
-                                .bytes = STORE_ABSENT,
-                                .samples = STORE_ABSENT,
-                                .communicator = STORE_ABSENT,
-                                .ranks = STORE_ABSENT,
-                                .schema = "tacho.step"};
+    struct store_detail step = STORE_DETAIL_NONE;
+    step.schema = "tacho.step";
     int64_t step_detail;
     need(store_begin(s), "begin");
     need(store_process_add(s, &p), "process");

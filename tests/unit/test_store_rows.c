@@ -26,15 +26,7 @@ static int64_t intern(store *s, const char *text)
     return id;
 }
 
-static const struct store_detail no_detail = {.flops = STORE_ABSENT,
-                                              .bytes_read = STORE_ABSENT,
-                                              .bytes_written = STORE_ABSENT,
-                                              .model_flops = STORE_ABSENT,
-                                              .palm_flops = STORE_ABSENT,
-                                              .bytes = STORE_ABSENT,
-                                              .samples = STORE_ABSENT,
-                                              .communicator = STORE_ABSENT,
-                                              .ranks = STORE_ABSENT};
+static const struct store_detail no_detail = STORE_DETAIL_NONE;
 
 /* ---- round trip of every table ------------------------------------------------------------------------------------------- */
 
