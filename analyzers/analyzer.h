@@ -95,6 +95,8 @@ bool an_mostly_opaque(const struct an_context *c);
 
 /* Step of a lane that holds `time`, or NULL. */
 struct an_step *an_step_at(const struct an_context *c, const struct an_lane *l, int64_t time);
+/* The same by the step on the host. */
+struct an_step *an_step_at_host(const struct an_context *c, const struct an_lane *l, int64_t time);
 /* Is the step in the statistics, and does the budget stand on it? */
 static inline bool an_step_counted(const struct an_step *s)
 {

@@ -23,20 +23,12 @@ static uint32_t step_at(const struct an_context *c, uint32_t process, size_t dev
 {
     uint32_t found = AN_NONE;
     for (size_t l = 0; l < c->lane_count; l++) {
-        size_t low = c->lane[l].first, high = low + c->lane[l].count;
         if (c->lane[l].process != process || (found != AN_NONE && c->lane[l].device != device))
             continue;
-        while (low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (c->step[middle].host_start <= time)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        const struct an_step *s = low > c->lane[l].first ? &c->step[low - 1] : NULL;
-        bool inside = s && s->host_end != STORE_ABSENT && time < s->host_end && an_step_detailed(s);
+        const struct an_step *s = an_step_at_host(c, &c->lane[l], time);
+        bool inside = s && an_step_detailed(s);
         if (inside || c->lane[l].device == device)
-            found = inside ? (uint32_t)(low - 1) : AN_NONE;
+            found = inside ? (uint32_t)(s - c->step) : AN_NONE;
         if (c->lane[l].device == device)
             break;
     }

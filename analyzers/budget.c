@@ -84,15 +84,8 @@ static int class_of(const struct an_trace *t, const struct an_lane *l, size_t i,
 /* End of the phase that goes on at `time`, or `time`. */
 static int64_t phase_until(const struct an_lane *l, int64_t time)
 {
-    size_t low = 0, high = l->cut_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (l->cut[middle].end <= time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < l->cut_count && l->cut[low].start < time ? l->cut[low].end : time;
+    size_t i = an_spans_seek(l->cut, l->cut_count, time);
+    return i < l->cut_count && l->cut[i].start < time ? l->cut[i].end : time;
 }
 
 static int budget_step(struct an_context *c, const struct an_lane *l, struct an_step *s, struct sweep *w)

@@ -68,16 +68,9 @@ static int cover_thread(const struct an_trace *t, const struct an_track *k, cons
 /* Did the thread launch something on device d? */
 static bool drives(const struct an_devices *g, const struct an_device *d, const struct an_track *k)
 {
-    size_t low = 0, high = g->launch_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (g->launch_slice[middle] < k->slice_first)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < g->launch_count && g->launch_slice[low] - k->slice_first < k->slice_count; low++) {
-        uint32_t op = g->launch_op[g->launch_first[low]];
+    for (size_t i = an_launch_seek(g, k->slice_first);
+         i < g->launch_count && g->launch_slice[i] - k->slice_first < k->slice_count; i++) {
+        uint32_t op = g->launch_op[g->launch_first[i]];
         if (op >= d->first && op - d->first < d->count)
             return true;
     }

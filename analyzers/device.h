@@ -117,6 +117,9 @@ int an_devices_split(struct an_context *c, struct an_devices *g);
 
 /* What a call of the accelerator's API does, by its name; each name is looked at once. */
 struct an_api_call an_slice_api(const struct an_trace *t, size_t i);
+/* First launch whose host slice is `slice` or one behind it: an index into launch_slice, launch_count when there is none. */
+size_t an_launch_seek(const struct an_devices *g, size_t slice);
+
 /* Is the host slice a call of an accelerator's API (categories runtime and driver) that can put work on a device? */
 bool an_slice_launches(const struct an_trace *t, size_t i);
 /* Category of slice i, "" for none. */

@@ -8,6 +8,19 @@
 
 #include "analyzers/device_build.h"
 
+size_t an_launch_seek(const struct an_devices *g, size_t slice)
+{
+    size_t low = 0, high = g->launch_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (g->launch_slice[middle] < slice)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* A call or an op in the sort by process and correlation. */
 static int pairs_by_correlation(struct builder *b, size_t n, bool ops)
 {

@@ -110,15 +110,8 @@ static uint8_t graph_kind(const char *name)
 static int list_thread(const struct an_trace *t, const struct an_devices *g, const struct an_track *k, const uint8_t *kind,
                        struct graph_calls *l)
 {
-    size_t at = 0, high = g->launch_count;
+    size_t at = an_launch_seek(g, k->slice_first + k->slice_count); /* behind the thread's rows */
     int64_t waited = INT64_MAX;
-    while (at < high) { /* first linked launch behind the thread's rows */
-        size_t middle = at + (high - at) / 2;
-        if (g->launch_slice[middle] < k->slice_first + k->slice_count)
-            at = middle + 1;
-        else
-            high = middle;
-    }
     for (size_t i = k->slice_first + k->slice_count; i-- > k->slice_first;) {
         bool linked = at && g->launch_slice[at - 1] == i;
         at -= linked;

@@ -88,15 +88,8 @@ static void tally_track(struct tally *y, const struct an_track *k)
 /* Did a thread launch anything? The launching slices are ascending. */
 static bool launches(const struct an_devices *g, const struct an_track *k)
 {
-    size_t low = 0, high = g->launch_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (g->launch_slice[middle] < k->slice_first)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < g->launch_count && g->launch_slice[low] - k->slice_first < k->slice_count;
+    size_t i = an_launch_seek(g, k->slice_first);
+    return i < g->launch_count && g->launch_slice[i] - k->slice_first < k->slice_count;
 }
 
 static int tally_device(struct an_context *c, size_t d, struct tally *y)

@@ -103,18 +103,23 @@ size_t an_spans_subtract(const struct an_span *a, size_t na, const struct an_spa
     return n;
 }
 
-int64_t an_spans_within(const struct an_span *a, size_t n, int64_t start, int64_t end)
+size_t an_spans_seek(const struct an_span *a, size_t n, int64_t time)
 {
     size_t low = 0, high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (a[middle].end <= start)
+        if (a[middle].end <= time)
             low = middle + 1;
         else
             high = middle;
     }
+    return low;
+}
+
+int64_t an_spans_within(const struct an_span *a, size_t n, int64_t start, int64_t end)
+{
     int64_t sum = 0;
-    for (size_t i = low; i < n && a[i].start < end; i++) {
+    for (size_t i = an_spans_seek(a, n, start); i < n && a[i].start < end; i++) {
         int64_t s = a[i].start > start ? a[i].start : start, e = a[i].end < end ? a[i].end : end;
         if (e > s)
             sum = an_time_add(sum, an_time_sub(e, s));

@@ -32,6 +32,9 @@ size_t an_spans_union(const struct an_span *a, size_t na, const struct an_span *
 size_t an_spans_intersect(const struct an_span *a, size_t na, const struct an_span *b, size_t nb, struct an_span *out);
 size_t an_spans_subtract(const struct an_span *a, size_t na, const struct an_span *b, size_t nb, struct an_span *out);
 
+/* First span of a set that ends after `time`: an index, n when there is none. */
+size_t an_spans_seek(const struct an_span *a, size_t n, int64_t time);
+
 /* ns of a set that lie in [start, end); a binary search finds the first span that matters. */
 int64_t an_spans_within(const struct an_span *a, size_t n, int64_t start, int64_t end);
 

@@ -386,16 +386,8 @@ static int process_busy(struct an_context *c, uint32_t process, uint8_t *kind, s
 /* Longest part of [start, end) that a set leaves free. */
 static int64_t longest_gap(const struct an_span *a, size_t n, int64_t start, int64_t end)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (a[middle].end <= start)
-            low = middle + 1;
-        else
-            high = middle;
-    }
     int64_t longest = 0, at = start;
-    for (size_t i = low; i <= n; i++) {
+    for (size_t i = an_spans_seek(a, n, start); i <= n; i++) {
         int64_t next = i < n && a[i].start < end ? a[i].start : end;
         longest = next > at && an_time_sub(next, at) > longest ? an_time_sub(next, at) : longest;
         if (next == end)

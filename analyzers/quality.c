@@ -30,19 +30,9 @@ struct survey {
 static size_t host_step_at(const struct an_context *c, uint32_t p, int64_t time)
 {
     for (size_t k = 0; k < c->lane_count; k++) {
-        const struct an_lane *l = &c->lane[k];
-        size_t low = l->first, high = l->first + l->count;
-        if (l->process != p)
-            continue;
-        while (low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (c->step[middle].host_start <= time)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        if (low > l->first && c->step[low - 1].host_end != STORE_ABSENT && time < c->step[low - 1].host_end)
-            return low - 1;
+        const struct an_step *x = c->lane[k].process == p ? an_step_at_host(c, &c->lane[k], time) : NULL;
+        if (x)
+            return (size_t)(x - c->step);
     }
     return c->step_count;
 }

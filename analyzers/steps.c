@@ -16,20 +16,30 @@
 #define OUTLIERS_MOST 50
 #define GROUPS_MOST   8
 
-struct an_step *an_step_at(const struct an_context *c, const struct an_lane *l, int64_t time)
+/* Last step of a lane that starts no later than `time`, by the device or by the host; NULL: none. */
+static struct an_step *last_begun(const struct an_context *c, const struct an_lane *l, int64_t time, bool host)
 {
     size_t low = l->first, high = l->first + l->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (c->step[middle].start <= time)
+        if ((host ? c->step[middle].host_start : c->step[middle].start) <= time)
             low = middle + 1;
         else
             high = middle;
     }
-    if (low == l->first)
-        return NULL;
-    struct an_step *s = &c->step[low - 1];
-    return s->end != STORE_ABSENT && time < s->end ? s : NULL;
+    return low > l->first ? &c->step[low - 1] : NULL;
+}
+
+struct an_step *an_step_at(const struct an_context *c, const struct an_lane *l, int64_t time)
+{
+    struct an_step *s = last_begun(c, l, time, false);
+    return s && s->end != STORE_ABSENT && time < s->end ? s : NULL;
+}
+
+struct an_step *an_step_at_host(const struct an_context *c, const struct an_lane *l, int64_t time)
+{
+    struct an_step *s = last_begun(c, l, time, true);
+    return s && s->host_end != STORE_ABSENT && time < s->host_end ? s : NULL;
 }
 
 /* ---- which steps count -------------------------------------------------------------------------------------------------- */
