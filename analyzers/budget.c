@@ -62,11 +62,13 @@ static int class_of(const struct an_trace *t, const struct an_lane *l, size_t i,
     case AN_ROLE_WORK:
         return AN_CLASS_COMPUTE;
     case AN_ROLE_COMM:
+    case AN_ROLE_COMM_WAIT:
         return AN_CLASS_COMM;
     case AN_ROLE_INPUT_WAIT:
     case AN_ROLE_READ:
     case AN_ROLE_DECODE:
     case AN_ROLE_COLLATE:
+    case AN_ROLE_PIN:
     case AN_ROLE_QUEUE_WAIT:
         return AN_CLASS_INPUT;
     case AN_ROLE_CHECKPOINT:

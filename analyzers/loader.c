@@ -18,8 +18,11 @@
 static const struct {
     enum an_role role;
     const char *name;
-} stages[] = {
-    {AN_ROLE_READ, "read"}, {AN_ROLE_DECODE, "decode"}, {AN_ROLE_COLLATE, "collate"}, {AN_ROLE_QUEUE_WAIT, "queue_wait"}};
+} stages[] = {{AN_ROLE_READ, "read"},
+              {AN_ROLE_DECODE, "decode"},
+              {AN_ROLE_COLLATE, "collate"},
+              {AN_ROLE_PIN, "pin"},
+              {AN_ROLE_QUEUE_WAIT, "queue_wait"}};
 #define STAGES (sizeof stages / sizeof *stages)
 
 struct sums {
@@ -30,7 +33,7 @@ struct sums {
 
 static bool is_stage(enum an_role r)
 {
-    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE || r == AN_ROLE_QUEUE_WAIT;
+    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE || r == AN_ROLE_PIN || r == AN_ROLE_QUEUE_WAIT;
 }
 
 static bool runs_steps(const struct an_context *c, uint32_t track)

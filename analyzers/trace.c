@@ -260,7 +260,9 @@ static enum an_role role_of(const char *schema, const char *kind)
                  {"checkpoint", AN_ROLE_CHECKPOINT},
                  {"evaluation", AN_ROLE_EVALUATION},
                  {"compile", AN_ROLE_COMPILE},
-                 {"host", AN_ROLE_HOST}};
+                 {"host", AN_ROLE_HOST},
+                 {"pin", AN_ROLE_PIN},
+                 {"comm_wait", AN_ROLE_COMM_WAIT}};
     if (!strcmp(schema, "tacho.work"))
         return AN_ROLE_WORK;
     if (!strcmp(schema, "tacho.comm"))

@@ -55,7 +55,8 @@
     X(CONVOLUTION, 3, "convolution")
 
 /* Role of a range that is neither an op nor a collective. `input_wait`: the step waits for its batch. `read`, `decode`,
- * `collate`: loader stages. `evaluation`, `checkpoint`, `compile`: phases cut out of steps. `host`: work of the framework. */
+ * `collate`: loader stages. `pin`: the copy of a batch into memory the device reads from. `comm_wait`: the step waits until its
+ * gradients are reduced. `evaluation`, `checkpoint`, `compile`: phases cut out of steps. `host`: work of the framework. */
 #define TACHO_RANGE_MAP(X) \
     X(NONE, 0, "") \
     X(MICRO_STEP, 1, "micro_step") \
@@ -67,7 +68,9 @@
     X(CHECKPOINT, 7, "checkpoint") \
     X(EVALUATION, 8, "evaluation") \
     X(COMPILE, 9, "compile") \
-    X(HOST, 10, "host")
+    X(HOST, 10, "host") \
+    X(COMM_WAIT, 11, "comm_wait") \
+    X(PIN, 12, "pin")
 
 #define TACHO_COMM_MAP(X) \
     X(NONE, 0, "") \
