@@ -175,8 +175,7 @@ static void block_forward(struct gpt2 *g, const struct lt_context *x, int64_t i)
     residual(x, s->stream + (i + 1) * nc, s->middle + i * nc, s->branch, nc);
 }
 
-static double gpt2_forward(struct lt_model *model, const struct lt_context *x, const int32_t *tokens, const int32_t *targets,
-                           int micro_steps)
+static double gpt2_forward(struct lt_model *model, const struct lt_context *x, const struct lt_batch *batch, int parts)
 {
     struct gpt2 *g = (struct gpt2 *)model;
     const struct parameters *p = &g->value;
@@ -186,7 +185,7 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *x, c
           &(union lt_args){.embedding_forward = {.out = s->stream,
                                                  .word = p->word,
                                                  .position = p->position,
-                                                 .tokens = tokens,
+                                                 .tokens = batch->tokens,
                                                  .b = model->b,
                                                  .t = model->t,
                                                  .c = c,
@@ -205,10 +204,10 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *x, c
     lt_op(x, LT_OP_CLASSIFIER,
           &(union lt_args){.classifier = {.logits = s->logits,
                                           .losses = s->losses,
-                                          .targets = targets,
+                                          .targets = batch->targets,
                                           .rows = n,
                                           .v = v,
-                                          .scale = 1.0f / (float)(n * micro_steps),
+                                          .scale = 1.0f / (float)(n * parts),
                                           .backward = !x->evaluation}});
     double sum = 0;
     for (int64_t i = 0; i < n; i++)
@@ -308,7 +307,7 @@ static void zero(const struct lt_context *x, float *from, int64_t count)
 
 /* The first micro-step overwrites the weights' gradients, so only those that are always added to are zeroed: positions, vectors
  * (they lie together at the end of the array), and the residual stream's. */
-static void gpt2_backward(struct lt_model *model, const struct lt_context *x, const int32_t *tokens, int first)
+static void gpt2_backward(struct lt_model *model, const struct lt_context *x, const struct lt_batch *batch, int first)
 {
     struct gpt2 *g = (struct gpt2 *)model;
     const struct parameters *p = &g->value, *d = &g->grad;
@@ -344,7 +343,7 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *x, co
           &(union lt_args){.embedding_backward = {.dout = s->dstream,
                                                   .dword = d->word,
                                                   .dposition = d->position,
-                                                  .tokens = tokens,
+                                                  .tokens = batch->tokens,
                                                   .b = model->b,
                                                   .t = model->t,
                                                   .c = c,

@@ -14,6 +14,7 @@
 #ifndef LT_LOADER_H
 #define LT_LOADER_H
 
+#include "libtrain/batch.h"
 #include "libtrain/dataset.h"
 #include "libtrain/trace.h"
 
@@ -24,11 +25,6 @@ struct lt_loader_config {
     int shuffle;
     uint64_t seed;
     uint64_t position; /* samples consumed before */
-};
-
-/* Arrays of b * t; targets[i] is the token after tokens[i]. They belong to the loader and hold until its next call. */
-struct lt_batch {
-    const int32_t *tokens, *targets;
 };
 
 struct lt_loader;

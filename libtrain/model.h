@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "libtrain/batch.h"
 #include "libtrain/ops.h"
 
 /* Four flat arrays of the same layout: values, gradients and AdamW's two moments. The first `decayed` elements are the tensors
@@ -26,12 +27,11 @@ struct lt_model;
 
 struct lt_model_ops {
     const char *name;
-    /* Mean loss over b * t tokens. Unless context->evaluation, also readies backward with gradient scale 1 / (b t micro_steps).
-     */
-    double (*forward)(struct lt_model *model, const struct lt_context *context, const int32_t *tokens, const int32_t *targets,
-                      int micro_steps);
-    /* Gradients of the last forward; `first` overwrites what the arrays hold, else they are added to. */
-    void (*backward)(struct lt_model *model, const struct lt_context *context, const int32_t *tokens, int first);
+    /* Mean loss over the micro-batch. Unless context->evaluation, also readies backward with gradient scale
+     * 1 / (b t parts): the update is the mean over `parts` micro-batches, those of other ranks included. */
+    double (*forward)(struct lt_model *model, const struct lt_context *context, const struct lt_batch *batch, int parts);
+    /* Gradients of the last forward; `first` overwrites what the arrays hold, else they are added to. Tells context->ready. */
+    void (*backward)(struct lt_model *model, const struct lt_context *context, const struct lt_batch *batch, int first);
     void (*destroy)(struct lt_model *model);
 };
 
@@ -42,6 +42,14 @@ struct lt_model {
     int64_t shape[LT_SHAPE_CAP]; /* what a checkpoint must agree in; unused places are 0 */
     size_t activation_bytes;
 };
+
+/* For backward: the gradients from[0, count) will not change any more in this step. */
+static inline void lt_model_ready(const struct lt_model *model, const struct lt_context *context, const float *from,
+                                  size_t count)
+{
+    if (context->ready)
+        context->ready(context->ready_arg, (size_t)(from - model->parameters.grad), count);
+}
 
 /* Accepts NULL. */
 static inline void lt_model_destroy(struct lt_model *model)

@@ -5,9 +5,6 @@
 
 #include "libtrain/kernels.h"
 
-/* Element types an operation is implemented in. bf16 gets its row here, and its column in the table below. */
-enum lt_dtype { LT_DTYPE_FP32, LT_DTYPE_COUNT };
-
 typedef void (*kernel)(const union lt_args *args);
 
 struct op {

@@ -19,6 +19,7 @@
 
 #include <stdint.h>
 
+#include "libtrain/dtype.h"
 #include "libtrain/trace.h"
 
 /* Who computes. REFERENCE is plain scalar C, the truth for tests; CPU is OpenMP and vectors, with the
@@ -159,8 +160,13 @@ union lt_args {
 /* What a call of lt_op needs beside its arguments. */
 struct lt_context {
     enum lt_backend backend;
+    enum lt_dtype dtype;    /* of activations and matrix products */
     int evaluation;         /* work is marked as pass EVALUATION */
     struct lt_trace *trace; /* NULL: no ranges */
+    /* Told by backward, on the thread of the steps, that the gradients [first, first + count) of the flat array are final; a
+     * model tells each element of its parameters once. NULL: nobody asks. */
+    void (*ready)(void *arg, size_t first, size_t count);
+    void *ready_arg;
 };
 
 /* Runs one operation. Shapes are the caller's promise; nothing can fail. */

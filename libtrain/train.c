@@ -50,10 +50,10 @@ static int micro_step(struct run *r, int index, double *loss, struct tacho_error
         return rc;
     lt_trace_begin(r->trace, LT_RANGE_MICRO_STEP, 0, (uint64_t)r->model->b);
     lt_trace_begin(r->trace, LT_RANGE_FORWARD, 0, 0);
-    *loss += r->model->ops->forward(r->model, &r->context, batch.tokens, batch.targets, r->config->micro_steps);
+    *loss += r->model->ops->forward(r->model, &r->context, &batch, r->config->micro_steps);
     lt_trace_end(r->trace);
     lt_trace_begin(r->trace, LT_RANGE_BACKWARD, 0, 0);
-    r->model->ops->backward(r->model, &r->context, batch.tokens, index == 0);
+    r->model->ops->backward(r->model, &r->context, &batch, index == 0);
     lt_trace_end(r->trace);
     lt_trace_end(r->trace);
     return 0;
@@ -141,7 +141,7 @@ static int evaluate(struct run *r, struct tacho_error *err)
         rc = lt_loader_next(loader, &batch, err);
         if (rc)
             break;
-        p.loss += r->model->ops->forward(r->model, &r->evaluation, batch.tokens, batch.targets, 1);
+        p.loss += r->model->ops->forward(r->model, &r->evaluation, &batch, 1);
         p.evaluated++;
     }
     lt_loader_destroy(loader);

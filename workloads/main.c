@@ -10,18 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libtrain/gpt2.h"
 #include "workloads/recipe.h"
 
-/* A family of names, one file each. `names` has its sizes in a table of the engine. */
-struct recipe {
-    const struct lt_gpt2_config *names;
-    recipe_run run;
-};
-
-static const struct recipe recipes[] = {
-    {lt_gpt2_configs, recipe_gpt2},
-};
+/* One row a family of names. */
+static const struct recipe *const recipes[] = {&recipe_gpt2};
+#define RECIPES (sizeof recipes / sizeof *recipes)
 
 static volatile sig_atomic_t stop_signal;
 
@@ -58,22 +51,25 @@ static void print_help(void)
 {
     printf("usage: train RECIPE [OPTION]...\n"
            "Trains a model on the CPU with the reference engine. Text is read as bytes, one token a byte.\n\nrecipes\n");
-    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
-        for (const struct lt_gpt2_config *k = recipes[i].names; k->name; k++)
-            printf("  %-24s%s\n  %-24swords %lld, seq %lld, batch %lld\n", k->name, k->help, "", (long long)k->vocab,
-                   (long long)k->seq, (long long)k->batch);
+    const char *name, *help;
+    char defaults[80];
+    for (size_t r = 0; r < RECIPES; r++)
+        for (size_t i = 0; recipes[r]->name(i, &name, &help, defaults, sizeof defaults); i++)
+            printf("  %-24s%s\n  %-24s%s\n", name, help, "", defaults);
     options_print(stdout);
     printf("\nOnly gpt2-tiny has one word a byte value; the others keep GPT-2's 50257 words, so that their shapes are the real "
            "ones.\n"
            "Environment: OMP_NUM_THREADS (default: the cores this process may run on), OMP_WAIT_POLICY, GOMP_SPINCOUNT.\n");
 }
 
-static recipe_run find_recipe(const char *name)
+static const struct recipe *find_recipe(const char *wanted)
 {
-    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++)
-        for (const struct lt_gpt2_config *k = recipes[i].names; k->name; k++)
-            if (strcmp(k->name, name) == 0)
-                return recipes[i].run;
+    const char *name, *help;
+    char defaults[80];
+    for (size_t r = 0; r < RECIPES; r++)
+        for (size_t i = 0; recipes[r]->name(i, &name, &help, defaults, sizeof defaults); i++)
+            if (strcmp(name, wanted) == 0)
+                return recipes[r];
     return NULL;
 }
 
@@ -99,8 +95,8 @@ int main(int argc, char **argv)
         printf("train %s\n", TACHO_VERSION);
         return 0;
     }
-    recipe_run run = o.recipe ? find_recipe(o.recipe) : NULL;
-    if (!run) {
+    const struct recipe *recipe = o.recipe ? find_recipe(o.recipe) : NULL;
+    if (!recipe) {
         tacho_fail(&err, TACHO_EUSAGE, "train --help lists the recipes", o.recipe ? "%s: no such recipe" : "no recipe named%s",
                    o.recipe ? o.recipe : "");
         return fail(&err);
@@ -108,7 +104,7 @@ int main(int argc, char **argv)
     if (o.workers > 0)
         wait_passively(argv);
     catch_signals();
-    int rc = run(o.recipe, &o, &stop_signal, &err);
+    int rc = recipe->run(o.recipe, &o, &stop_signal, &err);
     if (rc)
         return fail(&err);
     if (stop_signal) {

@@ -24,15 +24,21 @@ struct row {
 
 static const struct row rows[] = {
     {NULL, NULL, TITLE, 0, NULL, 0, 0, "shape (defaults: the recipe's)"},
-    {"layers", "N", COUNT, AT(layers), NULL, 1, 4096, "blocks"},
+    {"layers", "N", COUNT, AT(layers), NULL, 1, 4096, "blocks; mlp: hidden layers"},
     {"channels", "N", COUNT, AT(channels), NULL, 1, 1 << 20, "width of the residual stream, a multiple of --heads"},
     {"heads", "N", COUNT, AT(heads), NULL, 1, 1 << 20, "attention heads"},
     {"vocab", "N", COUNT, AT(vocab), NULL, 256, 1 << 24, "words; the text uses 256 of them, one a byte"},
+    {"hidden", "N", COUNT, AT(hidden), NULL, 1, 1 << 20, "mlp: width of the hidden layers"},
     {"seq", "N", COUNT, AT(seq), NULL, 1, 1 << 20, "tokens a sample"},
     {"batch", "N", COUNT, AT(batch), NULL, 1, 1 << 20, "samples a micro-batch"},
     {NULL, NULL, TITLE, 0, NULL, 0, 0, "training"},
     {"steps", "N", COUNT, AT(steps), "100", 1, BIG, "optimizer updates, those before --resume included"},
     {"accumulate", "N", COUNT, AT(accumulate), "1", 1, 1 << 20, "micro-batches added up for one update"},
+    {"dtype", "NAME", TEXT, AT(dtype), "fp32", 0, 0, "fp32, or bf16: activations and products, with fp32 master weights"},
+    {"recompute", "NAME", TEXT, AT(recompute), "none", 0, 0,
+     "none, or block: keep a block's input only, compute the rest again"},
+    {"optimizer", "NAME", TEXT, AT(optimizer), "adamw", 0, 0, "adamw, momentum or sgd"},
+    {"momentum", "X", NUMBER, AT(momentum), "0.9", 0, 0.999999, "of --optimizer momentum"},
     {"lr", "X", NUMBER, AT(lr), "6e-4", 0, 1e3, "highest learning rate"},
     {"min-lr", "X", NUMBER, AT(min_lr), "6e-5", 0, 1e3, "learning rate at the last step"},
     {"warmup", "N", COUNT, AT(warmup), "10", 0, BIG, "steps of linear warm-up; a cosine follows"},
@@ -43,8 +49,22 @@ static const struct row rows[] = {
     {"seed", "N", COUNT, AT(seed), "1", 0, BIG, "of the initial weights and of the order of samples"},
     {NULL, NULL, TITLE, 0, NULL, 0, 0, "input"},
     {"data", "PATH", LIST, AT(data), NULL, 0, 0, "text file or folder; may be repeated (default: /usr/share/common-licenses)"},
-    {"workers", "N", COUNT, AT(workers), "1", 0, 99, "loader threads; 0: the step's thread reads"},
+    {"format", "NAME", TEXT, AT(format), "auto", 0, 0,
+     "of --data: text, tokens (uint16 shards), images (folders), idx (MNIST's), or auto"},
+    {"tokenizer", "FILE", TEXT, AT(tokenizer), NULL, 0, 0, "byte-pair merges that train bpe wrote (default: a token a byte)"},
+    {"workers", "N", COUNT, AT(workers), "1", 0, 99, "loader workers; 0: the step's thread reads"},
+    {"worker-kind", "NAME", TEXT, AT(worker_kind), "threads", 0, 0, "threads or processes"},
     {"prefetch", "N", COUNT, AT(prefetch), "4", 1, 4096, "batches made ahead"},
+    {"pin", NULL, FLAG, AT(pin), NULL, 0, 0, "a thread of its own copies each batch into locked memory"},
+    {"no-shuffle", NULL, FLAG, AT(no_shuffle), NULL, 0, 0, "samples in file order"},
+    {"slow", "STAGE=SECONDS", LIST, AT(slow), NULL, 0, 0,
+     "sleep so long in each batch's read, decode or collate (to see a slow loader); may be repeated"},
+    {NULL, NULL, TITLE, 0, NULL, 0, 0, "several ranks (mpirun -np N train ...)"},
+    {"bucket-mib", "X", NUMBER, AT(bucket_mib), "8", 0, 1e6, "gradients reduced at a time; 0: all at once"},
+    {"no-overlap", NULL, FLAG, AT(no_overlap), NULL, 0, 0, "reduce when backward is over, on the step's thread"},
+    {"slow-rank", "RANK=SECONDS", TEXT, AT(slow_rank), NULL, 0, 0,
+     "that rank sleeps so long in each step (to see a straggler)"},
+    {"slow-link", "N", COUNT, AT(slow_link), "1", 1, 1000, "send each bucket N times (to see a slow link)"},
     {NULL, NULL, TITLE, 0, NULL, 0, 0, "evaluation and checkpoints"},
     {"eval-every", "N", COUNT, AT(eval_every), "0", 0, BIG, "steps between evaluations; 0: none"},
     {"eval-batches", "N", COUNT, AT(eval_batches), "4", 1, BIG, "batches an evaluation"},
@@ -92,12 +112,14 @@ static int set(struct options *o, const struct row *r, const char *text, struct 
     case TEXT:
         *(const char **)field = text;
         return 0;
-    case LIST:
-        if (o->data_count == OPTIONS_DATA_CAP)
-            return tacho_fail(err, TACHO_EUSAGE, "put the files into one folder", "--%s: more than %d", r->name,
-                              OPTIONS_DATA_CAP);
-        o->data[o->data_count++] = text;
+    case LIST: {
+        struct options_list *list = field;
+        if (list->count == OPTIONS_LIST_CAP)
+            return tacho_fail(err, TACHO_EUSAGE, "name a folder that holds the files", "--%s: more than %d", r->name,
+                              OPTIONS_LIST_CAP);
+        list->text[list->count++] = text;
         return 0;
+    }
     case FLAG:
         *(int *)field = 1;
         return 0;

@@ -6,21 +6,29 @@
 #define WORKLOADS_OPTIONS_H
 
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "tacho_error.h"
 
-#define OPTIONS_DATA_CAP 64
+#define OPTIONS_LIST_CAP 64
+
+struct options_list {
+    const char *text[OPTIONS_LIST_CAP];
+    size_t count;
+};
 
 /* 0 (or NULL) in a field of shape: the recipe's own value. */
 struct options {
-    int64_t layers, channels, heads, seq, batch, vocab;
+    int64_t layers, channels, heads, seq, batch, vocab, hidden;
     int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every, workers, prefetch, seed;
-    double lr, min_lr, weight_decay, beta1, beta2, clip, eval_share;
+    int64_t slow_link;
+    double lr, min_lr, weight_decay, beta1, beta2, momentum, clip, eval_share, bucket_mib;
     const char *backend, *checkpoint, *resume, *timers;
-    const char *data[OPTIONS_DATA_CAP];
-    int64_t data_count;
+    const char *dtype, *recompute, *optimizer, *format, *tokenizer, *worker_kind, *slow_rank;
+    struct options_list data, slow;
+    int pin, no_shuffle, no_overlap;
     int help, version;
     const char *recipe; /* NULL: none given */
 };

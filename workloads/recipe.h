@@ -1,16 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to workloads: a recipe is one thing that `train` can run. One file a recipe, one row a name in main.c's table.
+ * Private to workloads: a recipe is one thing that `train` can run. One file a recipe, one row a family in main.c's table.
  */
 #ifndef WORKLOADS_RECIPE_H
 #define WORKLOADS_RECIPE_H
 
+#include "libtrain/model.h"
 #include "workloads/options.h"
 
-/* Runs to the end. 0 or a negative code with words in *err. `stop` turns non-zero when a signal asks to end. */
-typedef int (*recipe_run)(const char *name, const struct options *options, const volatile sig_atomic_t *stop,
-                          struct tacho_error *err);
+/* A family of names. */
+struct recipe {
+    /* Name and one line of help of the i-th of its names; 0 behind the last. */
+    int (*name)(size_t i, const char **name, const char **help, char *defaults, size_t size);
+    /* Runs to the end. 0 or a negative code with words in *err. `stop` turns non-zero when a signal asks to end. */
+    int (*run)(const char *name, const struct options *options, const volatile sig_atomic_t *stop, struct tacho_error *err);
+};
 
-int recipe_gpt2(const char *name, const struct options *options, const volatile sig_atomic_t *stop, struct tacho_error *err);
+extern const struct recipe recipe_gpt2;
+
+/* What all recipes that train a model have in common (run.c): input, context, ranks, the loop, progress lines on stdout. */
+struct recipe_plan {
+    const struct options *options;
+    const volatile sig_atomic_t *stop;
+    int64_t seq; /* tokens a sample; 0: images */
+    /* Makes the model; called once, when the input is open. The caller frees it. */
+    int (*create)(void *arg, const struct lt_context *context, struct lt_model **out, struct tacho_error *err);
+    /* Prints what the model is; what every run has (dtype, threads, memory) is printed behind it. */
+    void (*describe)(void *arg, const struct lt_model *model);
+    void *arg;
+};
+
+/* 0 or a negative code with words in *err. */
+int recipe_train(const struct recipe_plan *plan, struct tacho_error *err);
 
 #endif

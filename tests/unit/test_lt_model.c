@@ -27,7 +27,7 @@ static double slope(struct lt_model *m, const struct lt_context *x, const int32_
     for (int i = 0; i < 2; i++) {
         for (size_t j = 0; j < p->count; j++)
             p->value[j] = start[j] + (float)(i ? -h : h) * direction[j];
-        side[i] = m->ops->forward(m, x, tokens, targets, 1);
+        side[i] = m->ops->forward(m, x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
     }
     memcpy(p->value, start, p->count * sizeof *start);
     return (side[0] - side[1]) / (2 * h);
@@ -52,8 +52,8 @@ static void gradient_of_backend(enum lt_backend backend)
     for (size_t i = 0; i < p->decayed; i++)
         p->value[i] *= 6; /* away from the flat start */
     float *start = copy_of(p->value, (int64_t)p->count);
-    m->ops->forward(m, &x, tokens, targets, 1);
-    m->ops->backward(m, &x, tokens, 1);
+    m->ops->forward(m, &x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
+    m->ops->backward(m, &x, &(struct lt_batch){.tokens = tokens}, 1);
     float *grad = copy_of(p->grad, (int64_t)p->count);
     double norm = sqrt(dot(grad, grad, p->count));
     for (uint64_t k = 0; k < 24; k++) {
@@ -88,8 +88,8 @@ static void backends_agree(void **state)
     for (int i = 0; i < LT_BACKEND_COUNT; i++) {
         struct lt_context x = {.backend = (enum lt_backend)i};
         struct lt_model *m = make(&odd, 3, 70);
-        double got = m->ops->forward(m, &x, tokens, targets, 1);
-        m->ops->backward(m, &x, tokens, 1);
+        double got = m->ops->forward(m, &x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
+        m->ops->backward(m, &x, &(struct lt_batch){.tokens = tokens}, 1);
         if (want) {
             assert_true(fabs(got - loss) < 1e-5);
             assert_near("gradient", m->parameters.grad, want, (int64_t)m->parameters.count, 1e-4);
@@ -110,13 +110,14 @@ static void accumulation(void **state)
     struct lt_model *big = make(&small, 4, 9), *one = make(&small, 1, 9);
     const int32_t *tokens = words(36, 1, small.vocab), *targets = words(36, 2, small.vocab);
     int64_t count = (int64_t)big->parameters.count;
-    one->ops->forward(one, &x, targets, tokens, 1);
-    one->ops->backward(one, &x, targets, 1); /* another gradient lies there: the first micro-step must overwrite it */
-    double loss = big->ops->forward(big, &x, tokens, targets, 1), sum = 0;
-    big->ops->backward(big, &x, tokens, 1);
+    one->ops->forward(one, &x, &(struct lt_batch){.tokens = targets, .targets = tokens}, 1);
+    one->ops->backward(one, &x, &(struct lt_batch){.tokens = targets},
+                       1); /* another gradient lies there: the first micro-step must overwrite it */
+    double loss = big->ops->forward(big, &x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1), sum = 0;
+    big->ops->backward(big, &x, &(struct lt_batch){.tokens = tokens}, 1);
     for (int64_t i = 0; i < 4; i++) {
-        sum += one->ops->forward(one, &x, tokens + 9 * i, targets + 9 * i, 4);
-        one->ops->backward(one, &x, tokens + 9 * i, i == 0);
+        sum += one->ops->forward(one, &x, &(struct lt_batch){.tokens = tokens + 9 * i, .targets = targets + 9 * i}, 4);
+        one->ops->backward(one, &x, &(struct lt_batch){.tokens = tokens + 9 * i}, i == 0);
     }
     assert_true(fabs(loss - sum / 4) < 1e-6);
     assert_near("gradient", one->parameters.grad, big->parameters.grad, count, 1e-4);
@@ -130,10 +131,10 @@ static void evaluation_changes_nothing(void **state)
     struct lt_context train = {.backend = LT_BACKEND_CPU}, look = {.backend = LT_BACKEND_CPU, .evaluation = 1};
     struct lt_model *m = make(&small, 2, 9);
     const int32_t *tokens = words(18, 1, small.vocab), *targets = words(18, 2, small.vocab);
-    double a = m->ops->forward(m, &train, tokens, targets, 1);
-    m->ops->backward(m, &train, tokens, 1);
+    double a = m->ops->forward(m, &train, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
+    m->ops->backward(m, &train, &(struct lt_batch){.tokens = tokens}, 1);
     float *grad = copy_of(m->parameters.grad, (int64_t)m->parameters.count);
-    assert_true(fabs(a - m->ops->forward(m, &look, tokens, targets, 1)) < 1e-6);
+    assert_true(fabs(a - m->ops->forward(m, &look, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1)) < 1e-6);
     assert_memory_equal(grad, m->parameters.grad, m->parameters.count * sizeof *grad);
     lt_model_destroy(m);
 }

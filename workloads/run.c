@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "libtrain/gemm.h"
+#include "libtrain/train.h"
+#include "workloads/recipe.h"
+
+#define LICENCES "/usr/share/common-licenses"
+
+static void print_progress(void *arg, const struct lt_progress *p)
+{
+    const struct lt_train_config *config = arg;
+    switch (p->event) {
+    case LT_EVENT_START:
+        printf("text: %llu samples to learn from", (unsigned long long)p->train_samples);
+        if (p->eval_samples)
+            printf(", %llu held out", (unsigned long long)p->eval_samples);
+        printf("\n");
+        if (p->step)
+            printf("resumed: %lld steps made before\n", (long long)p->step);
+        break;
+    case LT_EVENT_STEP:
+        printf("step %5lld/%lld  loss %.4f  norm %.3f  lr %.2e  %9.2f ms  %8.0f tok/s\n", (long long)p->step,
+               (long long)config->schedule.steps, p->loss, p->grad_norm, p->rate, 1e3 * p->seconds,
+               (double)p->tokens / p->seconds);
+        break;
+    case LT_EVENT_EVALUATION:
+        printf("evaluation after step %lld  loss %.4f  (%lld batches, %.2f ms)\n", (long long)p->step, p->loss,
+               (long long)p->evaluated, 1e3 * p->seconds);
+        break;
+    case LT_EVENT_CHECKPOINT:
+        printf("checkpoint after step %lld  %s  %.2f ms\n", (long long)p->step, config->checkpoint, 1e3 * p->seconds);
+        break;
+    }
+    fflush(stdout);
+}
+
+static struct lt_train_config training(const struct options *o)
+{
+    return (struct lt_train_config){.schedule = {.peak = o->lr, .floor = o->min_lr, .warmup = o->warmup, .steps = o->steps},
+                                    .micro_steps = (int)o->accumulate,
+                                    .clip = o->clip,
+                                    .beta1 = o->beta1,
+                                    .beta2 = o->beta2,
+                                    .eps = 1e-8,
+                                    .weight_decay = o->weight_decay,
+                                    .eval_every = o->eval_every,
+                                    .eval_batches = o->eval_batches,
+                                    .eval_share = o->eval_share,
+                                    .checkpoint_every = o->checkpoint_every,
+                                    .checkpoint = o->checkpoint,
+                                    .resume = o->resume,
+                                    .log_every = o->log_every,
+                                    .workers = (int)o->workers,
+                                    .prefetch = (int)o->prefetch,
+                                    .seed = (uint64_t)o->seed};
+}
+
+static int open_text(struct lt_dataset **data, const struct options *o, struct tacho_error *err)
+{
+    static const char *const licences[] = {LICENCES};
+    if (o->data.count)
+        return lt_dataset_open(data, o->data.text, o->data.count, err);
+    if (access(LICENCES, R_OK))
+        return tacho_fail(err, TACHO_EUSAGE, "name some text: --data FILE or --data FOLDER", LICENCES ": not on this machine");
+    return lt_dataset_open(data, licences, 1, err);
+}
+
+static int make_context(struct lt_context *context, const struct options *o, struct tacho_error *err)
+{
+    int backend = lt_backend_find(o->backend), dtype = lt_dtype_find(o->dtype);
+    if (backend < 0)
+        return tacho_fail(err, TACHO_EUSAGE, "cpu or reference", "--backend %s: unknown", o->backend);
+    if (dtype != LT_DTYPE_FP32)
+        return tacho_fail(err, TACHO_EUSAGE, "fp32", "--dtype %s: unknown", o->dtype);
+    context->backend = (enum lt_backend)backend;
+    context->dtype = (enum lt_dtype)dtype;
+    return 0;
+}
+
+static void print_start(const struct lt_model *m, const struct options *o)
+{
+    printf("%s, backend %s (%s), %d threads, %lld loader threads\n", o->dtype, o->backend, lt_gemm_library(), lt_threads(),
+           (long long)o->workers);
+    printf("memory: %.1f MiB of parameters and optimizer state, %.1f MiB of activations\n",
+           16.0 * (double)m->parameters.count / (1 << 20), (double)m->activation_bytes / (1 << 20));
+    fflush(stdout);
+}
+
+int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
+{
+    const struct options *o = plan->options;
+    struct lt_train_config config = training(o);
+    struct lt_train_hooks hooks = {.progress = print_progress, .arg = &config, .stop = plan->stop};
+    struct lt_context context = {0};
+    struct lt_dataset *data = NULL;
+    struct lt_model *model = NULL;
+    int rc = make_context(&context, o, err);
+    if (rc == 0)
+        rc = open_text(&data, o, err);
+    if (rc == 0)
+        rc = plan->create(plan->arg, &context, &model, err);
+    if (rc == 0 && lt_trace_create(&context.trace, lt_op_names(), LT_OP_COUNT, o->timers != NULL))
+        rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    if (rc == 0) {
+        plan->describe(plan->arg, model);
+        print_start(model, o);
+        rc = lt_train(model, data, &context, &config, &hooks, err);
+    }
+    if (rc == 0 && o->timers)
+        rc = lt_trace_write(context.trace, o->timers, err);
+    lt_trace_destroy(context.trace);
+    lt_model_destroy(model);
+    lt_dataset_close(data);
+    return rc;
+}
