@@ -215,14 +215,19 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *x, c
     return sum / (double)n;
 }
 
-static void layernorm_backward(const struct lt_context *x, struct lt_layernorm args)
+/* These two tell that the gradients they leave are final: every parameter is used once, but for the tied word embedding. */
+static void layernorm_backward(const struct gpt2 *g, const struct lt_context *x, struct lt_layernorm args)
 {
     lt_op(x, LT_OP_LAYERNORM_BACKWARD, &(union lt_args){.layernorm_backward = args});
+    lt_model_ready(&g->model, x, args.dweight, (size_t)args.c);
+    lt_model_ready(&g->model, x, args.dbias, (size_t)args.c);
 }
 
-static void matmul_backward(const struct lt_context *x, struct lt_matmul args)
+static void matmul_backward(const struct gpt2 *g, const struct lt_context *x, struct lt_matmul args)
 {
     lt_op(x, LT_OP_MATMUL_BACKWARD, &(union lt_args){.matmul_backward = args});
+    lt_model_ready(&g->model, x, args.dweight, (size_t)(args.n * args.k));
+    lt_model_ready(&g->model, x, args.dbias, (size_t)args.n);
 }
 
 /* dstream holds the gradient of the block's output and becomes that of its input; layernorm's backward adds into it, which is
@@ -232,72 +237,78 @@ static void block_backward(struct gpt2 *g, const struct lt_context *x, int64_t i
     const struct parameters *p = &g->value, *d = &g->grad;
     const struct activations *s = &g->act;
     int64_t n = g->model.b * g->model.t, c = g->config.channels, nc = n * c;
-    matmul_backward(x, (struct lt_matmul){.din = s->dwide,
-                                          .dweight = d->down_weight + i * 4 * c * c,
-                                          .dbias = d->down_bias + i * c,
-                                          .dout = s->dstream,
-                                          .in = s->gelu + i * 4 * nc,
-                                          .weight = p->down_weight + i * 4 * c * c,
-                                          .rows = n,
-                                          .n = c,
-                                          .k = 4 * c,
-                                          .accumulate = accumulate});
+    matmul_backward(g, x,
+                    (struct lt_matmul){.din = s->dwide,
+                                       .dweight = d->down_weight + i * 4 * c * c,
+                                       .dbias = d->down_bias + i * c,
+                                       .dout = s->dstream,
+                                       .in = s->gelu + i * 4 * nc,
+                                       .weight = p->down_weight + i * 4 * c * c,
+                                       .rows = n,
+                                       .n = c,
+                                       .k = 4 * c,
+                                       .accumulate = accumulate});
     lt_op(x, LT_OP_GELU_BACKWARD,
           &(union lt_args){.gelu_backward = {.in = s->up + i * 4 * nc, .dout = s->dwide, .din = s->dwide, .count = 4 * nc}});
-    matmul_backward(x, (struct lt_matmul){.din = s->dbranch,
-                                          .dweight = d->up_weight + i * 4 * c * c,
-                                          .dbias = d->up_bias + i * 4 * c,
-                                          .dout = s->dwide,
-                                          .in = s->ln2 + i * nc,
-                                          .weight = p->up_weight + i * 4 * c * c,
-                                          .rows = n,
-                                          .n = 4 * c,
-                                          .k = c,
-                                          .accumulate = accumulate});
-    layernorm_backward(x, (struct lt_layernorm){.din = s->dstream,
-                                                .dweight = d->ln2_weight + i * c,
-                                                .dbias = d->ln2_bias + i * c,
-                                                .dout = s->dbranch,
-                                                .in = s->middle + i * nc,
-                                                .weight = p->ln2_weight + i * c,
-                                                .mean = s->ln2_mean + i * n,
-                                                .rstd = s->ln2_rstd + i * n,
-                                                .rows = n,
-                                                .c = c});
-    matmul_backward(x, (struct lt_matmul){.din = s->dbranch,
-                                          .dweight = d->projection_weight + i * c * c,
-                                          .dbias = d->projection_bias + i * c,
-                                          .dout = s->dstream,
-                                          .in = s->attention + i * nc,
-                                          .weight = p->projection_weight + i * c * c,
-                                          .rows = n,
-                                          .n = c,
-                                          .k = c,
-                                          .accumulate = accumulate});
+    matmul_backward(g, x,
+                    (struct lt_matmul){.din = s->dbranch,
+                                       .dweight = d->up_weight + i * 4 * c * c,
+                                       .dbias = d->up_bias + i * 4 * c,
+                                       .dout = s->dwide,
+                                       .in = s->ln2 + i * nc,
+                                       .weight = p->up_weight + i * 4 * c * c,
+                                       .rows = n,
+                                       .n = 4 * c,
+                                       .k = c,
+                                       .accumulate = accumulate});
+    layernorm_backward(g, x,
+                       (struct lt_layernorm){.din = s->dstream,
+                                             .dweight = d->ln2_weight + i * c,
+                                             .dbias = d->ln2_bias + i * c,
+                                             .dout = s->dbranch,
+                                             .in = s->middle + i * nc,
+                                             .weight = p->ln2_weight + i * c,
+                                             .mean = s->ln2_mean + i * n,
+                                             .rstd = s->ln2_rstd + i * n,
+                                             .rows = n,
+                                             .c = c});
+    matmul_backward(g, x,
+                    (struct lt_matmul){.din = s->dbranch,
+                                       .dweight = d->projection_weight + i * c * c,
+                                       .dbias = d->projection_bias + i * c,
+                                       .dout = s->dstream,
+                                       .in = s->attention + i * nc,
+                                       .weight = p->projection_weight + i * c * c,
+                                       .rows = n,
+                                       .n = c,
+                                       .k = c,
+                                       .accumulate = accumulate});
     struct lt_attention attention = attention_args(g, i);
     attention.dout = s->dbranch;
     attention.dqkv = s->dqkv;
     lt_op(x, LT_OP_ATTENTION_BACKWARD, &(union lt_args){.attention_backward = attention});
-    matmul_backward(x, (struct lt_matmul){.din = s->dbranch,
-                                          .dweight = d->qkv_weight + i * 3 * c * c,
-                                          .dbias = d->qkv_bias + i * 3 * c,
-                                          .dout = s->dqkv,
-                                          .in = s->ln1 + i * nc,
-                                          .weight = p->qkv_weight + i * 3 * c * c,
-                                          .rows = n,
-                                          .n = 3 * c,
-                                          .k = c,
-                                          .accumulate = accumulate});
-    layernorm_backward(x, (struct lt_layernorm){.din = s->dstream,
-                                                .dweight = d->ln1_weight + i * c,
-                                                .dbias = d->ln1_bias + i * c,
-                                                .dout = s->dbranch,
-                                                .in = s->stream + i * nc,
-                                                .weight = p->ln1_weight + i * c,
-                                                .mean = s->ln1_mean + i * n,
-                                                .rstd = s->ln1_rstd + i * n,
-                                                .rows = n,
-                                                .c = c});
+    matmul_backward(g, x,
+                    (struct lt_matmul){.din = s->dbranch,
+                                       .dweight = d->qkv_weight + i * 3 * c * c,
+                                       .dbias = d->qkv_bias + i * 3 * c,
+                                       .dout = s->dqkv,
+                                       .in = s->ln1 + i * nc,
+                                       .weight = p->qkv_weight + i * 3 * c * c,
+                                       .rows = n,
+                                       .n = 3 * c,
+                                       .k = c,
+                                       .accumulate = accumulate});
+    layernorm_backward(g, x,
+                       (struct lt_layernorm){.din = s->dstream,
+                                             .dweight = d->ln1_weight + i * c,
+                                             .dbias = d->ln1_bias + i * c,
+                                             .dout = s->dbranch,
+                                             .in = s->stream + i * nc,
+                                             .weight = p->ln1_weight + i * c,
+                                             .mean = s->ln1_mean + i * n,
+                                             .rstd = s->ln1_rstd + i * n,
+                                             .rows = n,
+                                             .c = c});
 }
 
 static void zero(const struct lt_context *x, float *from, int64_t count)
@@ -318,25 +329,27 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *x, co
         zero(x, d->ln1_weight, (int64_t)(model->parameters.count - model->parameters.decayed));
     }
     zero(x, s->dstream, n * c);
-    matmul_backward(x, (struct lt_matmul){.din = s->dbranch,
-                                          .dweight = d->word,
-                                          .dout = s->logits,
-                                          .in = s->final,
-                                          .weight = p->word,
-                                          .rows = n,
-                                          .n = v,
-                                          .k = c,
-                                          .accumulate = !first});
-    layernorm_backward(x, (struct lt_layernorm){.din = s->dstream,
-                                                .dweight = d->final_weight,
-                                                .dbias = d->final_bias,
-                                                .dout = s->dbranch,
-                                                .in = s->stream + l * n * c,
-                                                .weight = p->final_weight,
-                                                .mean = s->final_mean,
-                                                .rstd = s->final_rstd,
-                                                .rows = n,
-                                                .c = c});
+    lt_op(x, LT_OP_MATMUL_BACKWARD,
+          &(union lt_args){.matmul_backward = {.din = s->dbranch,
+                                               .dweight = d->word,
+                                               .dout = s->logits,
+                                               .in = s->final,
+                                               .weight = p->word,
+                                               .rows = n,
+                                               .n = v,
+                                               .k = c,
+                                               .accumulate = !first}});
+    layernorm_backward(g, x,
+                       (struct lt_layernorm){.din = s->dstream,
+                                             .dweight = d->final_weight,
+                                             .dbias = d->final_bias,
+                                             .dout = s->dbranch,
+                                             .in = s->stream + l * n * c,
+                                             .weight = p->final_weight,
+                                             .mean = s->final_mean,
+                                             .rstd = s->final_rstd,
+                                             .rows = n,
+                                             .c = c});
     for (int64_t i = l - 1; i >= 0; i--)
         block_backward(g, x, i, !first);
     lt_op(x, LT_OP_EMBEDDING_BACKWARD,
@@ -348,6 +361,8 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *x, co
                                                   .t = model->t,
                                                   .c = c,
                                                   .v = v}});
+    lt_model_ready(model, x, d->position, (size_t)(g->config.positions * c));
+    lt_model_ready(model, x, d->word, (size_t)(v * c)); /* the LM head's product and the look-up have both added to it */
 }
 
 /* ---- making one ---------------------------------------------------------------------------------------------------------- */

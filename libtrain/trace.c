@@ -44,6 +44,8 @@ static enum lt_class range_class(uint32_t kind)
     case TACHO_RANGE_COLLATE:
     case TACHO_RANGE_QUEUE_WAIT:
         return LT_CLASS_INPUT;
+    case TACHO_RANGE_COMM_WAIT:
+        return LT_CLASS_COMM;
     default:
         return LT_CLASS_HOST;
     }
@@ -119,6 +121,15 @@ void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes,
     if (trace->timers)
         lt_timers_begin(trace->timers, trace->ops + (int)range, range_class(r.kind), NULL, NULL);
     tacho_nvtx_push_range(&trace->nvtx, trace->range[range], &r);
+}
+
+void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range, const struct tacho_comm *comm)
+{
+    if (!trace)
+        return;
+    if (trace->timers)
+        lt_timers_begin(trace->timers, trace->ops + (int)range, LT_CLASS_COMM, NULL, NULL);
+    tacho_nvtx_push_comm(&trace->nvtx, trace->range[range], comm);
 }
 
 void lt_trace_step_begin(struct lt_trace *trace, const struct tacho_step *step)

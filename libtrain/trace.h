@@ -29,7 +29,12 @@
     X(READ, "read", READ) \
     X(DECODE, "decode", DECODE) \
     X(COLLATE, "collate", COLLATE) \
-    X(QUEUE_WAIT, "queue_wait", QUEUE_WAIT)
+    X(QUEUE_WAIT, "queue_wait", QUEUE_WAIT) \
+    X(COMM_WAIT, "comm_wait", COMM_WAIT) \
+    X(ALL_REDUCE, "all_reduce", NONE) \
+    X(PACK, "pack", HOST) \
+    X(UNPACK, "unpack", HOST) \
+    X(SLEEP, "sleep", HOST)
 
 #define LT_COUNTER_MAP(X) \
     X(LOSS, "loss") \
@@ -47,7 +52,7 @@ enum lt_counter { LT_COUNTER_MAP(LT_ENUM_COUNTER) LT_COUNTER_COUNT };
 #undef LT_ENUM_COUNTER
 
 /* Where an instant of a step on the step's thread belongs: the innermost open range decides. */
-#define LT_CLASS_MAP(X)         X(COMPUTE, "compute") X(INPUT, "input") X(HOST, "host") X(UNATTRIBUTED, "unattributed")
+#define LT_CLASS_MAP(X)         X(COMPUTE, "compute") X(INPUT, "input") X(HOST, "host") X(UNATTRIBUTED, "unattributed") X(COMM, "comm")
 #define LT_ENUM_CLASS(id, name) LT_CLASS_##id,
 enum lt_class { LT_CLASS_MAP(LT_ENUM_CLASS) LT_CLASS_COUNT };
 #undef LT_ENUM_CLASS
@@ -80,6 +85,7 @@ void lt_trace_op_begin(struct lt_trace *trace, int op, const struct tacho_work *
 void lt_trace_op_end(struct lt_trace *trace);
 void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes, uint64_t samples);
 void lt_trace_end(struct lt_trace *trace);
+void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range, const struct tacho_comm *comm); /* lt_trace_end ends it */
 void lt_trace_step_begin(struct lt_trace *trace, const struct tacho_step *step);
 void lt_trace_step_end(struct lt_trace *trace);
 void lt_trace_count(struct lt_trace *trace, enum lt_counter counter, double value);
