@@ -17,7 +17,7 @@ struct lt_checkpoint {
     uint64_t seed;
     uint64_t step;     /* optimizer updates made */
     uint64_t position; /* samples the loader handed out */
-    uint64_t bytes;    /* bytes of text learned from, so that a position is not applied to another text */
+    uint64_t data;     /* identity of what it learned from, so that a position is not applied to other data */
 };
 
 /* TACHO_EIO, TACHO_ENOSPACE, TACHO_EBUSY (another process writes the same file), with words in *err; FILE is then as it was. */

@@ -11,7 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OPEN_CAP 256 /* files kept open; the others are opened for each read */
+#include "libtrain/source.h"
+
+#define IDENTITY_BLOCKS 32  /* places that the identity of the data looks at */
+#define OPEN_CAP        256 /* files kept open; the others are opened for each read */
 
 struct file {
     char *path;
@@ -202,5 +205,22 @@ int lt_dataset_read(const struct lt_dataset *data, uint64_t offset, void *buffer
         offset += n;
         count -= n;
     }
+    return 0;
+}
+
+/* All of a small dataset, evenly spread blocks of a large one. */
+int lt_dataset_identity(const struct lt_dataset *data, uint64_t *identity, struct tacho_error *err)
+{
+    char block[4096];
+    uint64_t hash = lt_source_hash(0, &data->bytes, sizeof data->bytes);
+    uint64_t stride = data->bytes / IDENTITY_BLOCKS > sizeof block ? data->bytes / IDENTITY_BLOCKS : sizeof block;
+    for (uint64_t at = 0; at < data->bytes; at += stride) {
+        size_t n = data->bytes - at < sizeof block ? (size_t)(data->bytes - at) : sizeof block;
+        int rc = lt_dataset_read(data, at, block, n, err);
+        if (rc)
+            return rc;
+        hash = lt_source_hash(hash, block, n);
+    }
+    *identity = hash;
     return 0;
 }

@@ -20,6 +20,9 @@ int lt_dataset_open(struct lt_dataset **out, const char *const *paths, size_t co
 /* Accepts NULL. */
 void lt_dataset_close(struct lt_dataset *data);
 
+/* A hash of the size and of a sample of the bytes, for the identity of a source. TACHO_EIO with words in *err. */
+int lt_dataset_identity(const struct lt_dataset *data, uint64_t *identity, struct tacho_error *err);
+
 uint64_t lt_dataset_bytes(const struct lt_dataset *data);
 size_t lt_dataset_files(const struct lt_dataset *data);
 

@@ -9,7 +9,7 @@
 #include "libtrain/random.h"
 
 struct slot {
-    int32_t *tokens, *targets;
+    struct lt_rows rows;
     int ready;
     int code; /* error of the batch, words in error */
     struct tacho_error error;
@@ -20,15 +20,14 @@ struct bench {
     struct lt_loader *loader;
     pthread_t thread;
     int number;
-    unsigned char *raw; /* b * (t + 1) bytes */
-    int32_t *decoded;   /* as many tokens */
+    char *raw;   /* b samples of raw_bytes */
+    char *items; /* b decoded samples */
 };
 
 struct lt_loader {
-    const struct lt_dataset *data;
+    struct lt_part part;
     struct lt_loader_config config;
     struct lt_trace *trace;
-    uint64_t samples;
     uint64_t taken; /* batches handed out; the consumer's own */
     int slots;
     struct slot *ring; /* batch k is in slot k % slots */
@@ -42,63 +41,62 @@ struct lt_loader {
     int stop;
 };
 
-static size_t batch_tokens(const struct lt_loader *l)
+/* The sample of the source that row `row` of batch `batch` holds. */
+static uint64_t sample_at(const struct lt_loader *l, uint64_t batch, int64_t row)
 {
-    return (size_t)(l->config.b * l->config.t);
-}
-
-/* Byte where the n-th sample of the endless sequence starts. */
-static uint64_t sample_offset(const struct lt_loader *l, uint64_t n)
-{
-    uint64_t epoch = n / l->samples, i = n % l->samples;
-    if (l->config.shuffle)
-        i = lt_random_permute(lt_random_bits(l->config.seed, epoch), i, l->samples);
-    return l->config.from + i * (uint64_t)l->config.t;
+    const struct lt_loader_config *k = &l->config;
+    uint64_t n = k->position + (batch * (uint64_t)k->ranks + (uint64_t)k->rank) * (uint64_t)k->b + (uint64_t)row;
+    uint64_t epoch = n / l->part.samples, i = n % l->part.samples;
+    if (!k->options.in_order)
+        i = lt_random_permute(lt_random_bits(k->seed, epoch), i, l->part.samples);
+    return l->part.first + i;
 }
 
 static int stage_read(struct bench *w, uint64_t batch, struct tacho_error *err)
 {
     const struct lt_loader *l = w->loader;
-    size_t length = (size_t)l->config.t + 1;
+    const struct lt_source *s = l->part.source;
+    uint64_t bytes = 0;
     int rc = 0;
-    lt_trace_begin(l->trace, LT_RANGE_READ, length * (uint64_t)l->config.b, (uint64_t)l->config.b);
-    for (int64_t i = 0; i < l->config.b && rc == 0; i++) {
-        uint64_t n = l->config.position + batch * (uint64_t)l->config.b + (uint64_t)i;
-        rc = lt_dataset_read(l->data, sample_offset(l, n), w->raw + (size_t)i * length, length, err);
-    }
+    for (int64_t i = 0; i < l->config.b; i++)
+        bytes += s->ops->bytes(s, sample_at(l, batch, i));
+    lt_trace_begin(l->trace, LT_RANGE_READ, bytes, (uint64_t)l->config.b);
+    for (int64_t i = 0; i < l->config.b && rc == 0; i++)
+        rc = s->ops->read(s, sample_at(l, batch, i), w->raw + (size_t)i * s->raw_bytes, err);
     lt_trace_end(l->trace);
     return rc;
 }
 
-static void stage_decode(struct bench *w)
+static int stage_decode(struct bench *w, uint64_t batch, struct tacho_error *err)
 {
     const struct lt_loader *l = w->loader;
-    size_t count = (size_t)(l->config.b * (l->config.t + 1));
-    lt_trace_begin(l->trace, LT_RANGE_DECODE, count, (uint64_t)l->config.b);
-    for (size_t i = 0; i < count; i++)
-        w->decoded[i] = w->raw[i];
+    const struct lt_source *s = l->part.source;
+    int rc = 0;
+    lt_trace_begin(l->trace, LT_RANGE_DECODE, s->item_bytes * (uint64_t)l->config.b, (uint64_t)l->config.b);
+    for (int64_t i = 0; i < l->config.b && rc == 0; i++)
+        rc = s->ops->decode(s, sample_at(l, batch, i), w->raw + (size_t)i * s->raw_bytes, w->items + (size_t)i * s->item_bytes,
+                            err);
     lt_trace_end(l->trace);
+    return rc;
 }
 
-static void stage_collate(struct bench *w, struct slot *s)
+static void stage_collate(struct bench *w, const struct slot *slot)
 {
     const struct lt_loader *l = w->loader;
-    size_t t = (size_t)l->config.t;
-    lt_trace_begin(l->trace, LT_RANGE_COLLATE, 2 * batch_tokens(l) * sizeof *s->tokens, (uint64_t)l->config.b);
-    for (size_t i = 0; i < (size_t)l->config.b; i++) {
-        memcpy(s->tokens + i * t, w->decoded + i * (t + 1), t * sizeof *s->tokens);
-        memcpy(s->targets + i * t, w->decoded + i * (t + 1) + 1, t * sizeof *s->targets);
-    }
+    const struct lt_source *s = l->part.source;
+    lt_trace_begin(l->trace, LT_RANGE_COLLATE, s->item_bytes * (uint64_t)l->config.b, (uint64_t)l->config.b);
+    for (int64_t i = 0; i < l->config.b; i++)
+        s->ops->collate(s, w->items + (size_t)i * s->item_bytes, i, &slot->rows);
     lt_trace_end(l->trace);
 }
 
 static void make_batch(struct bench *w, uint64_t batch, struct slot *s)
 {
     s->code = stage_read(w, batch, &s->error);
-    if (s->code)
-        return;
-    stage_decode(w);
-    stage_collate(w, s);
+    if (s->code == 0)
+        s->code = stage_decode(w, batch, &s->error);
+    if (s->code == 0)
+        stage_collate(w, s);
 }
 
 /* Takes the number of the next batch and waits until its slot is free. 0 when the loader stops. Called under the lock. */
@@ -150,7 +148,7 @@ static int start_workers(struct lt_loader *l, struct tacho_error *err)
     int rc = 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    for (int i = 0; i < l->config.workers && rc == 0; i++) {
+    for (int i = 0; i < l->config.options.workers && rc == 0; i++) {
         rc = pthread_create(&l->benches[i].thread, NULL, worker, &l->benches[i]);
         l->started += rc == 0;
     }
@@ -162,45 +160,43 @@ static int start_workers(struct lt_loader *l, struct tacho_error *err)
 
 static int allocate(struct lt_loader *l)
 {
-    size_t n = batch_tokens(l), raw = (size_t)(l->config.b * (l->config.t + 1));
-    int benches = l->config.workers ? l->config.workers : 1;
+    const struct lt_source *s = l->part.source;
+    size_t b = (size_t)l->config.b;
+    int benches = l->config.options.workers ? l->config.options.workers : 1;
     l->ring = calloc((size_t)l->slots, sizeof *l->ring);
     l->benches = calloc((size_t)benches, sizeof *l->benches);
     if (!l->ring || !l->benches)
         return TACHO_ENOMEM;
     for (int i = 0; i < l->slots; i++) {
-        l->ring[i].tokens = calloc(n, sizeof(int32_t));
-        l->ring[i].targets = calloc(n, sizeof(int32_t));
-        if (!l->ring[i].tokens || !l->ring[i].targets)
+        struct lt_rows *r = &l->ring[i].rows;
+        r->tokens = s->t ? calloc(b * (size_t)s->t, sizeof *r->tokens) : NULL;
+        r->features = s->t ? NULL : calloc(b * (size_t)s->width, sizeof *r->features);
+        r->targets = calloc(b * (size_t)(s->t ? s->t : 1), sizeof *r->targets);
+        if ((!r->tokens && !r->features) || !r->targets)
             return TACHO_ENOMEM;
     }
     for (int i = 0; i < benches; i++) {
         l->benches[i] =
-            (struct bench){.loader = l, .number = i, .raw = calloc(raw, 1), .decoded = calloc(raw, sizeof(int32_t))};
-        if (!l->benches[i].raw || !l->benches[i].decoded)
+            (struct bench){.loader = l, .number = i, .raw = calloc(b, s->raw_bytes), .items = calloc(b, s->item_bytes)};
+        if (!l->benches[i].raw || !l->benches[i].items)
             return TACHO_ENOMEM;
     }
     return 0;
 }
 
-int lt_loader_create(struct lt_loader **out, const struct lt_dataset *data, const struct lt_loader_config *config,
+int lt_loader_create(struct lt_loader **out, const struct lt_part *part, const struct lt_loader_config *config,
                      struct lt_trace *trace, struct tacho_error *err)
 {
-    uint64_t t = (uint64_t)config->t;
-    if (config->to < config->from + t + 1)
-        return tacho_fail(err, TACHO_EFORMAT, "give more text with --data, or a shorter --seq",
-                          "%llu bytes of text are too few for one sample of %llu",
-                          (unsigned long long)(config->to > config->from ? config->to - config->from : 0),
-                          (unsigned long long)(t + 1));
+    const struct lt_loader_options *k = &config->options;
     struct lt_loader *l = calloc(1, sizeof *l);
     if (!l)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "loader: out of memory");
-    l->data = data;
+    l->part = *part;
     l->config = *config;
+    l->config.ranks = config->ranks ? config->ranks : 1;
     l->trace = trace;
-    l->samples = (config->to - config->from - 1) / t;
     /* the consumer holds one slot while it works */
-    l->slots = config->workers ? (config->prefetch > 1 ? config->prefetch : 1) + 1 : 1;
+    l->slots = k->workers ? (k->prefetch > 1 ? k->prefetch : 1) + 1 : 1;
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->made, NULL);
     pthread_cond_init(&l->freed, NULL);
@@ -228,12 +224,13 @@ void lt_loader_destroy(struct lt_loader *loader)
     for (int i = 0; i < loader->started; i++)
         pthread_join(loader->benches[i].thread, NULL);
     for (int i = 0; loader->ring && i < loader->slots; i++) {
-        free(loader->ring[i].tokens);
-        free(loader->ring[i].targets);
+        free(loader->ring[i].rows.tokens);
+        free(loader->ring[i].rows.features);
+        free(loader->ring[i].rows.targets);
     }
-    for (int i = 0; loader->benches && i < (loader->config.workers ? loader->config.workers : 1); i++) {
+    for (int i = 0; loader->benches && i < (loader->config.options.workers ? loader->config.options.workers : 1); i++) {
         free(loader->benches[i].raw);
-        free(loader->benches[i].decoded);
+        free(loader->benches[i].items);
     }
     free(loader->ring);
     free(loader->benches);
@@ -268,8 +265,8 @@ int lt_loader_next(struct lt_loader *loader, struct lt_batch *batch, struct tach
         struct slot *failed = &l->ring[(l->taken - 1) % (uint64_t)l->slots];
         return tacho_fail(err, failed->code, failed->error.hint, "%s", failed->error.what);
     }
-    lt_trace_begin(l->trace, LT_RANGE_INPUT_WAIT, (uint64_t)(l->config.b * (l->config.t + 1)), (uint64_t)l->config.b);
-    if (l->config.workers)
+    lt_trace_begin(l->trace, LT_RANGE_INPUT_WAIT, l->part.source->item_bytes * (uint64_t)l->config.b, (uint64_t)l->config.b);
+    if (l->config.options.workers)
         lt_trace_count(l->trace, LT_COUNTER_QUEUE_DEPTH, take(l, s));
     else
         make_batch(&l->benches[0], l->taken, s);
@@ -277,16 +274,11 @@ int lt_loader_next(struct lt_loader *loader, struct lt_batch *batch, struct tach
     l->taken++;
     if (s->code)
         return tacho_fail(err, s->code, s->error.hint, "%s", s->error.what);
-    *batch = (struct lt_batch){.tokens = s->tokens, .targets = s->targets};
+    *batch = (struct lt_batch){.tokens = s->rows.tokens, .features = s->rows.features, .targets = s->rows.targets};
     return 0;
 }
 
 uint64_t lt_loader_position(const struct lt_loader *loader)
 {
-    return loader->config.position + loader->taken * (uint64_t)loader->config.b;
-}
-
-uint64_t lt_loader_samples(const struct lt_loader *loader)
-{
-    return loader->samples;
+    return loader->config.position + loader->taken * (uint64_t)loader->config.ranks * (uint64_t)loader->config.b;
 }

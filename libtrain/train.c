@@ -10,7 +10,7 @@
 
 struct run {
     struct lt_model *model;
-    const struct lt_dataset *data;
+    const struct lt_part *train, *held_out; /* held_out: NULL when there are no evaluations */
     const struct lt_train_config *config;
     const struct lt_train_hooks *hooks;
     struct lt_context context, evaluation;
@@ -18,7 +18,6 @@ struct run {
     struct lt_loader *loader;
     double *partial;
     uint64_t seed;
-    uint64_t train_end; /* bytes before it are learned from, those after it held out */
     int64_t step;
 };
 
@@ -129,14 +128,13 @@ static int train_step(struct run *r, struct tacho_error *err)
 /* The held-out tail in file order, from its start, so that losses of different steps compare. */
 static int evaluate(struct run *r, struct tacho_error *err)
 {
-    struct lt_loader_config config = {
-        .from = r->train_end, .to = lt_dataset_bytes(r->data), .b = r->model->b, .t = r->model->t, .shuffle = 0};
+    struct lt_loader_config config = {.options = {.in_order = 1}, .b = r->model->b};
     struct lt_progress p = {.event = LT_EVENT_EVALUATION, .step = r->step - 1};
     struct lt_loader *loader = NULL;
     struct lt_batch batch;
     double start = seconds();
     lt_trace_begin(r->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(r->config->eval_batches * r->model->b));
-    int rc = lt_loader_create(&loader, r->data, &config, r->trace, err);
+    int rc = lt_loader_create(&loader, r->held_out, &config, r->trace, err);
     for (int64_t i = 0; rc == 0 && i < r->config->eval_batches && !stopping(r); i++) {
         rc = lt_loader_next(loader, &batch, err);
         if (rc)
@@ -157,8 +155,10 @@ static int evaluate(struct run *r, struct tacho_error *err)
 
 static int checkpoint(struct run *r, struct tacho_error *err)
 {
-    struct lt_checkpoint state = {
-        .seed = r->seed, .step = (uint64_t)r->step, .position = lt_loader_position(r->loader), .bytes = r->train_end};
+    struct lt_checkpoint state = {.seed = r->seed,
+                                  .step = (uint64_t)r->step,
+                                  .position = lt_loader_position(r->loader),
+                                  .data = lt_part_identity(r->train)};
     struct lt_progress p = {.event = LT_EVENT_CHECKPOINT, .step = r->step - 1};
     double start = seconds();
     lt_trace_begin(r->trace, LT_RANGE_CHECKPOINT, 3 * r->model->parameters.count * sizeof(float), 0);
@@ -186,7 +186,7 @@ static int loop(struct run *r, struct tacho_error *err)
             return rc;
         r->step++;
         int last = r->step == r->config->schedule.steps || stopping(r);
-        if (due(r->config->eval_every, r))
+        if (r->held_out && due(r->config->eval_every, r))
             rc = evaluate(r, err);
         if (rc == 0 && r->config->checkpoint && (last || due(r->config->checkpoint_every, r)))
             rc = checkpoint(r, err);
@@ -200,53 +200,31 @@ static int resume(struct run *r, uint64_t *position, struct tacho_error *err)
     int rc = lt_checkpoint_read(r->config->resume, r->model, &state, err);
     if (rc)
         return rc;
-    if (state.bytes != r->train_end)
-        return tacho_fail(err, TACHO_EFORMAT, "give the same --data and --eval options as the run that wrote it",
-                          "%s: written while learning from another text (%llu bytes, here %llu)", r->config->resume,
-                          (unsigned long long)state.bytes, (unsigned long long)r->train_end);
+    if (state.data != lt_part_identity(r->train))
+        return tacho_fail(err, TACHO_EFORMAT, "give the same --data, --tokenizer and --eval options as the run that wrote it",
+                          "%s: written while learning from other data", r->config->resume);
     r->seed = state.seed;
     r->step = (int64_t)state.step;
     *position = state.position;
     return 0;
 }
 
-/* Decides which bytes are learned from and which are held out. */
-static int split(struct run *r, struct tacho_error *err)
-{
-    uint64_t bytes = lt_dataset_bytes(r->data), t = (uint64_t)r->model->t;
-    r->train_end = bytes;
-    if (r->config->eval_every == 0)
-        return 0;
-    r->train_end -= (uint64_t)((double)bytes * r->config->eval_share);
-    if (bytes - r->train_end < t + 1)
-        return tacho_fail(err, TACHO_EFORMAT, "give more text, a shorter --seq, or no --eval-every",
-                          "the %llu bytes held out for evaluation are too few for one sample of %llu",
-                          (unsigned long long)(bytes - r->train_end), (unsigned long long)(t + 1));
-    return 0;
-}
-
 static int open_input(struct run *r, uint64_t position, struct tacho_error *err)
 {
-    struct lt_loader_config config = {.from = 0,
-                                      .to = r->train_end,
-                                      .b = r->model->b,
-                                      .t = r->model->t,
-                                      .workers = r->config->workers,
-                                      .prefetch = r->config->prefetch,
-                                      .shuffle = 1,
-                                      .seed = r->seed,
-                                      .position = position};
-    return lt_loader_create(&r->loader, r->data, &config, r->trace, err);
+    struct lt_loader_config config = {.options = r->config->loader, .b = r->model->b, .seed = r->seed, .position = position};
+    return lt_loader_create(&r->loader, r->train, &config, r->trace, err);
 }
 
-int lt_train(struct lt_model *model, const struct lt_dataset *data, const struct lt_context *context,
-             const struct lt_train_config *config, const struct lt_train_hooks *hooks, struct tacho_error *err)
+int lt_train(struct lt_model *model, const struct lt_part *train, const struct lt_part *held_out,
+             const struct lt_context *context, const struct lt_train_config *config, const struct lt_train_hooks *hooks,
+             struct tacho_error *err)
 {
     static const struct lt_train_hooks none;
     uint64_t position = 0;
     int rc = 0;
     struct run r = {.model = model,
-                    .data = data,
+                    .train = train,
+                    .held_out = held_out,
                     .config = config,
                     .hooks = hooks ? hooks : &none,
                     .context = *context,
@@ -257,14 +235,15 @@ int lt_train(struct lt_model *model, const struct lt_dataset *data, const struct
     r.partial = calloc(lt_norm_partials((int64_t)model->parameters.count), sizeof *r.partial);
     if (!r.partial)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    rc = split(&r, err);
-    if (rc == 0 && config->resume)
+    if (config->resume)
         rc = resume(&r, &position, err);
     if (rc == 0)
         rc = open_input(&r, position, err);
     if (rc == 0) {
-        struct lt_progress p = {.event = LT_EVENT_START, .step = r.step, .train_samples = lt_loader_samples(r.loader)};
-        p.eval_samples = config->eval_every > 0 ? (lt_dataset_bytes(data) - r.train_end - 1) / (uint64_t)model->t : 0;
+        struct lt_progress p = {.event = LT_EVENT_START,
+                                .step = r.step,
+                                .train_samples = train->samples,
+                                .eval_samples = held_out ? held_out->samples : 0};
         tell(&r, &p);
         rc = loop(&r, err);
     }

@@ -8,7 +8,7 @@
 
 #include <signal.h>
 
-#include "libtrain/dataset.h"
+#include "libtrain/loader.h"
 #include "libtrain/model.h"
 #include "libtrain/schedule.h"
 
@@ -18,11 +18,10 @@ struct lt_train_config {
     double clip;                 /* bound on the gradient's norm, 0: none */
     double beta1, beta2, eps, weight_decay;
     int64_t eval_every, eval_batches; /* 0: never */
-    double eval_share;                /* tail of the text kept for evaluation, 0..1 */
     int64_t checkpoint_every;         /* 0: at the end only */
     const char *checkpoint, *resume;  /* NULL: none */
     int64_t log_every;
-    int workers, prefetch;
+    struct lt_loader_options loader;
     uint64_t seed; /* order of the samples; a checkpoint's own seed wins */
 };
 
@@ -44,9 +43,11 @@ struct lt_train_hooks {
     const volatile sig_atomic_t *stop; /* non-zero: finish the step, write the checkpoint, return; may be NULL */
 };
 
-/* Trains until schedule.steps updates are made or *hooks->stop. `context` says backend and trace. 0, or the errors of loader
+/* Trains on `train` until schedule.steps updates are made or *hooks->stop; evaluates on `held_out` (NULL: there are no
+ * evaluations), in the source's order. `context` says backend and trace. 0, or the errors of loader
  * and checkpoint, or TACHO_EUSAGE when the loss is no longer finite; with words in *err. */
-int lt_train(struct lt_model *model, const struct lt_dataset *data, const struct lt_context *context,
-             const struct lt_train_config *config, const struct lt_train_hooks *hooks, struct tacho_error *err);
+int lt_train(struct lt_model *model, const struct lt_part *train, const struct lt_part *held_out,
+             const struct lt_context *context, const struct lt_train_config *config, const struct lt_train_hooks *hooks,
+             struct tacho_error *err);
 
 #endif

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <unistd.h>
 
 #include "libtrain/gemm.h"
 #include "libtrain/train.h"
+#include "workloads/input.h"
 #include "workloads/recipe.h"
-
-#define LICENCES "/usr/share/common-licenses"
 
 static void print_progress(void *arg, const struct lt_progress *p)
 {
     const struct lt_train_config *config = arg;
     switch (p->event) {
     case LT_EVENT_START:
-        printf("text: %llu samples to learn from", (unsigned long long)p->train_samples);
+        printf("data: %llu samples to learn from", (unsigned long long)p->train_samples);
         if (p->eval_samples)
             printf(", %llu held out", (unsigned long long)p->eval_samples);
         printf("\n");
@@ -47,24 +45,11 @@ static struct lt_train_config training(const struct options *o)
                                     .weight_decay = o->weight_decay,
                                     .eval_every = o->eval_every,
                                     .eval_batches = o->eval_batches,
-                                    .eval_share = o->eval_share,
                                     .checkpoint_every = o->checkpoint_every,
                                     .checkpoint = o->checkpoint,
                                     .resume = o->resume,
                                     .log_every = o->log_every,
-                                    .workers = (int)o->workers,
-                                    .prefetch = (int)o->prefetch,
                                     .seed = (uint64_t)o->seed};
-}
-
-static int open_text(struct lt_dataset **data, const struct options *o, struct tacho_error *err)
-{
-    static const char *const licences[] = {LICENCES};
-    if (o->data.count)
-        return lt_dataset_open(data, o->data.text, o->data.count, err);
-    if (access(LICENCES, R_OK))
-        return tacho_fail(err, TACHO_EUSAGE, "name some text: --data FILE or --data FOLDER", LICENCES ": not on this machine");
-    return lt_dataset_open(data, licences, 1, err);
 }
 
 static int make_context(struct lt_context *context, const struct options *o, struct tacho_error *err)
@@ -94,11 +79,13 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     struct lt_train_config config = training(o);
     struct lt_train_hooks hooks = {.progress = print_progress, .arg = &config, .stop = plan->stop};
     struct lt_context context = {0};
-    struct lt_dataset *data = NULL;
+    struct input in = {0};
     struct lt_model *model = NULL;
     int rc = make_context(&context, o, err);
     if (rc == 0)
-        rc = open_text(&data, o, err);
+        rc = input_loader(&config.loader, o, err);
+    if (rc == 0)
+        rc = input_open(&in, o, plan->seq, err);
     if (rc == 0)
         rc = plan->create(plan->arg, &context, &model, err);
     if (rc == 0 && lt_trace_create(&context.trace, lt_op_names(), LT_OP_COUNT, o->timers != NULL))
@@ -106,12 +93,12 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     if (rc == 0) {
         plan->describe(plan->arg, model);
         print_start(model, o);
-        rc = lt_train(model, data, &context, &config, &hooks, err);
+        rc = lt_train(model, &in.train, in.has_held_out ? &in.held_out : NULL, &context, &config, &hooks, err);
     }
     if (rc == 0 && o->timers)
         rc = lt_trace_write(context.trace, o->timers, err);
     lt_trace_destroy(context.trace);
     lt_model_destroy(model);
-    lt_dataset_close(data);
+    input_close(&in);
     return rc;
 }

@@ -20,6 +20,7 @@
 
 #include "libtrain/ops.h"
 #include "libtrain/random.h"
+#include "libtrain/source.h"
 
 /* The thread sanitizer does not know libgomp's barriers and reports races that are none: there, OpenMP gets one thread. The
  * loader's threads are watched all the same. */
@@ -112,6 +113,17 @@ static inline void write_text(const char *path, size_t bytes, uint64_t key)
     for (size_t i = 0; i < bytes; i++)
         fputc((int)(32 + lt_random_bits(key, i) % 95), f);
     assert_int_equal(fclose(f), 0);
+}
+
+/* The text of a file in samples of `t`; freed with lt_source_close. */
+static inline struct lt_source *open_text_source(const char *path, int64_t t)
+{
+    struct tacho_error err = {0};
+    struct lt_dataset *data = NULL;
+    struct lt_source *source = NULL;
+    if (lt_dataset_open(&data, &path, 1, &err) || lt_source_open_text(&source, data, t, &err))
+        fail_msg("%s", err.what);
+    return source;
 }
 
 /* To be called first in main. */

@@ -10,14 +10,12 @@
 #include "libtrain/loader.h"
 
 static char folder[256], text[300];
-static struct lt_dataset *data;
+static struct lt_source *source;
 
-static int open_text(size_t bytes)
+static void open_text(size_t bytes, int64_t t)
 {
-    struct tacho_error err = {0};
-    const char *paths[] = {text};
     write_text(text, bytes, 5);
-    return lt_dataset_open(&data, paths, 1, &err);
+    source = open_text_source(text, t);
 }
 
 static int setup(void **state)
@@ -25,13 +23,13 @@ static int setup(void **state)
     (void)state;
     snprintf(folder, sizeof folder, "%s", scratch_folder());
     snprintf(text, sizeof text, "%s/text", folder);
-    data = NULL;
+    source = NULL;
     return 0;
 }
 
 static int teardown(void **state)
 {
-    lt_dataset_close(data);
+    lt_source_close(source);
     unlink(text);
     rmdir(folder);
     return pool_free(state);
@@ -46,7 +44,8 @@ static struct lt_loader *make(const struct lt_loader_config *config, struct lt_t
 {
     struct tacho_error err = {0};
     struct lt_loader *l = NULL;
-    if (lt_loader_create(&l, data, config, trace, &err))
+    struct lt_part whole = lt_source_whole(source);
+    if (lt_loader_create(&l, &whole, config, trace, &err))
         fail_msg("%s", err.what);
     return l;
 }
@@ -63,14 +62,17 @@ static struct lt_batch next(struct lt_loader *l)
 static void in_file_order(void **state)
 {
     (void)state;
-    assert_int_equal(open_text(1000), 0);
-    struct lt_loader_config k = {.from = 100, .to = 1000, .b = 3, .t = 7};
-    struct lt_loader *l = make(&k, NULL);
-    assert_int_equal(lt_loader_samples(l), 899 / 7);
+    open_text(1000, 7);
+    assert_int_equal(source->samples, 999 / 7);
+    struct lt_part part = {.source = source, .first = 14, .samples = 99};
+    struct lt_loader_config k = {.options = {.in_order = 1}, .b = 3};
+    struct tacho_error err = {0};
+    struct lt_loader *l = NULL;
+    assert_int_equal(lt_loader_create(&l, &part, &k, NULL, &err), 0);
     for (uint64_t batch = 0; batch < 100; batch++) { /* more than two epochs */
         struct lt_batch x = next(l);
         for (uint64_t i = 0; i < 3 * 7; i++) {
-            uint64_t at = 100 + (3 * batch + i / 7) % lt_loader_samples(l) * 7 + i % 7;
+            uint64_t at = (14 + (3 * batch + i / 7) % 99) * 7 + i % 7;
             assert_int_equal(x.tokens[i], byte_at(at));
             assert_int_equal(x.targets[i], byte_at(at + 1));
         }
@@ -103,14 +105,8 @@ static void shuffled(void **state)
 /* The first `batches` batches, one after the other. */
 static int32_t *take(int workers, int prefetch, uint64_t position, int64_t batches)
 {
-    struct lt_loader_config k = {.to = lt_dataset_bytes(data),
-                                 .b = 2,
-                                 .t = 11,
-                                 .workers = workers,
-                                 .prefetch = prefetch,
-                                 .shuffle = 1,
-                                 .seed = 42,
-                                 .position = position};
+    struct lt_loader_config k = {
+        .options = {.workers = workers, .prefetch = prefetch}, .b = 2, .seed = 42, .position = position};
     struct lt_loader *l = make(&k, NULL);
     int32_t *all = pool_bytes((size_t)(batches * 44) * sizeof *all);
     for (int64_t i = 0; i < batches; i++) {
@@ -126,7 +122,7 @@ static int32_t *take(int workers, int prefetch, uint64_t position, int64_t batch
 static void same_batches_whoever_makes_them(void **state)
 {
     (void)state;
-    assert_int_equal(open_text(3001), 0);
+    open_text(3001, 11);
     const int32_t *want = take(0, 0, 0, 400);
     static const int crews[][2] = {{1, 1}, {1, 4}, {2, 1}, {3, 7}, {8, 3}};
     for (size_t i = 0; i < sizeof crews / sizeof *crews; i++)
@@ -134,19 +130,38 @@ static void same_batches_whoever_makes_them(void **state)
     assert_memory_equal(take(2, 2, 2 * 150, 250), want + 150 * 44, 250 * 44 * sizeof *want); /* resumed */
 }
 
+/* 2 ranks of which each takes a batch of 2 see what one rank sees that takes batches of 4, or two of 2. */
+static void ranks_share_the_samples(void **state)
+{
+    (void)state;
+    open_text(3001, 11);
+    const int32_t *want = take(0, 0, 6, 200);
+    for (int rank = 0; rank < 2; rank++) {
+        struct lt_loader_config k = {
+            .options = {.workers = 2, .prefetch = 2}, .b = 2, .seed = 42, .position = 6, .rank = rank, .ranks = 2};
+        struct lt_loader *l = make(&k, NULL);
+        for (int i = 0; i < 100; i++)
+            assert_memory_equal(next(l).tokens, want + (2 * i + rank) * 44, 22 * sizeof *want);
+        assert_int_equal(lt_loader_position(l), 6 + 400);
+        lt_loader_destroy(l);
+    }
+}
+
 static void small_texts(void **state)
 {
     (void)state;
     struct tacho_error err = {0};
-    struct lt_loader *l = NULL;
-    assert_int_equal(open_text(8), 0);
-    struct lt_loader_config k = {.to = 8, .b = 2, .t = 8, .workers = 2, .prefetch = 2};
-    assert_int_equal(lt_loader_create(&l, data, &k, NULL, &err), TACHO_EFORMAT);
-    assert_null(l);
+    struct lt_dataset *data = NULL;
+    const char *paths[] = {text};
+    write_text(text, 8, 5);
+    assert_int_equal(lt_dataset_open(&data, paths, 1, &err), 0);
+    assert_int_equal(lt_source_open_text(&source, data, 8, &err), TACHO_EFORMAT);
+    assert_null(source);
     assert_non_null(strstr(err.what, "8 bytes"));
     assert_true(strlen(err.hint) > 0);
-    k.t = 7; /* one sample, used for every place of every batch */
-    l = make(&k, NULL);
+    open_text(8, 7); /* one sample, used for every place of every batch */
+    struct lt_loader_config k = {.options = {.workers = 2, .prefetch = 2}, .b = 2};
+    struct lt_loader *l = make(&k, NULL);
     for (int i = 0; i < 5; i++) {
         struct lt_batch x = next(l);
         assert_int_equal(x.tokens[7], byte_at(0));
@@ -181,6 +196,7 @@ static void folders(void **state)
     char path[4][320];
     static const char *const names[] = {"b", "a", ".hidden", "link"};
     const char *paths[] = {folder};
+    struct lt_dataset *data = NULL;
     char got[7] = {0};
     for (int i = 0; i < 4; i++)
         snprintf(path[i], sizeof path[i], "%s/%s", folder, names[i]);
@@ -196,6 +212,7 @@ static void folders(void **state)
     assert_int_equal(lt_dataset_read(data, 2, got, 6, &err), 0);
     assert_string_equal(got, "234567");
     assert_int_not_equal(lt_dataset_read(data, 5, got, 4, &err), 0); /* beyond the end */
+    lt_dataset_close(data);
     for (int i = 0; i < 4; i++)
         unlink(path[i]);
 }
@@ -204,10 +221,9 @@ static void folders(void **state)
 static void stops_early(void **state)
 {
     (void)state;
-    assert_int_equal(open_text(5000), 0);
+    open_text(5000, 16);
     for (int i = 0; i < 60; i++) {
-        struct lt_loader_config k = {
-            .to = 5000, .b = 1 + i % 3, .t = 16, .workers = 1 + i % 5, .prefetch = 1 + i % 4, .shuffle = 1};
+        struct lt_loader_config k = {.options = {.workers = 1 + i % 5, .prefetch = 1 + i % 4}, .b = 1 + i % 3};
         struct lt_loader *l = make(&k, NULL);
         for (int j = 0; j < i % 7; j++)
             next(l);
@@ -223,8 +239,8 @@ static void a_text_that_shrinks(void **state)
     (void)state;
     for (int workers = 0; workers < 3; workers++) {
         struct tacho_error err = {0};
-        assert_int_equal(open_text(5000), 0);
-        struct lt_loader_config k = {.to = 5000, .b = 4, .t = 16, .workers = workers, .prefetch = 2};
+        open_text(5000, 16);
+        struct lt_loader_config k = {.options = {.workers = workers, .prefetch = 2}, .b = 4};
         struct lt_loader *l = make(&k, NULL);
         struct lt_batch x;
         assert_int_equal(truncate(text, 900), 0);
@@ -235,8 +251,8 @@ static void a_text_that_shrinks(void **state)
         assert_non_null(strstr(err.what, text));
         assert_int_equal(lt_loader_next(l, &x, &err), TACHO_EIO);
         lt_loader_destroy(l);
-        lt_dataset_close(data);
-        data = NULL;
+        lt_source_close(source);
+        source = NULL;
     }
 }
 
@@ -249,9 +265,9 @@ static void ranges(void **state)
     struct tacho_error err = {0};
     char timers[320], line[4096];
     int reads = 0, waits = 0;
-    assert_int_equal(open_text(5000), 0);
+    open_text(5000, 16);
     assert_int_equal(lt_trace_create(&trace, no_ops, 1, 1), 0);
-    struct lt_loader_config k = {.to = 5000, .b = 2, .t = 16, .workers = 2, .prefetch = 2};
+    struct lt_loader_config k = {.options = {.workers = 2, .prefetch = 2}, .b = 2};
     struct lt_loader *l = make(&k, trace);
     for (int i = 0; i < 20; i++)
         next(l);
@@ -284,6 +300,7 @@ int main(void)
         TEST(in_file_order),
         TEST(shuffled),
         TEST(same_batches_whoever_makes_them),
+        TEST(ranks_share_the_samples),
         TEST(small_texts),
         TEST(bad_paths),
         TEST(folders),

@@ -167,7 +167,7 @@ static void parameter_counts(void **state)
 
 /* Runs one step and returns what its work records add up to. */
 static struct lt_timers_step one_step(const struct lt_gpt2_config *k, enum lt_backend backend, int64_t b, int64_t t,
-                                      int micro_steps, const struct lt_dataset *data, size_t *count, size_t *decayed)
+                                      int micro_steps, const char *text, size_t *count, size_t *decayed)
 {
     struct tacho_error err = {0};
     struct lt_model *m = make(k, b, t);
@@ -180,8 +180,11 @@ static struct lt_timers_step one_step(const struct lt_gpt2_config *k, enum lt_ba
                                      .seed = 1};
     size_t steps;
     assert_int_equal(lt_trace_create(&x.trace, lt_op_names(), LT_OP_COUNT, 1), 0);
-    if (lt_train(m, data, &x, &config, NULL, &err))
+    struct lt_source *source = open_text_source(text, t);
+    struct lt_part train = lt_source_whole(source);
+    if (lt_train(m, &train, NULL, &x, &config, NULL, &err))
         fail_msg("%s", err.what);
+    lt_source_close(source);
     struct lt_timers_step s = *lt_trace_steps(x.trace, &steps);
     assert_int_equal(steps, 1);
     *count = m->parameters.count;
@@ -212,12 +215,8 @@ static void flops_are_closed_forms(void **state)
     };
     char path[300];
     const char *folder = scratch_folder();
-    struct tacho_error err = {0};
-    struct lt_dataset *data = NULL;
     snprintf(path, sizeof path, "%s/text", folder);
     write_text(path, 5000, 3);
-    const char *paths[] = {path};
-    assert_int_equal(lt_dataset_open(&data, paths, 1, &err), 0);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int backend = 0; backend < LT_BACKEND_COUNT; backend++) {
             uint64_t l = shapes[i][0], c = shapes[i][1], v = shapes[i][3], b = shapes[i][4], t = shapes[i][5],
@@ -228,7 +227,7 @@ static void flops_are_closed_forms(void **state)
             if (backend == LT_BACKEND_REFERENCE && l * c * c * b * t * micro > 2000000)
                 continue; /* slow, and its counts are the same functions */
             struct lt_timers_step s =
-                one_step(&k, (enum lt_backend)backend, (int64_t)b, (int64_t)t, (int)micro, data, &count, &decayed);
+                one_step(&k, (enum lt_backend)backend, (int64_t)b, (int64_t)t, (int)micro, path, &count, &decayed);
             uint64_t n = b * t, pairs = backend == LT_BACKEND_REFERENCE ? t * (t + 1) / 2 : blocked_pairs(t);
             uint64_t matrix = 6 * (12 * l * c * c + v * c) * n * micro;
             uint64_t issued = matrix + 14 * l * c * pairs * b * micro;
@@ -244,7 +243,6 @@ static void flops_are_closed_forms(void **state)
             assert_int_equal(f.issued, s.matrix_flops);
             assert_true(s.matrix_flops >= s.model_flops);
         }
-    lt_dataset_close(data);
     unlink(path);
     rmdir(folder);
 }

@@ -16,25 +16,26 @@
 static const struct lt_gpt2_config tiny = {"tiny", "", 2, 32, 4, 256, 32, 32, 4};
 
 static char folder[256], text[300], file[300], other[300];
-static struct lt_dataset *data;
+static struct lt_source *source;
+static double share; /* held out for evaluations */
 
 static int setup(void **state)
 {
-    struct tacho_error err = {0};
-    const char *paths[] = {text};
     (void)state;
+    share = 0.1;
     snprintf(folder, sizeof folder, "%s", scratch_folder());
     snprintf(text, sizeof text, "%s/text", folder);
     snprintf(file, sizeof file, "%s/checkpoint", folder);
     snprintf(other, sizeof other, "%s/other", folder);
     write_text(text, 6000, 5);
-    return lt_dataset_open(&data, paths, 1, &err);
+    source = open_text_source(text, 32);
+    return 0;
 }
 
 static int teardown(void **state)
 {
     char temporary[320];
-    lt_dataset_close(data);
+    lt_source_close(source);
     snprintf(temporary, sizeof temporary, "%s.tmp", file);
     unlink(temporary);
     unlink(file);
@@ -53,8 +54,7 @@ static struct lt_train_config plan(int64_t steps)
                                     .beta2 = 0.95,
                                     .eps = 1e-8,
                                     .weight_decay = 0.1,
-                                    .workers = 2,
-                                    .prefetch = 3,
+                                    .loader = {.workers = 2, .prefetch = 3},
                                     .log_every = 1,
                                     .seed = 11};
 }
@@ -104,7 +104,10 @@ static int try_train(struct lt_model *m, const struct lt_train_config *k, struct
 {
     struct lt_context x = {.backend = LT_BACKEND_CPU, .trace = trace};
     struct lt_train_hooks hooks = {.progress = note, .arg = r, .stop = &r->stop};
-    return lt_train(m, data, &x, k, &hooks, err);
+    struct lt_part part = lt_source_whole(source), held_out;
+    if (k->eval_every > 0)
+        assert_int_equal(lt_source_split(source, share, &part, &held_out, err), 0);
+    return lt_train(m, &part, k->eval_every > 0 ? &held_out : NULL, &x, k, &hooks, err);
 }
 
 static struct record *train(struct lt_model *m, const struct lt_train_config *k, int64_t stop_after)
@@ -163,20 +166,18 @@ static void clipping(void **state)
 static void learns_by_heart(void **state)
 {
     (void)state;
-    struct tacho_error err = {0};
     FILE *f = fopen(other, "w");
     assert_non_null(f);
     for (int i = 0; i < 20; i++)
         fputs("the quick brown fox jumps over the lazy dog; ", f);
     fclose(f);
-    lt_dataset_close(data);
-    const char *paths[] = {other};
-    assert_int_equal(lt_dataset_open(&data, paths, 1, &err), 0);
+    lt_source_close(source);
+    source = open_text_source(other, 32);
+    share = 0.2;
     struct lt_model *m = make(8, 1);
     struct lt_train_config k = plan(150);
     k.eval_every = 150;
     k.eval_batches = 2;
-    k.eval_share = 0.2;
     struct record *r = train(m, &k, 0);
     assert_true(r->loss[0] > 5);
     assert_true(r->loss[149] < 0.5);
@@ -190,7 +191,7 @@ static void same_seed_same_run(void **state)
     struct lt_train_config k = plan(12);
     struct lt_model *a = make(4, 1), *b = make(4, 1), *c = make(4, 2);
     struct record *ra = train(a, &k, 0);
-    k.workers = 0;
+    k.loader.workers = 0;
     struct record *rb = train(b, &k, 0), *rc = train(c, &k, 0);
     assert_memory_equal(ra->loss, rb->loss, sizeof ra->loss);
     assert_memory_equal(a->parameters.value, b->parameters.value, a->parameters.count * sizeof(float));
@@ -231,7 +232,6 @@ static void resumes_bit_by_bit(void **state)
     k.micro_steps = 2;
     k.eval_every = 5;
     k.eval_batches = 2;
-    k.eval_share = 0.1;
     struct record *r = train(whole, &k, 0);
     k.checkpoint = file;
     struct record *before = train(first, &k, 7);
@@ -239,7 +239,7 @@ static void resumes_bit_by_bit(void **state)
     assert_int_equal(before->checkpoints, 1);
     k.resume = file;
     k.seed = 77; /* the checkpoint's own seed wins */
-    k.workers = 1;
+    k.loader.workers = 1;
     struct record *after = train(second, &k, 0);
     assert_int_equal(after->first, 7);
     assert_int_equal(after->steps, 13);
@@ -257,7 +257,7 @@ static void resumes_bit_by_bit(void **state)
 static void write_checkpoint(const char *path, struct lt_model *m, uint64_t step)
 {
     struct tacho_error err = {0};
-    struct lt_checkpoint state = {.seed = 1, .step = step, .position = 10 * step, .bytes = 6000};
+    struct lt_checkpoint state = {.seed = 1, .step = step, .position = 10 * step, .data = 6000};
     for (size_t i = 0; i < m->parameters.count; i++)
         m->parameters.value[i] = m->parameters.m[i] = m->parameters.v[i] = (float)step;
     if (lt_checkpoint_write(path, m, &state, &err))
@@ -331,12 +331,12 @@ static void other_models_and_texts_are_refused(void **state)
     write_checkpoint(file, m, 3);
     assert_int_equal(read_back(w, &s, &err), TACHO_EFORMAT);
     assert_non_null(strstr(err.what, "another model"));
-    struct lt_checkpoint foreign = {.step = 1, .bytes = 12345};
+    struct lt_checkpoint foreign = {.step = 1, .data = 12345};
     assert_int_equal(lt_checkpoint_write(file, m, &foreign, &err), 0);
     struct lt_train_config k = plan(5);
     k.resume = file;
     assert_int_equal(try_train(m, &k, r, NULL, &err), TACHO_EFORMAT);
-    assert_non_null(strstr(err.what, "another text"));
+    assert_non_null(strstr(err.what, "other data"));
     lt_model_destroy(m);
     lt_model_destroy(w);
 }
@@ -355,7 +355,7 @@ static void kill_while_writing(void **state)
         assert_true(child >= 0);
         if (child == 0) {
             for (uint64_t i = newest + 1;; i++) {
-                struct lt_checkpoint each = {.seed = 1, .step = i, .position = i, .bytes = 6000};
+                struct lt_checkpoint each = {.seed = 1, .step = i, .position = i, .data = 6000};
                 for (size_t j = 0; j < m->parameters.count; j++)
                     m->parameters.value[j] = m->parameters.m[j] = m->parameters.v[j] = (float)i;
                 if (lt_checkpoint_write(file, m, &each, NULL))
@@ -438,7 +438,6 @@ static void timers(void **state)
     k.micro_steps = 2;
     k.eval_every = 4;
     k.eval_batches = 1;
-    k.eval_share = 0.1;
     k.checkpoint = file;
     k.checkpoint_every = 3;
     assert_int_equal(lt_trace_create(&trace, lt_op_names(), LT_OP_COUNT, 1), 0);
