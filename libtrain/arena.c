@@ -21,7 +21,12 @@ static void touch(float *base, size_t count)
     }
 }
 
-int lt_arena_create(struct lt_arena *arena, const struct lt_tensor *table, size_t tensors)
+size_t lt_arena_bytes(size_t count)
+{
+    return (count * sizeof(float) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+}
+
+int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct lt_tensor *table, size_t tensors)
 {
     size_t count = 0;
     *arena = (struct lt_arena){0};
@@ -35,12 +40,13 @@ int lt_arena_create(struct lt_arena *arena, const struct lt_tensor *table, size_
         count = LT_ALIGN;
     if (count > (SIZE_MAX - 2 * HUGE_PAGE) / sizeof(float))
         return TACHO_ENOMEM;
-    size_t bytes = (count * sizeof(float) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    size_t bytes = lt_arena_bytes(count);
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
         return TACHO_ENOMEM;
     madvise(base, bytes, MADV_HUGEPAGE); /* a refusal costs speed, not correctness */
-    *arena = (struct lt_arena){.base = base, .count = count, .bytes = bytes};
+    *arena = (struct lt_arena){.base = base, .count = count, .bytes = bytes, .tag = tag};
+    lt_memory_add(tag, (int64_t)bytes);
     touch(arena->base, count);
     float *at = arena->base;
     for (size_t i = 0; i < tensors; i++) {
@@ -52,7 +58,9 @@ int lt_arena_create(struct lt_arena *arena, const struct lt_tensor *table, size_
 
 void lt_arena_destroy(struct lt_arena *arena)
 {
-    if (arena->base)
+    if (arena->base) {
         munmap(arena->base, arena->bytes);
+        lt_memory_add(arena->tag, -(int64_t)arena->bytes);
+    }
     *arena = (struct lt_arena){0};
 }

@@ -12,6 +12,8 @@
 
 #include <stddef.h>
 
+#include "libtrain/memory.h"
+
 #define LT_ALIGN ((size_t)16) /* floats: one cache line */
 
 struct lt_tensor {
@@ -23,7 +25,8 @@ struct lt_tensor {
 struct lt_arena {
     float *base;
     size_t count; /* floats carved, padding included */
-    size_t bytes; /* mapped */
+    size_t bytes; /* mapped, and entered in the book of memory.h */
+    enum lt_memory_tag tag;
 };
 
 /* Floats that a tensor of `count` floats occupies in an arena. */
@@ -32,8 +35,11 @@ static inline size_t lt_arena_padded(size_t count)
     return (count + LT_ALIGN - 1) / LT_ALIGN * LT_ALIGN;
 }
 
-/* Fills *arena and the slots of the table. 0 or TACHO_ENOMEM (then *arena is empty). */
-int lt_arena_create(struct lt_arena *arena, const struct lt_tensor *table, size_t tensors);
+/* Bytes that an arena of `count` carved floats maps: rounded up to pages of 2 MiB. */
+size_t lt_arena_bytes(size_t count);
+
+/* Fills *arena and the slots of the table; the memory is entered under `tag`. 0 or TACHO_ENOMEM (then *arena is empty). */
+int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct lt_tensor *table, size_t tensors);
 
 /* Accepts an empty arena. */
 void lt_arena_destroy(struct lt_arena *arena);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define MAGIC   "ltcheck1" /* 8 characters, read as bytes */
-#define VERSION 1u
+#define VERSION 2u
 #define ORDER   0x0102030405060708ull
 #define CHUNK   ((size_t)4 << 20) /* bytes a write or read: summed while in cache */
 
@@ -22,7 +22,9 @@ struct header {
     uint64_t version;
     char model[32];
     int64_t shape[LT_SHAPE_CAP];
-    uint64_t count; /* floats in each of the three arrays */
+    uint64_t count; /* floats in each array */
+    char optimizer[32];
+    uint64_t states; /* arrays behind the values */
     struct lt_checkpoint state;
     uint64_t sum; /* over all the above */
 };
@@ -94,12 +96,11 @@ static int read_all(int fd, void *data, size_t bytes)
     return 0;
 }
 
-/* Both directions go through the three arrays the same way: `move` a chunk, add it to the sum. */
-static int move_arrays(int fd, const struct lt_parameters *p, struct sum *s, int writing)
+/* Both directions go through the arrays the same way: move a chunk, add it to the sum. */
+static int move_arrays(int fd, const struct lt_parameters *p, const struct lt_optimizer *o, struct sum *s, int writing)
 {
-    float *const arrays[] = {p->value, p->m, p->v};
-    for (size_t i = 0; i < 3; i++) {
-        char *at = (char *)arrays[i];
+    for (int i = -1; i < lt_optimizer_states(o->config.kind); i++) {
+        char *at = (char *)(i < 0 ? p->value : o->state[i]);
         for (size_t left = p->count * sizeof(float); left > 0;) {
             size_t n = left < CHUNK ? left : CHUNK;
             if (writing ? write_all(fd, at, n) : read_all(fd, at, n))
@@ -112,14 +113,26 @@ static int move_arrays(int fd, const struct lt_parameters *p, struct sum *s, int
     return 0;
 }
 
-static int write_file(int fd, const struct lt_model *model, const struct lt_checkpoint *state)
+uint64_t lt_checkpoint_bytes(const struct lt_model *model, const struct lt_optimizer *optimizer)
 {
-    struct header h = {.magic = MAGIC, .order = ORDER, .version = VERSION, .count = model->parameters.count, .state = *state};
+    return (1 + (uint64_t)lt_optimizer_states(optimizer->config.kind)) * model->parameters.count * sizeof(float);
+}
+
+static int write_file(int fd, const struct lt_model *model, const struct lt_optimizer *optimizer,
+                      const struct lt_checkpoint *state)
+{
+    struct header h = {.magic = MAGIC,
+                       .order = ORDER,
+                       .version = VERSION,
+                       .count = model->parameters.count,
+                       .states = (uint64_t)lt_optimizer_states(optimizer->config.kind),
+                       .state = *state};
     struct sum s = sum_start;
     snprintf(h.model, sizeof h.model, "%s", model->ops->name);
+    snprintf(h.optimizer, sizeof h.optimizer, "%s", lt_optimizer_name(optimizer->config.kind));
     memcpy(h.shape, model->shape, sizeof h.shape);
     h.sum = header_sum(&h);
-    if (write_all(fd, &h, sizeof h) || move_arrays(fd, &model->parameters, &s, 1))
+    if (write_all(fd, &h, sizeof h) || move_arrays(fd, &model->parameters, optimizer, &s, 1))
         return -1;
     uint64_t end = sum_end(&s);
     return write_all(fd, &end, sizeof end) || fsync(fd) ? -1 : 0;
@@ -143,8 +156,8 @@ static int same_file(int fd, const char *path)
     return fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
-int lt_checkpoint_write(const char *path, const struct lt_model *model, const struct lt_checkpoint *state,
-                        struct tacho_error *err)
+int lt_checkpoint_write(const char *path, const struct lt_model *model, const struct lt_optimizer *optimizer,
+                        const struct lt_checkpoint *state, struct tacho_error *err)
 {
     char temporary[PATH_MAX];
     if ((size_t)snprintf(temporary, sizeof temporary, "%s.tmp", path) >= sizeof temporary)
@@ -159,7 +172,7 @@ int lt_checkpoint_write(const char *path, const struct lt_model *model, const st
         return tacho_fail(err, TACHO_EBUSY, "give each run a --checkpoint file of its own", "%s: another run is writing it",
                           temporary);
     }
-    failed = ftruncate(fd, 0) || write_file(fd, model, state) || rename(temporary, path) ? errno : 0;
+    failed = ftruncate(fd, 0) || write_file(fd, model, optimizer, state) || rename(temporary, path) ? errno : 0;
     if (failed)
         unlink(temporary);
     close(fd);
@@ -170,22 +183,44 @@ int lt_checkpoint_write(const char *path, const struct lt_model *model, const st
     return 0;
 }
 
-static int check_header(const char *path, const struct header *h, const struct lt_model *model, struct tacho_error *err)
+/* "2, 32, 4": the shape as the model keeps it, without the unused places behind. */
+static const char *shape_text(const int64_t *shape, char *text, size_t size)
 {
+    int used = LT_SHAPE_CAP, at = 0;
+    while (used > 1 && shape[used - 1] == 0)
+        used--;
+    for (int i = 0; i < used && at >= 0 && (size_t)at < size; i++)
+        at += snprintf(text + at, size - (size_t)at, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    return text;
+}
+
+static int check_header(const char *path, const struct header *h, const struct lt_model *model,
+                        const struct lt_optimizer *optimizer, struct tacho_error *err)
+{
+    char theirs[128], ours[128];
+    const char *name = lt_optimizer_name(optimizer->config.kind);
     if (memcmp(h->magic, MAGIC, sizeof h->magic) || h->order != ORDER)
         return tacho_fail(err, TACHO_EFORMAT, "give --resume a file that train --checkpoint wrote on such a machine",
                           "%s: not a checkpoint", path);
     if (h->version != VERSION)
-        return tacho_fail(err, TACHO_EVERSION, "use the newer train", "%s: checkpoint of version %llu, this program knows %u",
-                          path, (unsigned long long)h->version, VERSION);
+        return tacho_fail(
+            err, TACHO_EVERSION,
+            h->version > VERSION ? "use the newer train" : "continue it with the train that wrote it, or start anew",
+            "%s: checkpoint of version %llu, this program knows %u", path, (unsigned long long)h->version, VERSION);
     if (h->sum != header_sum(h))
         return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (header)", path);
     if (strncmp(h->model, model->ops->name, sizeof h->model) || memcmp(h->shape, model->shape, sizeof h->shape) ||
         h->count != model->parameters.count)
         return tacho_fail(err, TACHO_EFORMAT, "give the options of the run that wrote it",
-                          "%s: holds another model (%.31s, %lld layers, %lld channels, %lld heads, %lld words, %lld positions)",
-                          path, h->model, (long long)h->shape[0], (long long)h->shape[1], (long long)h->shape[2],
-                          (long long)h->shape[3], (long long)h->shape[4]);
+                          "%s: holds another model (%.31s of shape %s; here %s of %s)", path, h->model,
+                          shape_text(h->shape, theirs, sizeof theirs), model->ops->name,
+                          shape_text(model->shape, ours, sizeof ours));
+    if (strncmp(h->optimizer, name, sizeof h->optimizer) ||
+        h->states != (uint64_t)lt_optimizer_states(optimizer->config.kind)) {
+        char hint[96];
+        snprintf(hint, sizeof hint, "give --optimizer %.31s", h->optimizer);
+        return tacho_fail(err, TACHO_EFORMAT, hint, "%s: holds the state of %.31s, not of %s", path, h->optimizer, name);
+    }
     return 0;
 }
 
@@ -196,7 +231,8 @@ static int failed_read(const char *path, struct tacho_error *err)
     return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (cut short)", path);
 }
 
-int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_checkpoint *state, struct tacho_error *err)
+int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optimizer *optimizer, struct lt_checkpoint *state,
+                       struct tacho_error *err)
 {
     struct header h;
     struct sum s = sum_start;
@@ -211,10 +247,10 @@ int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_check
                                 "%s: not a checkpoint", path);
         goto out;
     }
-    rc = check_header(path, &h, model, err);
+    rc = check_header(path, &h, model, optimizer, err);
     if (rc)
         goto out;
-    if (move_arrays(fd, &model->parameters, &s, 0) || read_all(fd, &end, sizeof end)) {
+    if (move_arrays(fd, &model->parameters, optimizer, &s, 0) || read_all(fd, &end, sizeof end)) {
         rc = failed_read(path, err);
         goto out;
     }

@@ -56,7 +56,8 @@ void lt_cpu_matmul_backward(const union lt_args *args)
     const struct lt_matmul *a = &args->matmul_backward;
     struct lt_matrix dout = {a->dout, a->n, 1}, turned = {a->dout, 1, a->n}, weight = {a->weight, a->k, 1},
                      in = {a->in, a->k, 1};
-    lt_gemm(a->rows, a->k, a->n, 1.0f, dout, weight, 0.0f, a->din, a->k);
+    if (a->din)
+        lt_gemm(a->rows, a->k, a->n, 1.0f, dout, weight, 0.0f, a->din, a->k);
     lt_gemm(a->n, a->k, a->rows, 1.0f, turned, in, a->accumulate ? 1.0f : 0.0f, a->dweight, a->k);
     bias_gradient(a);
 }

@@ -7,6 +7,8 @@
 #define LT_DTYPE_H
 
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 #include "tacho_nvtx.h"
 
@@ -21,5 +23,23 @@ enum lt_dtype { LT_DTYPE_MAP(LT_ENUM_DTYPE) LT_DTYPE_COUNT };
 int lt_dtype_find(const char *name);
 const char *lt_dtype_name(enum lt_dtype dtype);
 size_t lt_dtype_bytes(enum lt_dtype dtype);
+
+/* The upper half of a float, rounded to nearest, ties to even; what is no number stays none. */
+static inline uint16_t lt_bf16_round(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    uint32_t quiet = (bits >> 16) | 0x40u;
+    return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+}
+
+static inline float lt_bf16_float(uint16_t x)
+{
+    uint32_t bits = (uint32_t)x << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
 
 #endif

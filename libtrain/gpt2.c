@@ -82,7 +82,7 @@ struct gpt2 {
     struct lt_model model; /* first: a struct lt_model * is a struct gpt2 * */
     struct lt_gpt2_config config;
     int slots;
-    struct lt_arena value_arena, grad_arena, m_arena, v_arena, activation_arena;
+    struct lt_arena value_arena, grad_arena, activation_arena;
     struct parameters value, grad;
     struct activations act;
 };
@@ -372,8 +372,6 @@ static void gpt2_destroy(struct lt_model *model)
     struct gpt2 *g = (struct gpt2 *)model;
     lt_arena_destroy(&g->value_arena);
     lt_arena_destroy(&g->grad_arena);
-    lt_arena_destroy(&g->m_arena);
-    lt_arena_destroy(&g->v_arena);
     lt_arena_destroy(&g->activation_arena);
     free(g);
 }
@@ -416,7 +414,7 @@ static void initialise(struct gpt2 *g, uint64_t seed)
 }
 
 /* One arena with the layout of the parameters. */
-static int parameter_arena(const struct gpt2 *g, struct lt_arena *arena, struct parameters *at)
+static int parameter_arena(const struct gpt2 *g, struct lt_arena *arena, enum lt_memory_tag tag, struct parameters *at)
 {
     size_t l = (size_t)g->config.layers, c = (size_t)g->config.channels, v = (size_t)g->config.vocab,
            p = (size_t)g->config.positions;
@@ -425,7 +423,7 @@ static int parameter_arena(const struct gpt2 *g, struct lt_arena *arena, struct 
         MATRICES(ROW) VECTORS(ROW)
 #undef ROW
     };
-    return lt_arena_create(arena, table, sizeof table / sizeof *table);
+    return lt_arena_create(arena, tag, table, sizeof table / sizeof *table);
 }
 
 static int activation_arena(struct gpt2 *g)
@@ -439,7 +437,7 @@ static int activation_arena(struct gpt2 *g)
         ACTIVATIONS(ROW)
 #undef ROW
     };
-    return lt_arena_create(&g->activation_arena, table, sizeof table / sizeof *table);
+    return lt_arena_create(&g->activation_arena, LT_MEMORY_ACTIVATIONS, table, sizeof table / sizeof *table);
 }
 
 static void describe(struct gpt2 *g)
@@ -447,8 +445,7 @@ static void describe(struct gpt2 *g)
     const struct lt_gpt2_config *k = &g->config;
     size_t l = (size_t)k->layers, c = (size_t)k->channels, v = (size_t)k->vocab, p = (size_t)k->positions;
     struct lt_parameters *q = &g->model.parameters;
-    *q = (struct lt_parameters){
-        .value = g->value_arena.base, .grad = g->grad_arena.base, .m = g->m_arena.base, .v = g->v_arena.base};
+    *q = (struct lt_parameters){.value = g->value_arena.base, .grad = g->grad_arena.base};
     q->count = g->value_arena.count;
     q->decayed = (size_t)(g->value.ln1_weight - g->value_arena.base);
 #define ADD(name, size, deviation, constant) q->trainable += (size);
@@ -476,11 +473,8 @@ int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config, i
     if (g->config.positions < t)
         g->config.positions = t;
     g->slots = lt_threads();
-    struct parameters unused;
-    rc = parameter_arena(g, &g->value_arena, &g->value);
-    rc = rc ? rc : parameter_arena(g, &g->grad_arena, &g->grad);
-    rc = rc ? rc : parameter_arena(g, &g->m_arena, &unused);
-    rc = rc ? rc : parameter_arena(g, &g->v_arena, &unused);
+    rc = parameter_arena(g, &g->value_arena, LT_MEMORY_PARAMETERS, &g->value);
+    rc = rc ? rc : parameter_arena(g, &g->grad_arena, LT_MEMORY_GRADIENTS, &g->grad);
     rc = rc ? rc : activation_arena(g);
     if (rc) {
         gpt2_destroy(&g->model);

@@ -12,10 +12,12 @@
 #include "libtrain/batch.h"
 #include "libtrain/ops.h"
 
-/* Four flat arrays of the same layout: values, gradients and AdamW's two moments. The first `decayed` elements are the tensors
- * that weight decay applies to. `count` includes alignment padding, which is zero everywhere. */
+/* Flat arrays of the same layout: values, gradients and, where the model computes in bf16, the rounded copy of the values that
+ * its products read (the optimizer keeps it up to date). The first `decayed` elements are the tensors that weight decay applies
+ * to. `count` includes alignment padding, which is zero everywhere. The optimizer's own state is in optimizer.h. */
 struct lt_parameters {
-    float *value, *grad, *m, *v;
+    float *value, *grad;
+    uint16_t *shadow; /* NULL in fp32 */
     size_t count, decayed;
     uint64_t trainable; /* without padding */
     uint64_t matrix;    /* parameters of matrix products, LM head included, look-ups not */
@@ -38,7 +40,7 @@ struct lt_model_ops {
 struct lt_model {
     const struct lt_model_ops *ops;
     struct lt_parameters parameters;
-    int64_t b, t, vocab;         /* micro-batch, sequence length, words */
+    int64_t b, t, vocab;         /* micro-batch, sequence length, words; of images t is 0 and vocab the classes */
     int64_t shape[LT_SHAPE_CAP]; /* what a checkpoint must agree in; unused places are 0 */
     size_t activation_bytes;
 };

@@ -45,7 +45,9 @@ enum lt_backend { LT_BACKEND_MAP(LT_ENUM_BACKEND) LT_BACKEND_COUNT };
     X(CLASSIFIER, classifier, "classifier.fused", FORWARD, OTHER) \
     X(NORM, norm, "gradient.norm", OPTIMIZER, OTHER) \
     X(ADAMW, adamw, "adamw", OPTIMIZER, OTHER) \
-    X(ZERO, zero, "gradient.zero", OPTIMIZER, OTHER)
+    X(ZERO, zero, "gradient.zero", OPTIMIZER, OTHER) \
+    X(MOMENTUM, momentum, "momentum", OPTIMIZER, OTHER) \
+    X(SGD, sgd, "sgd", OPTIMIZER, OTHER)
 
 #define LT_ENUM_OP(id, function, name, pass, kind) LT_OP_##id,
 enum lt_op_id { LT_OP_MAP(LT_ENUM_OP) LT_OP_COUNT };
@@ -72,7 +74,8 @@ struct lt_layernorm {
 };
 
 /* out[rows,n] = in[rows,k] * weight[n,k]^T + bias[n] (bias may be NULL). Backward: din = dout * weight; dweight = dout^T * in
- * and dbias = column sums of dout, added to what is there if `accumulate`, else overwriting it. */
+ * and dbias = column sums of dout, added to what is there if `accumulate`, else overwriting it. din == NULL: nothing below
+ * learns, so the input's gradient is neither computed nor counted. */
 struct lt_matmul {
     float *out;
     const float *in, *weight, *bias;
@@ -129,13 +132,36 @@ struct lt_norm {
     int64_t count;
 };
 
-/* AdamW (Loshchilov and Hutter 2019) on flat arrays, gradients times grad_scale; the first `decayed` elements also shrink by
- * lr * weight_decay. correction1/2 = 1 - beta^step. 28 bytes of traffic an element. */
+/* The optimizers work on flat arrays, with gradients times grad_scale. Weight decay is decoupled in all of them: the first
+ * `decayed` elements also shrink by lr * weight_decay, whatever the gradient. shadow: the bf16 copy of param, written in the
+ * same pass, round to nearest even; NULL: none.
+ *
+ * AdamW (Loshchilov and Hutter 2019). correction1/2 = 1 - beta^step. 28 bytes of traffic an element, 2 more with a shadow. */
 struct lt_adamw {
     float *param, *m, *v;
+    uint16_t *shadow;
     const float *grad;
     int64_t count, decayed;
     float lr, beta1, beta2, eps, weight_decay, correction1, correction2, grad_scale;
+};
+
+/* Gradient descent with Polyak's heavy ball in PyTorch's convention, without dampening: u = momentum u + g, p -= lr u (the rate
+ * stands outside of the velocity; with a constant rate this is Polyak 1964). 20 bytes an element. */
+struct lt_momentum {
+    float *param, *velocity;
+    uint16_t *shadow;
+    const float *grad;
+    int64_t count, decayed;
+    float lr, momentum, weight_decay, grad_scale;
+};
+
+/* p -= lr g. 12 bytes an element. */
+struct lt_sgd {
+    float *param;
+    uint16_t *shadow;
+    const float *grad;
+    int64_t count, decayed;
+    float lr, weight_decay, grad_scale;
 };
 
 struct lt_zero {
@@ -155,6 +181,8 @@ union lt_args {
     struct lt_norm norm;
     struct lt_adamw adamw;
     struct lt_zero zero;
+    struct lt_momentum momentum;
+    struct lt_sgd sgd;
 };
 
 /* What a call of lt_op needs beside its arguments. */

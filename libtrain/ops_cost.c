@@ -67,10 +67,11 @@ void lt_cost_matmul_forward(enum lt_backend backend, const union lt_args *args, 
 void lt_cost_matmul_backward(enum lt_backend backend, const union lt_args *args, struct tacho_work *work)
 {
     const struct lt_matmul *a = &args->matmul_backward;
-    uint64_t flops = 4 * u(a->rows) * u(a->n) * u(a->k), gradients = u(a->n * a->k) + (a->dbias ? u(a->n) : 0);
+    uint64_t products = a->din ? 2 : 1, gradients = u(a->n * a->k) + (a->dbias ? u(a->n) : 0);
+    uint64_t flops = 2 * products * u(a->rows) * u(a->n) * u(a->k), weight = a->din ? u(a->n * a->k) : 0;
     (void)backend;
-    elementwise(work, flops, u(a->rows * a->n) + u(a->rows * a->k) + u(a->n * a->k) + (a->accumulate ? gradients : 0),
-                u(a->rows * a->k) + gradients);
+    elementwise(work, flops, u(a->rows * a->n) + u(a->rows * a->k) + weight + (a->accumulate ? gradients : 0),
+                (a->din ? u(a->rows * a->k) : 0) + gradients);
     work->model_flops = work->palm_flops = flops;
 }
 
@@ -137,13 +138,37 @@ void lt_cost_norm(enum lt_backend backend, const union lt_args *args, struct tac
     elementwise(work, 2 * n, n, 0);
 }
 
+/* The bf16 copy that an optimizer writes beside the parameters. */
+static void shadow(struct tacho_work *w, const uint16_t *copy, int64_t count)
+{
+    w->bytes_written += copy ? u(count) * sizeof *copy : 0;
+}
+
 void lt_cost_adamw(enum lt_backend backend, const union lt_args *args, struct tacho_work *work)
 {
     const struct lt_adamw *a = &args->adamw;
-    uint64_t n = u(a->count);
     (void)backend;
     /* gradient scale 1, m 3, v 4, corrections 2, root, sum, quotient 3, update 2; decay 1 */
-    elementwise(work, 15 * n + u(a->decayed), 4 * n, 3 * n);
+    elementwise(work, 15 * u(a->count) + u(a->decayed), 4 * u(a->count), 3 * u(a->count));
+    shadow(work, a->shadow, a->count);
+}
+
+void lt_cost_momentum(enum lt_backend backend, const union lt_args *args, struct tacho_work *work)
+{
+    const struct lt_momentum *a = &args->momentum;
+    (void)backend;
+    /* gradient scale 1, velocity 2, update 2; decay 1 */
+    elementwise(work, 5 * u(a->count) + u(a->decayed), 3 * u(a->count), 2 * u(a->count));
+    shadow(work, a->shadow, a->count);
+}
+
+void lt_cost_sgd(enum lt_backend backend, const union lt_args *args, struct tacho_work *work)
+{
+    const struct lt_sgd *a = &args->sgd;
+    (void)backend;
+    /* gradient scale 1, update 2; decay 1 */
+    elementwise(work, 3 * u(a->count) + u(a->decayed), 2 * u(a->count), u(a->count));
+    shadow(work, a->shadow, a->count);
 }
 
 void lt_cost_zero(enum lt_backend backend, const union lt_args *args, struct tacho_work *work)

@@ -80,7 +80,7 @@ void lt_reference_matmul_forward(const union lt_args *args)
 void lt_reference_matmul_backward(const union lt_args *args)
 {
     const struct lt_matmul *a = &args->matmul_backward;
-    for (int64_t r = 0; r < a->rows; r++)
+    for (int64_t r = 0; a->din && r < a->rows; r++)
         for (int64_t k = 0; k < a->k; k++) {
             double sum = 0;
             for (int64_t n = 0; n < a->n; n++)
@@ -207,33 +207,4 @@ void lt_reference_classifier(const union lt_args *args)
         for (int64_t i = 0; a->backward && i < a->v; i++)
             x[i] = (float)(a->scale * (exp(x[i] - max) / sum - (i == a->targets[r])));
     }
-}
-
-void lt_reference_norm(const union lt_args *args)
-{
-    const struct lt_norm *a = &args->norm;
-    double sum = 0;
-    for (int64_t i = 0; i < a->count; i++)
-        sum += (double)a->x[i] * a->x[i];
-    *a->sum = sum;
-}
-
-void lt_reference_adamw(const union lt_args *args)
-{
-    const struct lt_adamw *a = &args->adamw;
-    for (int64_t i = 0; i < a->count; i++) {
-        double g = (double)a->grad[i] * a->grad_scale;
-        double m = a->beta1 * (double)a->m[i] + (1 - (double)a->beta1) * g;
-        double v = a->beta2 * (double)a->v[i] + (1 - (double)a->beta2) * g * g;
-        double decay = i < a->decayed ? (double)a->weight_decay * a->param[i] : 0;
-        double update = m / a->correction1 / (sqrt(v / a->correction2) + a->eps) + decay;
-        a->m[i] = (float)m;
-        a->v[i] = (float)v;
-        a->param[i] = (float)(a->param[i] - a->lr * update);
-    }
-}
-
-void lt_reference_zero(const union lt_args *args)
-{
-    memset(args->zero.x, 0, (size_t)args->zero.count * sizeof(float));
 }

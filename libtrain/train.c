@@ -16,6 +16,7 @@ struct run {
     struct lt_context context, evaluation;
     struct lt_trace *trace;
     struct lt_loader *loader;
+    struct lt_optimizer optimizer;
     double *partial;
     uint64_t seed;
     int64_t step;
@@ -63,26 +64,12 @@ static double update(struct run *r, double rate)
 {
     const struct lt_train_config *k = r->config;
     const struct lt_parameters *p = &r->model->parameters;
-    double sum = 0, norm, made = (double)(r->step + 1);
+    double sum = 0, norm;
     lt_trace_begin(r->trace, LT_RANGE_OPTIMIZER, 0, 0);
     lt_op(&r->context, LT_OP_NORM,
           &(union lt_args){.norm = {.x = p->grad, .sum = &sum, .partial = r->partial, .count = (int64_t)p->count}});
     norm = sqrt(sum);
-    lt_op(&r->context, LT_OP_ADAMW,
-          &(union lt_args){.adamw = {.param = p->value,
-                                     .m = p->m,
-                                     .v = p->v,
-                                     .grad = p->grad,
-                                     .count = (int64_t)p->count,
-                                     .decayed = (int64_t)p->decayed,
-                                     .lr = (float)rate,
-                                     .beta1 = (float)k->beta1,
-                                     .beta2 = (float)k->beta2,
-                                     .eps = (float)k->eps,
-                                     .weight_decay = (float)k->weight_decay,
-                                     .correction1 = (float)(1 - pow(k->beta1, made)),
-                                     .correction2 = (float)(1 - pow(k->beta2, made)),
-                                     .grad_scale = k->clip > 0 && norm > k->clip ? (float)(k->clip / norm) : 1.0f}});
+    lt_optimizer_update(&r->optimizer, &r->context, p, r->step, rate, k->clip > 0 && norm > k->clip ? k->clip / norm : 1);
     lt_trace_end(r->trace);
     return norm;
 }
@@ -158,11 +145,12 @@ static int checkpoint(struct run *r, struct tacho_error *err)
     struct lt_checkpoint state = {.seed = r->seed,
                                   .step = (uint64_t)r->step,
                                   .position = lt_loader_position(r->loader),
-                                  .data = lt_part_identity(r->train)};
+                                  .data = lt_part_identity(r->train),
+                                  .dtype = (uint64_t)r->context.dtype};
     struct lt_progress p = {.event = LT_EVENT_CHECKPOINT, .step = r->step - 1};
     double start = seconds();
-    lt_trace_begin(r->trace, LT_RANGE_CHECKPOINT, 3 * r->model->parameters.count * sizeof(float), 0);
-    int rc = lt_checkpoint_write(r->config->checkpoint, r->model, &state, err);
+    lt_trace_begin(r->trace, LT_RANGE_CHECKPOINT, lt_checkpoint_bytes(r->model, &r->optimizer), 0);
+    int rc = lt_checkpoint_write(r->config->checkpoint, r->model, &r->optimizer, &state, err);
     p.seconds = seconds() - start;
     if (rc == 0)
         tell(r, &p);
@@ -197,9 +185,14 @@ static int loop(struct run *r, struct tacho_error *err)
 static int resume(struct run *r, uint64_t *position, struct tacho_error *err)
 {
     struct lt_checkpoint state;
-    int rc = lt_checkpoint_read(r->config->resume, r->model, &state, err);
+    int rc = lt_checkpoint_read(r->config->resume, r->model, &r->optimizer, &state, err);
     if (rc)
         return rc;
+    lt_parameters_refresh(&r->model->parameters);
+    if (state.dtype != (uint64_t)r->context.dtype)
+        return tacho_fail(err, TACHO_EFORMAT, "give the --dtype of the run that wrote it", "%s: written by a run in %s, not %s",
+                          r->config->resume, state.dtype < LT_DTYPE_COUNT ? lt_dtype_name((enum lt_dtype)state.dtype) : "?",
+                          lt_dtype_name(r->context.dtype));
     if (state.data != lt_part_identity(r->train))
         return tacho_fail(err, TACHO_EFORMAT, "give the same --data, --tokenizer and --eval options as the run that wrote it",
                           "%s: written while learning from other data", r->config->resume);
@@ -235,7 +228,8 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
     r.partial = calloc(lt_norm_partials((int64_t)model->parameters.count), sizeof *r.partial);
     if (!r.partial)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    if (config->resume)
+    rc = lt_optimizer_create(&r.optimizer, &config->optimizer, &model->parameters, err);
+    if (rc == 0 && config->resume)
         rc = resume(&r, &position, err);
     if (rc == 0)
         rc = open_input(&r, position, err);
@@ -248,6 +242,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
         rc = loop(&r, err);
     }
     lt_loader_destroy(r.loader);
+    lt_optimizer_destroy(&r.optimizer);
     free(r.partial);
     return rc;
 }

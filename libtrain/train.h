@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Public: the training loop. One step is one optimizer update: micro_steps times (wait for a batch, forward, backward), then
- * gradient norm, clipping and AdamW. Evaluation and checkpoints happen between steps. Ranges: docs/engine.md.
+ * gradient norm, clipping and the optimizer's pass. Evaluation and checkpoints happen between steps. Ranges: docs/engine.md.
  */
 #ifndef LT_TRAIN_H
 #define LT_TRAIN_H
@@ -10,13 +10,14 @@
 
 #include "libtrain/loader.h"
 #include "libtrain/model.h"
+#include "libtrain/optimizer.h"
 #include "libtrain/schedule.h"
 
 struct lt_train_config {
     struct lt_schedule schedule; /* schedule.steps: total number of updates, those before a resume included */
     int micro_steps;             /* batches added up for one update */
     double clip;                 /* bound on the gradient's norm, 0: none */
-    double beta1, beta2, eps, weight_decay;
+    struct lt_optimizer_config optimizer;
     int64_t eval_every, eval_batches; /* 0: never */
     int64_t checkpoint_every;         /* 0: at the end only */
     const char *checkpoint, *resume;  /* NULL: none */

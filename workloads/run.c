@@ -34,15 +34,20 @@ static void print_progress(void *arg, const struct lt_progress *p)
     fflush(stdout);
 }
 
-static struct lt_train_config training(const struct options *o)
+static int training(struct lt_train_config *out, const struct options *o, struct tacho_error *err)
 {
-    return (struct lt_train_config){.schedule = {.peak = o->lr, .floor = o->min_lr, .warmup = o->warmup, .steps = o->steps},
+    int kind = lt_optimizer_find(o->optimizer);
+    if (kind < 0)
+        return tacho_fail(err, TACHO_EUSAGE, "adamw, momentum or sgd", "--optimizer %s: unknown", o->optimizer);
+    *out = (struct lt_train_config){.schedule = {.peak = o->lr, .floor = o->min_lr, .warmup = o->warmup, .steps = o->steps},
                                     .micro_steps = (int)o->accumulate,
                                     .clip = o->clip,
-                                    .beta1 = o->beta1,
-                                    .beta2 = o->beta2,
-                                    .eps = 1e-8,
-                                    .weight_decay = o->weight_decay,
+                                    .optimizer = {.kind = (enum lt_optimizer_kind)kind,
+                                                  .weight_decay = o->weight_decay,
+                                                  .beta1 = o->beta1,
+                                                  .beta2 = o->beta2,
+                                                  .eps = 1e-8,
+                                                  .momentum = o->momentum},
                                     .eval_every = o->eval_every,
                                     .eval_batches = o->eval_batches,
                                     .checkpoint_every = o->checkpoint_every,
@@ -50,6 +55,7 @@ static struct lt_train_config training(const struct options *o)
                                     .resume = o->resume,
                                     .log_every = o->log_every,
                                     .seed = (uint64_t)o->seed};
+    return 0;
 }
 
 static int make_context(struct lt_context *context, const struct options *o, struct tacho_error *err)
@@ -68,20 +74,24 @@ static void print_start(const struct lt_model *m, const struct options *o)
 {
     printf("%s, backend %s (%s), %d threads, %lld loader threads\n", o->dtype, o->backend, lt_gemm_library(), lt_threads(),
            (long long)o->workers);
-    printf("memory: %.1f MiB of parameters and optimizer state, %.1f MiB of activations\n",
-           16.0 * (double)m->parameters.count / (1 << 20), (double)m->activation_bytes / (1 << 20));
+    int states = lt_optimizer_states((enum lt_optimizer_kind)lt_optimizer_find(o->optimizer));
+    printf("memory: %.1f MiB of parameters, gradients and state of %s, %.1f MiB of activations\n",
+           (8.0 + 4.0 * states) * (double)m->parameters.count / (1 << 20), o->optimizer,
+           (double)m->activation_bytes / (1 << 20));
     fflush(stdout);
 }
 
 int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
 {
     const struct options *o = plan->options;
-    struct lt_train_config config = training(o);
+    struct lt_train_config config;
     struct lt_train_hooks hooks = {.progress = print_progress, .arg = &config, .stop = plan->stop};
     struct lt_context context = {0};
     struct input in = {0};
     struct lt_model *model = NULL;
-    int rc = make_context(&context, o, err);
+    int rc = training(&config, o, err);
+    if (rc == 0)
+        rc = make_context(&context, o, err);
     if (rc == 0)
         rc = input_loader(&config.loader, o, err);
     if (rc == 0)

@@ -174,9 +174,7 @@ static struct lt_timers_step one_step(const struct lt_gpt2_config *k, enum lt_ba
     struct lt_context x = {.backend = backend};
     struct lt_train_config config = {.schedule = {.peak = 1e-3, .steps = 1},
                                      .micro_steps = micro_steps,
-                                     .beta1 = 0.9,
-                                     .beta2 = 0.95,
-                                     .eps = 1e-8,
+                                     .optimizer = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8},
                                      .seed = 1};
     size_t steps;
     assert_int_equal(lt_trace_create(&x.trace, lt_op_names(), LT_OP_COUNT, 1), 0);
