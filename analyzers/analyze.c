@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyzers/analyzer.h"
+#include "analyzers/ceilings.h"
 
 static const struct an_analyzer *const analyzers[] = {
     &an_steps,  &an_phases,   &an_gpu,    &an_budget, &an_attribution,  &an_utilization, &an_roofline,
@@ -141,7 +142,8 @@ static int copy_ceilings(struct an_context *c)
                                           .resource = an_arena_text(c->a, t->ceiling[i].resource),
                                           .dtype = an_arena_text(c->a, t->ceiling[i].dtype),
                                           .source = an_arena_text(c->a, t->ceiling[i].source),
-                                          .value = t->ceiling[i].value};
+                                          .value = t->ceiling[i].value,
+                                          .unit = an_ceiling_unit(t->ceiling[i].resource)};
     c->r->ceilings = rows;
     c->r->ceiling_count = n + t->ceiling_count;
     return 0;

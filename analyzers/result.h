@@ -172,9 +172,11 @@ struct an_utilization {
     struct an_value achieved_flops; /* hardware FLOP/s in steps */
     const char *dtype;              /* "fp32", "bf16+fp32", NULL = unknown */
     const char *dtype_reason;
-    struct an_value peak_flops; /* all devices; of mixed types: the mean weighted by FLOPs */
-    const char *peak_source;    /* "measured: ...", "datasheet", "--peak"; NULL = unknown */
-    struct an_value roof_measured_flops;
+    struct an_value peak_flops;                                  /* all devices; of mixed types: the mean weighted by FLOPs */
+    const char *peak_source;                                     /* "measured: ...", "datasheet", "--peak"; NULL = unknown */
+    struct an_value roof_measured_flops;                         /* all devices, as peak_flops */
+    const char *roof_source;                                     /* "measured: ...", "this run: ..."; NULL = unknown */
+    struct an_count recomputed_flops, recomputed_flops_per_step; /* of the hardware FLOPs, those of recomputation passes */
     struct an_value flop_coverage_pct;
 };
 
@@ -288,12 +290,23 @@ struct an_attribution {
     size_t row_count;
 };
 
-/* A point on the roofline: one op (or kernel) over the steps. */
+/* A point on the roofline: one op (or kernel) of one type and pass over the steps. Where its shapes differ in intensity, one
+ * point for each class of shapes. */
 struct an_roofline_point {
     const char *name, *dtype;
-    int64_t count, flops, bytes, time_ns; /* time: union of its kernels */
-    double intensity, achieved_flops, attainable_flops;
-    const char *bound; /* "compute", "memory", "cached": above the memory roof with bytes of a model */
+    const char *pass, *kind;              /* "forward" ... "recompute"; "matrix", "attention", "convolution", "other"; or "" */
+    bool product;                         /* matrix, attention, convolution: may run on matrix units */
+    int64_t count, flops, bytes, time_ns; /* time: union of its kernels; on the CPU of its ranges on one machine */
+    int64_t shapes;                       /* of its calls, told apart by FLOPs and bytes */
+    struct an_count flops_per_call, bytes_per_call;
+    double intensity, achieved_flops;
+    double attainable_flops; /* NAN: no peak is known for its type */
+    double peak_flops;       /* of its arithmetic, 0: not known */
+    const char *bound; /* "compute", "memory", "cached": above the memory roof with bytes of a model, "impossible": above the
+                          peak of its arithmetic; NULL: not known */
+    const char
+        *level; /* "dram": bound by memory; "l3", "l2", "l1": cached, and below the roof of that level; NULL: see reason */
+    const char *level_reason;
     bool bytes_measured;
 };
 
@@ -460,7 +473,8 @@ struct an_result {
 
 struct an_ceiling {
     const char *device, *resource, *dtype, *source; /* resource: "flops", "bandwidth" ... */
-    double value;                                   /* FLOP/s or bytes/s */
+    double value;
+    const char *unit; /* "FLOP/s", "bytes/s", "s", "bytes" */
 };
 
 /* Text of a class of the budget: key in JSON without "_pct" and label for people. Static storage. */

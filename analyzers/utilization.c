@@ -73,12 +73,17 @@ static void gather_slice(struct an_flops_gather *g, uint32_t process, size_t i)
     an_flops_add(&sum->palm, d->palm_flops);
     if (d->hardware) {
         double ns = t->slice.dur[i] == AN_OPEN ? 0 : (double)t->slice.dur[i];
+        struct an_flops_rate *rate = &g->rate[t->slice.detail[i]];
+        rate->calls++;
+        an_flops_add(&rate->flops, d->flops);
+        rate->ns = an_time_add(rate->ns, (int64_t)ns);
         g->hardware++;
         g->hardware_ns += ns;
         g->covered_ns += d->flops != STORE_ABSENT ? ns : 0;
         g->model_missing += d->model_flops == STORE_ABSENT;
         g->palm_missing += d->palm_flops == STORE_ABSENT;
         an_flops_add(&sum->hardware, d->flops);
+        an_flops_add(&sum->again, !strcmp(d->pass, "recompute") ? d->flops : 0);
     }
     if (d->hardware || d->model_flops > 0) {
         struct an_flops *by = &g->lane[s->lane].by_dtype[an_flops_dtype(g, d->dtype)];
@@ -90,7 +95,7 @@ static void gather_slice(struct an_flops_gather *g, uint32_t process, size_t i)
 
 static bool flops_equal(const struct an_flops *a, const struct an_flops *b)
 {
-    return a->model == b->model && a->hardware == b->hardware && a->palm == b->palm;
+    return a->model == b->model && a->hardware == b->hardware && a->palm == b->palm && a->again == b->again;
 }
 
 static void gather_ranges(struct an_flops_gather *g)
@@ -108,7 +113,8 @@ static int gather_all(struct an_flops_gather *g)
     g->lane = an_arena_zero(c->work, c->lane_count, sizeof *g->lane);
     g->step = an_arena_zero(c->work, c->step_count, sizeof *g->step);
     g->first_lane = an_arena_zero(c->work, t->process_count + 1, sizeof *g->first_lane);
-    if (!g->lane || !g->step || !g->first_lane)
+    g->rate = an_arena_zero(c->work, t->detail_count + 1, sizeof *g->rate);
+    if (!g->lane || !g->step || !g->first_lane || !g->rate)
         return TACHO_ENOMEM;
     for (size_t p = 0; p <= t->process_count; p++)
         g->first_lane[p] = c->lane_count;
@@ -130,6 +136,7 @@ static int gather_all(struct an_flops_gather *g)
         an_flops_add(&w->total.model, g->step[i].model);
         an_flops_add(&w->total.palm, g->step[i].palm);
         an_flops_add(&w->total.hardware, g->step[i].hardware);
+        an_flops_add(&w->total.again, g->step[i].again);
     }
     return 0;
 }
@@ -141,7 +148,7 @@ static const struct an_device *lane_gpu(const struct an_context *c, const struct
     return c->gpu && l->device < c->gpu->device_count ? &c->gpu->device[l->device] : NULL;
 }
 
-static const char *lane_device(const struct an_context *c, const struct an_lane *l)
+const char *an_flops_device(const struct an_context *c, const struct an_lane *l)
 {
     if (lane_gpu(c, l))
         return lane_gpu(c, l)->name;
@@ -149,25 +156,10 @@ static const char *lane_device(const struct an_context *c, const struct an_lane 
     return *d ? d : "cpu";
 }
 
-/* Ceiling of a device and dtype; a datasheet's before a measured one. NULL = none. */
-static const struct an_ceiling_row *peak_row(const struct an_context *c, const char *device, const char *dtype)
-{
-    const struct an_ceiling_row *best = NULL;
-    for (size_t i = 0; i < c->t->ceiling_count; i++) {
-        const struct an_ceiling_row *r = &c->t->ceiling[i];
-        if (strcmp(r->resource, "flops") || strcmp(r->dtype, dtype) || !(r->value > 0) || !isfinite(r->value) ||
-            (*r->device && strcmp(r->device, device)))
-            continue;
-        if (!best || (strncmp(best->source, "datasheet", 9) && !strncmp(r->source, "datasheet", 9)))
-            best = r;
-    }
-    return best;
-}
-
 /* Peak of a lane's device: the user's, the file's, the data sheet's. false: none is known. */
 static bool peak_of(struct an_context *c, const struct an_lane *l, const char *dtype, struct an_peak *out)
 {
-    const struct an_ceiling_row *r = peak_row(c, lane_device(c, l), dtype);
+    const struct an_ceiling_row *r = an_ceiling_find(c, an_flops_device(c, l), "flops", dtype);
     if (c->o->peak_flops > 0)
         *out = (struct an_peak){c->o->peak_flops, "--peak"};
     else if (r)
@@ -198,8 +190,9 @@ static void share_add(struct an_flops_gather *g, const struct an_lane *l, const 
             else if (gpu && !*gpu->name)
                 s->missing = "the trace does not name its devices: their peak is not known; give one with --peak FLOPS";
             else
-                s->missing = an_arena_format(c->a, "no peak of %s for %s is known; give one with --peak FLOPS",
-                                             lane_device(c, l), *g->dtype[d] ? g->dtype[d] : "an unnamed type");
+                s->missing =
+                    an_arena_format(c->a, "no peak of %s for %s is known; %sgive one with --peak FLOPS", an_flops_device(c, l),
+                                    *g->dtype[d] ? g->dtype[d] : "an unnamed type", gpu ? "" : AN_CALIBRATE ", or ");
             return;
         }
         double peak = found.value;
@@ -231,7 +224,7 @@ static bool same_device(const struct an_context *c, const struct an_lane *a, con
         return p == q || (*gpu_uuid(c, p) && !strcmp(gpu_uuid(c, p), gpu_uuid(c, q)));
     const char *x = a->process != AN_NONE ? c->t->process[a->process].host : "";
     const char *y = b->process != AN_NONE ? c->t->process[b->process].host : "";
-    return !strcmp(x, y) && !strcmp(lane_device(c, a), lane_device(c, b));
+    return !strcmp(x, y) && !strcmp(an_flops_device(c, a), an_flops_device(c, b));
 }
 
 /* Device seconds of the steps: ranks that share a device share its time. */
@@ -260,7 +253,7 @@ static double device_seconds(const struct an_flops_gather *g, size_t *devices)
 
 /* ---- the values --------------------------------------------------------------------------------------------------------- */
 
-static struct an_value share(struct an_context *c, const char *name, double device_s, double at_peak_s, const char *missing)
+struct an_value an_flops_share(struct an_context *c, const char *name, double device_s, double at_peak_s, const char *missing)
 {
     if (missing)
         return an_num_none(missing);
@@ -278,7 +271,7 @@ static struct an_value share(struct an_context *c, const char *name, double devi
 static void totals(struct an_flops_gather *g)
 {
     struct an_utilization *u = &g->c->r->utilization;
-    struct an_flops sum = {0, 0, 0}, each = {0, 0, 0};
+    struct an_flops sum = {0, 0, 0, 0}, each = {0, 0, 0, 0};
     for (size_t k = 0; k < g->c->lane_count; k++) {
         const struct an_lane_flops *w = &g->lane[k];
         if (!w->steps)
@@ -287,6 +280,8 @@ static void totals(struct an_flops_gather *g)
         an_flops_add(&sum.model, w->total.model);
         an_flops_add(&sum.palm, w->total.palm);
         an_flops_add(&sum.hardware, w->total.hardware);
+        an_flops_add(&sum.again, w->total.again);
+        an_flops_add(&each.again, w->vary ? an_time_add(w->total.again, w->steps / 2) / w->steps : w->each.again);
         an_flops_add(&each.model, w->vary ? an_time_add(w->total.model, w->steps / 2) / w->steps : w->each.model);
         an_flops_add(&each.palm, w->vary ? an_time_add(w->total.palm, w->steps / 2) / w->steps : w->each.palm);
         an_flops_add(&each.hardware, w->vary ? an_time_add(w->total.hardware, w->steps / 2) / w->steps : w->each.hardware);
@@ -297,6 +292,8 @@ static void totals(struct an_flops_gather *g)
     u->model_flops_per_step = an_int(each.model);
     u->palm_flops_per_step = an_int(each.palm);
     u->hardware_flops_per_step = an_int(each.hardware);
+    u->recomputed_flops = an_int(sum.again);
+    u->recomputed_flops_per_step = an_int(each.again);
 }
 
 static void dtype_text(struct an_flops_gather *g)
@@ -317,15 +314,14 @@ static void flops_absent(struct an_utilization *u, const char *reason)
     u->hardware_flops = u->palm_flops_per_step = u->palm_flops = an_int_none(reason);
     u->mfu = u->mfu_palm = u->hfu = u->achieved_flops = an_num_none(reason);
     u->flop_coverage_pct = u->peak_flops = an_num_none(reason);
+    u->recomputed_flops = u->recomputed_flops_per_step = an_int_none(reason);
     u->dtype_reason = reason;
 }
 
 static void utilization_absent(struct an_context *c, const char *reason)
 {
-    struct an_utilization *u = &c->r->utilization;
-    flops_absent(u, reason);
-    u->mfu_measured = u->roof_measured_flops =
-        an_num_none("the roof was not measured (tacho calibrate is not in this version)");
+    flops_absent(&c->r->utilization, reason);
+    an_flops_roof_absent(c, reason);
 }
 
 /* --flops-per-step: the user knows the model's FLOPs, the program does not say them. */
@@ -361,7 +357,7 @@ static void from_option(struct an_context *c)
         u->peak_flops = an_num((dtype ? peak.value : c->o->peak_flops) * (double)devices);
     }
     if (u->peak_flops.valid && u->peak_flops.value > 0)
-        u->mfu = share(c, "MFU", per_lane, done / u->peak_flops.value, NULL);
+        u->mfu = an_flops_share(c, "MFU", per_lane, done / u->peak_flops.value, NULL);
     else
         u->mfu = an_num_none("no peak is known; give one with --peak FLOPS");
 }
@@ -382,12 +378,13 @@ static void from_payloads(struct an_flops_gather *g)
         if (g->lane[k].ns > 0)
             u->achieved_flops.value += (double)g->lane[k].total.hardware / ((double)g->lane[k].ns / 1e9);
     }
-    const char *missing = s.missing;
+    const char *uncovered = NULL, *missing;
     if (!g->hardware)
-        missing = "no matrix work was recorded in the steps";
+        uncovered = "no matrix work was recorded in the steps";
     else if (coverage < COVERAGE_LEAST)
-        missing = an_arena_format(c->a, "FLOPs are known for %.1f %% of the time of matrix work only; give --flops-per-step",
-                                  coverage);
+        uncovered = an_arena_format(c->a, "FLOPs are known for %.1f %% of the time of matrix work only; give --flops-per-step",
+                                    coverage);
+    missing = uncovered ? uncovered : s.missing;
     u->peak_source = s.source;
     u->peak_flops = s.seconds > 0 && !s.missing ? an_num(s.flops / s.seconds * (double)devices)
                                                 : an_num_none(missing ? missing : "no FLOPs were recorded");
@@ -397,9 +394,10 @@ static void from_payloads(struct an_flops_gather *g)
         u->model_flops = u->model_flops_per_step = an_int_none(no_model);
     if (g->palm_missing)
         u->palm_flops = u->palm_flops_per_step = an_int_none(no_palm);
-    u->mfu = share(c, "MFU", seconds, s.model, missing ? missing : g->model_missing ? no_model : NULL);
-    u->mfu_palm = share(c, "MFU (PaLM)", seconds, s.palm, missing ? missing : g->palm_missing ? no_palm : NULL);
-    u->hfu = share(c, "HFU", seconds, s.hardware, missing);
+    u->mfu = an_flops_share(c, "MFU", seconds, s.model, missing ? missing : g->model_missing ? no_model : NULL);
+    u->mfu_palm = an_flops_share(c, "MFU (PaLM)", seconds, s.palm, missing ? missing : g->palm_missing ? no_palm : NULL);
+    u->hfu = an_flops_share(c, "HFU", seconds, s.hardware, missing);
+    an_flops_roof(g, seconds, devices, uncovered ? uncovered : g->model_missing ? no_model : NULL);
 }
 
 static const char *why_silent(const struct an_flops_gather *g)
@@ -427,7 +425,7 @@ static int utilization_run(struct an_context *c)
     if (g.told && c->r->steps.detailed)
         from_payloads(&g);
     else
-        flops_absent(&c->r->utilization, why_silent(&g));
+        utilization_absent(c, why_silent(&g));
     if (g.unclear)
         an_problem(c,
                    "%" PRId64

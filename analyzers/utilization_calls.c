@@ -23,7 +23,7 @@ static void gather_call(struct an_flops_gather *g, const struct an_call *call)
         return;
     struct an_flops *by = &g->lane[g->c->step[call->step].lane].by_dtype[an_flops_dtype(g, call->dtype)];
     struct an_flops x = {call->recompute ? 0 : cost->model_flops, product ? cost->flops : 0,
-                         call->recompute ? 0 : cost->palm_flops};
+                         call->recompute ? 0 : cost->palm_flops, call->recompute && product ? cost->flops : 0};
     g->told++;
     g->model_missing += x.model == STORE_ABSENT;
     g->palm_missing += x.palm == STORE_ABSENT;
@@ -34,6 +34,7 @@ static void gather_call(struct an_flops_gather *g, const struct an_call *call)
         an_flops_add(&to[k]->model, x.model);
         an_flops_add(&to[k]->palm, x.palm);
         an_flops_add(&to[k]->hardware, x.hardware);
+        an_flops_add(&to[k]->again, x.again);
     }
 }
 

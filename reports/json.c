@@ -148,6 +148,9 @@ static void put_utilization(struct rep_writer *w, const struct an_utilization *u
     rep_put_value(w, "peak_flops", u->peak_flops);
     rep_put_text_or(w, "peak_source", u->peak_source, u->peak_flops.valid ? "not recorded" : u->peak_flops.reason);
     rep_put_value(w, "roof_measured_flops", u->roof_measured_flops);
+    rep_put_text_or(w, "roof_source", u->roof_source, u->roof_measured_flops.reason);
+    rep_put_count(w, "recomputed_flops_per_step", u->recomputed_flops_per_step);
+    rep_put_count(w, "recomputed_flops", u->recomputed_flops);
     rep_put_value(w, "flop_coverage_pct", u->flop_coverage_pct);
     rep_close(w);
 }

@@ -55,7 +55,7 @@ void rep_json_devices(struct rep_writer *w, const struct an_result *r)
 
 static void put_ceiling(struct rep_writer *w, const struct an_ceiling *c)
 {
-    bool flops = !strncmp(c->resource, "flops", 5);
+    bool flops = !strcmp(c->unit, "FLOP/s");
     char name[256];
     snprintf(name, sizeof name, "%.60s %.60s%s%.60s", *c->device ? c->device : "any device", c->resource, *c->dtype ? " " : "",
              c->dtype);
@@ -72,7 +72,8 @@ void rep_json_roofline(struct rep_writer *w, const struct an_result *r)
     rep_open(w, "roofline");
     rep_open_list(w, "ceilings");
     for (size_t i = 0; i < r->ceiling_count; i++)
-        put_ceiling(w, &r->ceilings[i]);
+        if (!strcmp(r->ceilings[i].unit, "FLOP/s") || !strcmp(r->ceilings[i].unit, "bytes/s"))
+            put_ceiling(w, &r->ceilings[i]);
     rep_close(w);
     if (r->roofline.reason) {
         rep_put_null(w, "points", r->roofline.reason);
@@ -85,15 +86,21 @@ void rep_json_roofline(struct rep_writer *w, const struct an_result *r)
         rep_open(w, NULL);
         rep_put_text(w, "name", p->name);
         rep_put_text_or(w, "dtype", p->dtype, "neither its kernels' names nor its arguments tell");
+        rep_put_text(w, "pass", p->pass);
+        rep_put_text(w, "kind", p->kind);
         rep_put_int(w, "count", p->count);
+        rep_put_int(w, "shapes", p->shapes);
         rep_put_int(w, "flops", p->flops);
         rep_put_int(w, "bytes", p->bytes);
+        rep_put_count(w, "flops_per_call", p->flops_per_call);
+        rep_put_count(w, "bytes_per_call", p->bytes_per_call);
         rep_put_text(w, "bytes_source", p->bytes_measured ? "measured" : "model");
         rep_put_us(w, "time_us", p->time_ns);
         rep_put_real(w, "intensity", p->intensity, "no bytes");
         rep_put_real(w, "achieved_flops_per_s", p->achieved_flops, "no time");
         rep_put_real(w, "attainable_flops_per_s", p->attainable_flops, "no ceiling for this device and type");
         rep_put_text_or(w, "bound", p->bound, "no ceiling for this device and type");
+        rep_put_text_or(w, "level", p->level, p->level_reason);
         rep_close(w);
     }
     rep_close(w);

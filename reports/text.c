@@ -290,6 +290,7 @@ static void utilization(struct page *p, const struct an_result *r)
     if (palm)
         ratio_item(p, "MFU", u->mfu_palm, " (PaLM)");
     ratio_item(p, "HFU", u->hfu, "");
+    ratio_item(p, "MFU", u->mfu_measured, " of the measured roof");
     if (!u->mfu.valid)
         page_item(p, "MFU not known: %.300s", u->mfu.reason);
     if (u->peak_flops.valid)

@@ -96,8 +96,9 @@ void rep_text_attribution(struct page *p, const struct an_result *r, const char 
 
 static void roof_bound(char *b, const void *row)
 {
-    const char *bound = ((const struct an_roofline_point *)row)->bound;
-    snprintf(b, REP_CELL, "%.12s", bound ? bound : "");
+    const struct an_roofline_point *x = row;
+    bool cached = x->bound && x->level && !strcmp(x->bound, "cached");
+    snprintf(b, REP_CELL, "%.12s%s%.4s", x->bound ? x->bound : "", cached ? " " : "", cached ? x->level : "");
 }
 static void roof_time(char *b, const void *row)
 {
@@ -134,13 +135,37 @@ static void roof_dtype(char *b, const void *row)
 }
 static void name_point(char b[REP_NAME], const void *row)
 {
-    const char *name = ((const struct an_roofline_point *)row)->name;
-    snprintf(b, REP_NAME, "%.1000s", *name ? name : "(unnamed)");
+    const struct an_roofline_point *x = row;
+    snprintf(b, REP_NAME, "%.1000s%s", *x->name ? x->name : "(unnamed)", !strcmp(x->pass, "recompute") ? ", again" : "");
 }
 static const struct rep_column of_roof[] = {{"time", 9, roof_time},        {"FLOP/byte", 10, roof_intensity},
                                             {"FLOP/s", 8, roof_achieved},  {"roof", 8, roof_attainable},
-                                            {"% of roof", 10, roof_share}, {"bound", 9, roof_bound},
-                                            {"type", 11, roof_dtype}};
+                                            {"% of roof", 10, roof_share}, {"bound", 11, roof_bound},
+                                            {"type", 9, roof_dtype}};
+
+/* What stands above the points: "DRAM 28.1 GB/s", "fp32 428 GFLOP/s". Of rows that say the same the highest. */
+static void roof_ceilings(struct page *p, const struct an_result *r)
+{
+    static const struct {
+        const char *resource, *label;
+    } shown[] = {{"flops", ""},          {"gemm", " products"},  {"bandwidth", "DRAM"},
+                 {"bandwidth_l3", "L3"}, {"bandwidth_l2", "L2"}, {"bandwidth_l1", "L1"}};
+    char a[32];
+    page_label(p, "Ceilings");
+    for (size_t k = 0; k < COUNT(shown); k++)
+        for (size_t i = 0; i < r->ceiling_count; i++) {
+            const struct an_ceiling *x = &r->ceilings[i];
+            bool highest = !strcmp(x->resource, shown[k].resource) && x->value > 0;
+            for (size_t j = 0; highest && j < r->ceiling_count; j++) {
+                const struct an_ceiling *y = &r->ceilings[j];
+                bool alike = !strcmp(y->resource, x->resource) && !strcmp(y->dtype, x->dtype);
+                highest = !alike || y->value < x->value || (!(y->value > x->value) && j >= i);
+            }
+            if (highest)
+                page_item(p, "%.20s%s %s", x->dtype, shown[k].label, page_si(a, x->value, k < 2 ? "FLOP/s" : "B/s"));
+        }
+    page_end(p);
+}
 
 void rep_text_roofline(struct page *p, const struct an_result *r, int most)
 {
@@ -153,8 +178,8 @@ void rep_text_roofline(struct page *p, const struct an_result *r, int most)
                           .size = sizeof *r->points,
                           .count = r->point_count,
                           .most = (size_t)(most > 0 ? most : REP_ROWS)};
-    if (r->gpu.reason && (r->roofline.reason || !r->point_count))
-        return;
+    if (r->gpu.reason && r->roofline.reason && !r->utilization.hardware_flops.valid)
+        return; /* a program that does not say what its ranges compute */
     if (r->roofline.reason || !r->point_count) {
         page_blank(p);
         page_label(p, "Roofline");
@@ -163,11 +188,12 @@ void rep_text_roofline(struct page *p, const struct an_result *r, int most)
         return;
     }
     rep_table_write(p, &t);
+    roof_ceilings(p, r);
     bool model = false;
     for (size_t i = 0; i < r->point_count; i++)
         model = model || !r->points[i].bytes_measured;
     if (model)
-        page_text(p, 1, " bytes of a model: each tensor once. Above the memory roof means cached");
+        page_text(p, 1, " bytes of a model: each tensor once. Above the memory roof means cached, in the level that is named");
 }
 
 /* ---- other tools -------------------------------------------------------------------------------------------------------- */

@@ -182,10 +182,41 @@ static inline void gpu_tables(struct an_result *r)
                                                     .row_count = 3};
     r->attribution[2].reason = "the trace recorded no Python stacks: record with with_stack=True";
     r->attribution[2].row_count = 0;
-    points[0] = (struct an_roofline_point){"aten::mm", "fp32",  1000,    7000000000000000, 9000000000, 400000000000,
-                                           777.8,      1.75e13, 1.95e13, "compute",        false};
-    points[1] = (struct an_roofline_point){"aten::add_", "",  3000,   1000000000, 12000000000, 200000000000,
-                                           0.083,        5e9, 1.3e11, "memory",   false};
+    points[0] = (struct an_roofline_point){.name = "aten::mm",
+                                           .dtype = "fp32",
+                                           .pass = "",
+                                           .kind = "matrix",
+                                           .product = true,
+                                           .count = 1000,
+                                           .shapes = 1,
+                                           .flops = 7000000000000000,
+                                           .bytes = 9000000000,
+                                           .flops_per_call = an_int(7000000000000),
+                                           .bytes_per_call = an_int(9000000),
+                                           .time_ns = 400000000000,
+                                           .intensity = 777.8,
+                                           .achieved_flops = 1.75e13,
+                                           .attainable_flops = 1.95e13,
+                                           .peak_flops = 1.95e13,
+                                           .bound = "compute",
+                                           .level_reason = "bound by arithmetic"};
+    points[1] = (struct an_roofline_point){.name = "aten::add_",
+                                           .dtype = "",
+                                           .pass = "",
+                                           .kind = "other",
+                                           .count = 3000,
+                                           .shapes = 2,
+                                           .flops = 1000000000,
+                                           .bytes = 12000000000,
+                                           .flops_per_call = an_int_none("its calls have 2 shapes"),
+                                           .bytes_per_call = an_int_none("its calls have 2 shapes"),
+                                           .time_ns = 200000000000,
+                                           .intensity = 0.083,
+                                           .achieved_flops = 5e9,
+                                           .attainable_flops = 1.3e11,
+                                           .peak_flops = 1.95e13,
+                                           .bound = "memory",
+                                           .level = "dram"};
     r->points = points;
     r->point_count = 2;
 }
@@ -200,8 +231,8 @@ static inline const struct an_result *gpu_result(void)
     static const char *const signs[] = {"the host step is 12 % longer than the device's"};
     static const char *const checked[] = {"loader", "copies"};
     static const struct an_step_exclusion excluded[] = {{0, 9, 120.5, "first"}, {0, 20, 99, "last"}};
-    static const struct an_ceiling ceilings[] = {{"NVIDIA A100", "flops", "fp32", "datasheet", 1.95e13},
-                                                 {"NVIDIA A100", "bandwidth", "", "datasheet", 1.555e12}};
+    static const struct an_ceiling ceilings[] = {{"NVIDIA A100", "flops", "fp32", "datasheet", 1.95e13, "FLOP/s"},
+                                                 {"NVIDIA A100", "bandwidth", "", "datasheet", 1.555e12, "bytes/s"}};
     static const struct an_loss losses[] = {{"kineto", "no end", {3, NULL, true}, true, 0.5, 1.5}};
     static const struct an_finding findings[] = {
         {.id = "EXPOSED_COMM",

@@ -135,6 +135,74 @@ static void test_mixed_types(void **state)
     fx_close(f);
 }
 
+static void gemm_roof(struct fixture *f, const char *dtype, double value)
+{
+    struct store_ceiling c = {"cpu", "gemm", dtype, "measured: fastest product", value};
+    FX(store_ceiling_add(f->s, &c));
+}
+
+/* Model FLOPs against the measured roof of their type, types mixed by FLOPs; a run that is faster raises it; a rate above the
+ * instruction peak raises nothing. Steps of 1 ms: fp32 1 MFLOP in 0.5 ms, bf16 1 MFLOP in 0.4 ms. */
+static void test_measured_roof(void **state)
+{
+    static const struct {
+        double fp32, bf16, peak; /* GFLOP/s */
+        double roof_fp32, roof_bf16;
+    } cases[] = {{4, 8, 10, 4, 8}, {1, 8, 10, 2, 8}, {1, 8, 1.5, 1, 8}};
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        struct fixture fx, *f = &fx;
+        fx_open(f);
+        fx_peak(f, "fp32", cases[k].peak * 1e9, "measured: instruction peak");
+        gemm_roof(f, "fp32", cases[k].fp32 * 1e9);
+        gemm_roof(f, "bf16", cases[k].bf16 * 1e9);
+        int64_t fp32 = fx_work(f, "matrix", "fp32", 1000000, 500000, 1000000);
+        int64_t bf16 = fx_work(f, "matrix", "bf16", 1000000, 1000000, 1000000);
+        for (int i = 0; i < 8; i++) {
+            fx_step(f, f->process, f->thread, i, i * 1000000, i * 1000000 + 1000000, 64, false);
+            fx_slice(f, f->thread, i * 1000000 + 100, i * 1000000 + 500100, "matmul", fp32);
+            fx_slice(f, f->thread, i * 1000000 + 500200, i * 1000000 + 900200, "matmul", bf16);
+        }
+        const struct an_utilization *u = &fx_analyze(f)->utilization;
+        double a = cases[k].roof_fp32 * 1e9, b = cases[k].roof_bf16 * 1e9;
+        assert_near(u->mfu_measured.value, (500000 / a + 1000000 / b) / 1e-3, 1e-9);
+        assert_near(u->roof_measured_flops.value, 2000000 / (1000000 / a + 1000000 / b), 1);
+        assert_int_equal(!strncmp(u->roof_source, "this run", 8), k == 1);
+        fx_close(f);
+    }
+    struct fixture fx, *f = &fx;
+    fx_open(f);
+    gemm_roof(f, "bf16", 1e9);
+    steps(f, f->process, f->thread, 6, fx_work(f, "matrix", "fp32", 3000, 3000, 3000), fx_work(f, "other", "fp32", 7, 0, 0));
+    const struct an_utilization *u = &fx_analyze(f)->utilization;
+    assert_non_null(strstr(u->mfu_measured.reason, "the roof of cpu for fp32 was not measured"));
+    assert_non_null(strstr(u->mfu_measured.reason, "tacho calibrate"));
+    fx_close(f);
+}
+
+/* Recomputation: HFU / MFU is 1 + the FLOPs that run again / the model's, in integers and to the last digit. */
+static void test_recomputed_share(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    fx_peak(f, "fp32", 1e12, "measured: instruction peak");
+    struct store_detail d = fx_empty();
+    d.schema = "tacho.work";
+    d.kind = "matrix";
+    d.dtype = "fp32";
+    d.pass = "recompute";
+    d.flops = 3000001;
+    d.model_flops = d.palm_flops = 0;
+    steps(f, f->process, f->thread, 6, fx_work(f, "matrix", "fp32", 9000003, 9000003, 9000003), fx_intern(f, &d));
+    const struct an_utilization *u = &fx_analyze(f)->utilization;
+    assert_int_equal(u->recomputed_flops_per_step.value, 3000001);
+    assert_int_equal(u->recomputed_flops.value, 4 * 3000001);
+    assert_int_equal(u->hardware_flops_per_step.value, u->model_flops_per_step.value + u->recomputed_flops_per_step.value);
+    assert_near(u->hfu.value / u->mfu.value, 1 + 3000001.0 / 9000003.0, 1e-15);
+    fx_close(f);
+}
+
 static void test_peak_of_a_missing_type(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -463,6 +531,8 @@ int main(void)
         cmocka_unit_test(test_nothing_counts_twice),
         cmocka_unit_test(test_work_without_kind),
         cmocka_unit_test(test_mixed_types),
+        cmocka_unit_test(test_measured_roof),
+        cmocka_unit_test(test_recomputed_share),
         cmocka_unit_test(test_peak_of_a_missing_type),
         cmocka_unit_test(test_above_the_peak_is_an_error),
         cmocka_unit_test(test_coverage),
