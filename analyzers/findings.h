@@ -55,6 +55,7 @@ const char *an_findings_window(struct an_context *c);
 /* Accelerators (findings_gpu.c). 0 or TACHO_ENOMEM. */
 int an_findings_gpu(struct an_findings_list *l);
 void an_findings_attention(struct an_findings_list *l); /* by operator (findings_ops.c) */
+void an_findings_throttled(struct an_findings_list *l); /* by their clocks (findings_hardware.c) */
 void an_findings_capture(struct an_findings_list *l);   /* what their recording lacks (findings_capture.c) */
 
 #endif

@@ -6,6 +6,7 @@
 #define WORK   "tacho.work ranges in steps; on accelerators operators with recorded shapes"
 #define PROC   "samples of /proc"
 #define END    PROC ", the kernel's account at the end"
+#define GPM    "NVML's GPM (Hopper and later)"
 #define OPS    "device ops (kernels, copies, memsets, graphs)"
 #define LINKED "launch calls and device ops with correlation ids"
 
@@ -223,8 +224,37 @@ const struct an_metric an_metrics[] = {
     {"critical_path", "", "", "dependency graph", "null in this version"},
     {"ranks", "", "", "several ranks", "null in this version"},
     {"memory", "", "", "allocations", "null in this version"},
-    {"energy", "", "", "power counters", "null in this version"},
-    /* accelerators */
+    {"energy", "", "", "NVML", "of all GPUs that processes of the run named as theirs; null: none, or NVML was not sampled"},
+    {"energy/energy_j", "J", "sum over GPUs of the energy counter's difference over the window, else mean power x window",
+     "NVML", "window: the counted steps and gaps between them shorter than a step; without steps the capture"},
+    {"energy/power_w", "W", "energy_j / window", "NVML", ""},
+    {"energy/steps", "steps", "updates in the window", STEPS, ""},
+    {"energy/per_step_j", "J", "energy_j / steps", "NVML, " STEPS, "of all GPUs together"},
+    {"energy/per_token_j", "J", "energy_j / tokens of all ranks in the window", "NVML, tokens in tacho.step", ""},
+    {"energy/per_sample_j", "J", "energy_j / samples of all ranks in the window", "NVML, samples in tacho.step", ""},
+    {"energy/cost", "", "energy_j / 3.6e6 x --price-kwh", "NVML", "in the money of --price-kwh; of the GPUs alone"},
+    {"hardware", "", "one row for each GPU that a process of the run named as its own", "NVML",
+     "null: none, or NVML was not sampled"},
+    {"hardware[]/gpu", "", "number of the GPU as NVML counts, by bus", "NVML", "name, uuid: as NVML says"},
+    {"hardware[]/power_w", "W", "mean over the window; a sample speaks for the time since the one before it", "NVML", ""},
+    {"hardware[]/power_limit_w", "W", "the enforced limit when recording began", "NVML", ""},
+    {"hardware[]/energy_j", "J", "difference of the energy counter over the window, else power_w x window", "NVML",
+     "energy_source says which"},
+    {"hardware[]/clock_sm_mhz", "MHz", "mean clock of the SMs", "NVML", ""},
+    {"hardware[]/clock_sm_max_mhz", "MHz", "the highest clock they can have", "NVML", ""},
+    {"hardware[]/temperature_max_c", "C", "highest sample", "NVML", ""},
+    {"hardware[]/memory_used_bytes", "bytes", "highest sample", "NVML", "of all processes on the GPU"},
+    {"hardware[]/sm_active_pct", "%", "share of time in which an SM had a warp, mean over SMs", GPM, ""},
+    {"hardware[]/sm_occupancy_pct", "%", "warps on the SMs / warps they have room for", GPM, ""},
+    {"hardware[]/tensor_active_pct", "%", "share of time in which the matrix units worked", GPM, ""},
+    {"hardware[]/dram_active_pct", "%", "share of the memory's bandwidth that was used", GPM, ""},
+    {"hardware[]/fp32_active_pct", "%", "share of time in which the FP32 units worked", GPM, ""},
+    {"hardware[]/fp16_active_pct", "%", "the same of FP16 outside of the matrix units", GPM, ""},
+    {"hardware[]/fp64_active_pct", "%", "the same of FP64", GPM, ""},
+    {"hardware[]/throttled_pct", "%", "share of the window in which any reason held the clocks below what the GPU asks for",
+     "nvmlClocksEventReasons", "idle is no reason"},
+    {"hardware[]/throttle_reasons[]/pct", "%", "the same of one reason", "nvmlClocksEventReasons",
+     "fault: true where it is nobody's setting"},
     {"devices", "", "one row for each device of each process, over everything recorded on it", OPS,
      "null: no accelerator. compute + exposed_comm + exposed_copy + opaque + idle = span, exactly; every us has its ns"},
     {"devices[]/rank", "", "rank of the process, else its ordinal among processes with devices", "", ""},

@@ -424,6 +424,35 @@ struct an_samples; /* values of each step: diff.h */
 
 /* ---- all of it ---------------------------------------------------------------------------------------------------------- */
 
+/* ---- hardware of GPUs ------------------------------------------------------------------------------------------------------ */
+
+/* A reason why a GPU ran below its clocks; share of the window. `fault`: not a choice of anybody's, as heat is. */
+struct an_throttle {
+    const char *name;
+    double pct;
+    bool fault;
+};
+
+/* A GPU that the run used, as NVML samples it, over the counted steps (window): shares are means over time. */
+struct an_gpu_hardware {
+    int64_t gpu;             /* NVML's number, by bus */
+    const char *name, *uuid; /* "" when unknown */
+    struct an_value power_w, power_limit_w, energy_j, clock_sm_mhz, clock_sm_max_mhz, temperature_max_c, memory_used_bytes;
+    struct an_value sm_active_pct, sm_occupancy_pct, tensor_active_pct, dram_active_pct, fp32_active_pct, fp16_active_pct,
+        fp64_active_pct;
+    struct an_value throttled_pct;     /* held back by any reason of the list */
+    const struct an_throttle *reasons; /* those that were seen, largest first */
+    size_t reason_count;
+    const char *energy_source; /* "energy counter", "power x time"; NULL: energy is not known */
+};
+
+/* Of all GPUs of the run, over its counted steps; of the whole capture where there are no steps. */
+struct an_energy {
+    const char *reason; /* why there is none; NULL when there is */
+    struct an_value energy_j, power_w, per_step_j, per_token_j, per_sample_j, cost;
+    int64_t steps; /* updates in the window */
+};
+
 struct an_result {
     const char *verdict;       /* one sentence with number and confidence */
     const char *verdict_class; /* "COMPUTE-BOUND", "INPUT-BOUND", "NO STEPS" ... */
@@ -438,7 +467,11 @@ struct an_result {
     const struct an_phase *phases;
     size_t phase_count;
     struct an_utilization utilization;
-    struct an_part critical_path, ranks, memory, energy;
+    struct an_part critical_path, ranks, memory;
+    struct an_energy energy;
+    struct an_part hardware; /* what is sampled of GPUs */
+    const struct an_gpu_hardware *hardware_gpus;
+    size_t hardware_gpu_count;
     struct an_part gpu; /* accelerators: reason NULL when the run has some */
     const struct an_gpu_device *gpus;
     size_t gpu_count;

@@ -361,7 +361,8 @@ int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE 
     rep_json_compat(w, &r->compat);
     rep_put_null(w, "ranks", r->ranks.reason);
     rep_put_null(w, "memory", r->memory.reason);
-    rep_put_null(w, "energy", r->energy.reason);
+    rep_json_energy(w, &r->energy);
+    rep_json_hardware(w, r);
     put_system(w, &r->system);
     put_series(w, r);
     put_findings(w, r);

@@ -413,6 +413,7 @@ int rep_text_write(const struct an_result *r, const struct rep_options *o, FILE 
     loader(&p, r);
     series(&p, r);
     system_line(&p, r);
+    rep_text_hardware(&p, r);
     for (size_t i = 0; i < r->finding_count; i++)
         card(&p, &r->findings[i], i + 1);
     rep_text_devices(&p, r, o->ops);
