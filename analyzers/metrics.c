@@ -155,18 +155,60 @@ const struct an_metric an_metrics[] = {
      "mean over counted host steps of the longest time in which no thread of the process was in an operator or an API call and "
      "none of its devices worked",
      OPS ", operators, steps", "inferred, only where no range marks the loader: an upper bound of the wait, no measurement"},
+    {"dataloader/expected_wait_ms_per_step", "ms",
+     "without workers batches_per_step x batch_ms; with W workers max(0, batches_per_step x max(batch_ms / W, pin) - rest), "
+     "rest = "
+     "step - wait; mean over ranks",
+     "tacho.range read, decode, collate in counted steps",
+     "the wait that the cost of a batch and the workers explain: docs/loader.md"},
     {"dataloader/stage_ms", "ms",
-     "own time of the stage over all threads / batches; a batch is one collate range, else one input_wait, or one __next__ of "
-     "a "
-     "torch loader (stages from its Python frames; without workers the whole __next__ is the stage fetch)",
-     "tacho.range read, decode, collate, queue_wait, Python frames", "what a batch costs"},
-    {"dataloader/workers", "threads", "threads with loader stages that run no steps", "the same",
+     "own time of the stage over all threads in counted steps / batches; a batch is one collate range, else one input_wait, or "
+     "one "
+     "__next__ of a torch loader (stages from its Python frames; without workers the whole __next__ is the stage fetch)",
+     "tacho.range read, decode, collate, pin, queue_wait, Python frames", "what a batch costs"},
+    {"dataloader/worker_kind", "", "in line, threads, processes", "the same", ""},
+    {"dataloader/workers", "workers",
+     "of one rank, the most of all: threads and processes that run read, decode or collate and no steps; a process belongs to "
+     "the "
+     "rank of the process that started it",
+     "the same",
      "0: the step loads its own batches; of torch loaders: threads named pt_data_worker, 0 for the single-process iterator"},
+    {"dataloader/worker_busy_pct", "%", "time of counted steps in stages other than queue_wait, mean over workers", "the same",
+     "near 100: the workers bind; the rest is waiting for room in the queue"},
     {"dataloader/queue_depth_mean", "batches", "mean over time of counters whose name holds queue_depth", "that counter", ""},
+    {"dataloader/batches_per_step", "batches", "input_wait ranges / counted steps, mean over ranks", "tacho.range input_wait",
+     "more than 1 with gradient accumulation"},
+    {"dataloader/batch_ms", "ms", "own time of read, decode and collate / batches, mean over ranks", "tacho.range",
+     "worker time of a batch without waiting for room in the queue; without workers pin counts too"},
     {"dataloader/workers_needed", "workers",
-     "ceil(time a batch costs / (mean counted host step - its wait)), at most the usable cores", "a loader without workers",
-     "workers that keep up, if nothing in the loader is serial; null where the cost of a batch is not in the file, and above 1 "
-     "where the number of cores is not"},
+     "ceil(batches_per_step x batch_ms / (step - wait)) of the rank that needs most; at most ceil(the same / CPU time of a "
+     "step per "
+     "core) where the cores are short. Of torch traces ceil(time a batch costs / (mean counted host step - its wait)), at most "
+     "the "
+     "usable cores",
+     "tacho.range, samples of /proc; of torch a loader without workers",
+     "workers that keep up; null where a serial stage binds (storage, the pin thread, the interpreter lock), where the cost of "
+     "a "
+     "batch is not in the file, and of torch above 1 where the number of cores is not"},
+    {"dataloader/workers_wanted", "workers", "workers_needed as if cores were free", "tacho.range", ""},
+    {"dataloader/serial_stage", "",
+     "storage: access_ratio >= 0.8; pin: one pin thread takes longer than the rest of the step; "
+     "interpreter: worker threads of Python",
+     "the same", "null: none was seen to bind"},
+    {"dataloader/pipeline_samples_per_s", "samples/s",
+     "samples of a step / (batches_per_step x max(batch_ms / workers, pin)) of the slowest rank x ranks",
+     "tacho.range, samples in tacho.step",
+     "what the loader can do; the run gets the smaller of both, in line their serial sum"},
+    {"dataloader/compute_samples_per_s", "samples/s", "samples of a step / (step - wait) of the slowest rank x ranks",
+     "samples in tacho.step", "what the step can do when no batch is late"},
+    {"dataloader/read_bytes_per_s", "bytes/s", "bytes of the stage read / time of counted steps, added over ranks",
+     "bytes in tacho.range read", "what the program asked for, from the cache or not"},
+    {"dataloader/device_bytes_per_s", "bytes/s", "growth of disk_read over all processes / time, first to last counted step",
+     PROC, "what came from storage"},
+    {"dataloader/access_ratio", "ratio", "F_access = device_bytes_per_s / disk_sequential_read", PROC ", tacho calibrate",
+     "0..1; null: cached (less than 1 % of read_bytes_per_s), or never measured"},
+    {"dataloader/ranks[]", "", "the same of each rank", "tacho.range", ""},
+    {"dataloader/worker[]", "", "name, rank, process (pid), batches, busy_pct of each worker", "tacho.range", ""},
     /* ops */
     {"kernels[]/count", "calls",
      "with an accelerator: device ops of the name, category and class (kind) in the whole capture, all devices; without: "

@@ -332,17 +332,47 @@ struct an_stage {
     int64_t count;
 };
 
+/* A thread or process other than the step's that runs loader stages. */
+struct an_loader_worker {
+    const char *name;
+    int64_t rank, process;    /* rank of the loader it belongs to; its own pid */
+    int64_t batches;          /* it made in the steps the budget stands on */
+    struct an_value busy_pct; /* of the time of these steps in stages, queue_wait not counted */
+};
+
+/* The loader of one rank. */
+struct an_loader_rank {
+    int64_t rank;
+    struct an_value wait_ms_per_step, expected_wait_ms_per_step;
+    struct an_value batches_per_step, batch_ms;
+    struct an_count workers, workers_needed;
+    struct an_value pipeline_samples_per_s, compute_samples_per_s;
+};
+
 struct an_loader {
     const char *reason; /* why there is nothing about a loader */
     const char *source; /* "tacho.range", "enumerate(DataLoader)", "gaps": inferred; NULL with a reason */
     struct an_value wait_ms_per_step;
     struct an_value inferred_wait_ms_per_step; /* no marker: a guess from gaps, and an upper bound */
+    struct an_value expected_wait_ms_per_step; /* what the batch time and the number of workers give: docs/loader.md */
     const struct an_stage *stages;
     size_t stage_count;
-    struct an_count workers; /* threads or processes other than the step's that run loader stages */
+    const char *worker_kind;         /* "threads", "processes", "in line"; NULL: not known */
+    struct an_count workers;         /* of one rank, the most of all: threads or processes that run loader stages */
+    struct an_value worker_busy_pct; /* mean over workers */
     struct an_value queue_depth_mean;
-    struct an_count workers_needed;
+    struct an_value batches_per_step, batch_ms; /* batch_ms: worker time of a batch without waiting for room in the queue */
+    struct an_count workers_needed;             /* of one rank, the most of all; at most what the free cores can do */
+    struct an_count workers_wanted;             /* the same without that limit */
+    const char *serial;                         /* "storage", "pin", "interpreter": the serial stage that binds; NULL: none */
+    struct an_value pipeline_samples_per_s, compute_samples_per_s; /* what the loader, what the rest of the step can do */
+    struct an_value read_bytes_per_s;                              /* asked for by the stage read */
+    struct an_value device_bytes_per_s, access_ratio; /* from storage; of the measured sequential rate: F_access, 0..1 */
     int64_t batches;
+    const struct an_loader_rank *ranks;
+    size_t rank_count;
+    const struct an_loader_worker *worker; /* by rank, process and name */
+    size_t worker_count;
 };
 
 /* ---- system ------------------------------------------------------------------------------------------------------------- */
