@@ -57,7 +57,7 @@ struct an_detail {
 
 struct an_process {
     int64_t id, rank, pid, parent, start, end, exit_status; /* parent: pid of the process that started it */
-    const char *host, *device, *program, *ended; /* never NULL */
+    const char *host, *device, *program, *ended;            /* never NULL */
 };
 
 struct an_track {
