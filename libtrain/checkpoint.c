@@ -63,6 +63,13 @@ static uint64_t header_sum(const struct header *h)
     return sum_end(&s);
 }
 
+uint64_t lt_checkpoint_sum(const void *data, size_t bytes)
+{
+    struct sum s = sum_start;
+    sum_add(&s, data, bytes);
+    return sum_end(&s);
+}
+
 static int write_all(int fd, const void *data, size_t bytes)
 {
     const char *at = data;

@@ -36,4 +36,7 @@ int lt_checkpoint_write(const char *path, const struct lt_model *model, const st
 int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optimizer *optimizer, struct lt_checkpoint *state,
                        struct tacho_error *err);
 
+/* The checksum of the file's sections, of any memory; bytes: a multiple of 8. Any flipped bit changes it. */
+uint64_t lt_checkpoint_sum(const void *data, size_t bytes);
+
 #endif

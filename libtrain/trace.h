@@ -32,6 +32,7 @@
     X(QUEUE_WAIT, "queue_wait", QUEUE_WAIT) \
     X(COMM_WAIT, "comm_wait", COMM_WAIT) \
     X(ALL_REDUCE, "all_reduce", NONE) \
+    X(ALL_GATHER, "all_gather", NONE) \
     X(PACK, "pack", HOST) \
     X(UNPACK, "unpack", HOST) \
     X(SLEEP, "sleep", HOST)

@@ -20,6 +20,8 @@ struct run {
     double *partial;
     uint64_t seed;
     int64_t step;
+    struct lt_parallel *parallel;
+    struct lt_parallel_news news; /* of this rank, then of all */
 };
 
 static double seconds(void)
@@ -35,25 +37,45 @@ static void tell(const struct run *r, const struct lt_progress *p)
         r->hooks->progress(r->hooks->arg, p);
 }
 
+static int signalled(const struct run *r)
+{
+    return r->hooks->stop ? *r->hooks->stop : 0;
+}
+
+/* Several ranks stop for what they told each other in the last step, not for what one of them knows now. */
 static int stopping(const struct run *r)
 {
-    return r->hooks->stop && *r->hooks->stop;
+    return lt_parallel_ranks(r->parallel) > 1 ? r->news.stop : signalled(r);
 }
 
 /* ---- one step ------------------------------------------------------------------------------------------------------------ */
 
+static void say(struct run *r, double loss, int code)
+{
+    r->news = (struct lt_parallel_news){.loss = loss, .code = code, .stop = signalled(r)};
+    lt_parallel_tell(r->parallel, &r->news);
+}
+
 static int micro_step(struct run *r, int index, double *loss, struct tacho_error *err)
 {
+    struct lt_context context = r->context;
     struct lt_batch batch;
+    int ranks = lt_parallel_ranks(r->parallel), last = index + 1 == r->config->micro_steps;
     int rc = lt_loader_next(r->loader, &batch, err);
     if (rc)
         return rc;
     lt_trace_begin(r->trace, LT_RANGE_MICRO_STEP, 0, (uint64_t)r->model->b);
     lt_trace_begin(r->trace, LT_RANGE_FORWARD, 0, 0);
-    *loss += r->model->ops->forward(r->model, &r->context, &batch, r->config->micro_steps);
+    *loss += r->model->ops->forward(r->model, &r->context, &batch, r->config->micro_steps * ranks);
     lt_trace_end(r->trace);
+    if (last)
+        say(r, *loss / (double)r->config->micro_steps, 0);
+    if (last && ranks > 1) {
+        context.ready = lt_parallel_ready;
+        context.ready_arg = r->parallel;
+    }
     lt_trace_begin(r->trace, LT_RANGE_BACKWARD, 0, 0);
-    r->model->ops->backward(r->model, &r->context, &batch, index == 0);
+    r->model->ops->backward(r->model, &context, &batch, index == 0);
     lt_trace_end(r->trace);
     lt_trace_end(r->trace);
     return 0;
@@ -91,16 +113,22 @@ static int train_step(struct run *r, struct tacho_error *err)
 {
     uint64_t samples = (uint64_t)(r->model->b * r->config->micro_steps);
     struct tacho_step step = {.index = (uint64_t)r->step, .tokens = samples * (uint64_t)r->model->t, .samples = samples};
-    struct lt_progress p = {.event = LT_EVENT_STEP, .step = r->step, .tokens = step.tokens};
+    struct lt_progress p = {
+        .event = LT_EVENT_STEP, .step = r->step, .tokens = step.tokens * (uint64_t)lt_parallel_ranks(r->parallel)};
     double start = seconds();
     int rc = 0;
     lt_trace_step_begin(r->trace, &step);
     for (int i = 0; i < r->config->micro_steps && rc == 0; i++)
         rc = micro_step(r, i, &p.loss, err);
-    p.loss /= (double)r->config->micro_steps;
-    if (rc == 0 && !isfinite(p.loss))
+    if (rc)
+        say(r, 0, rc);
+    rc = lt_parallel_finish(r->parallel, rc, &r->news, err);
+    p.loss = r->news.loss;
+    if (rc == 0 && !isfinite(p.loss)) {
         rc = tacho_fail(err, TACHO_EUSAGE, "choose a smaller --lr, or a longer --warmup", "step %lld: the loss is not finite",
                         (long long)r->step);
+        lt_parallel_hush(r->parallel, err);
+    }
     if (rc == 0) {
         p.rate = lt_schedule_rate(&r->config->schedule, r->step);
         p.grad_norm = update(r, p.rate);
@@ -112,24 +140,40 @@ static int train_step(struct run *r, struct tacho_error *err)
 
 /* ---- between steps ------------------------------------------------------------------------------------------------------- */
 
-/* The held-out tail in file order, from its start, so that losses of different steps compare. */
-static int evaluate(struct run *r, struct tacho_error *err)
+/* Losses of this rank's share of the batches: with R ranks every R-th, from its own number on. */
+static int evaluate_share(struct run *r, double *loss, int64_t *made, struct tacho_error *err)
 {
-    struct lt_loader_config config = {.options = {.in_order = 1}, .b = r->model->b};
-    struct lt_progress p = {.event = LT_EVENT_EVALUATION, .step = r->step - 1};
+    int rank = lt_parallel_rank(r->parallel), ranks = lt_parallel_ranks(r->parallel);
+    struct lt_loader_config config = {.options = {.in_order = 1}, .b = r->model->b, .rank = rank, .ranks = ranks};
     struct lt_loader *loader = NULL;
     struct lt_batch batch;
-    double start = seconds();
-    lt_trace_begin(r->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(r->config->eval_batches * r->model->b));
     int rc = lt_loader_create(&loader, r->held_out, &config, r->trace, err);
-    for (int64_t i = 0; rc == 0 && i < r->config->eval_batches && !stopping(r); i++) {
+    for (int64_t i = rank; rc == 0 && i < r->config->eval_batches && !stopping(r); i += ranks) {
         rc = lt_loader_next(loader, &batch, err);
-        if (rc)
-            break;
-        p.loss += r->model->ops->forward(r->model, &r->evaluation, &batch, 1);
-        p.evaluated++;
+        if (rc == 0)
+            loss[(*made)++] = r->model->ops->forward(r->model, &r->evaluation, &batch, 1);
     }
     lt_loader_destroy(loader);
+    return rc;
+}
+
+/* The held-out tail in file order, from its start, so that losses of different steps compare. They are added up in that order
+ * on any number of ranks. */
+static int evaluate(struct run *r, struct tacho_error *err)
+{
+    int64_t ranks = lt_parallel_ranks(r->parallel), share = (r->config->eval_batches + ranks - 1) / ranks;
+    struct lt_progress p = {.event = LT_EVENT_EVALUATION, .step = r->step - 1};
+    double start = seconds(), *loss = calloc((size_t)(share * (ranks + 1)), sizeof *loss), *all = loss + share;
+    lt_trace_begin(r->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(share * r->model->b));
+    int rc = loss ? evaluate_share(r, loss, &p.evaluated, err) : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    rc = lt_parallel_agree(r->parallel, rc, err);
+    if (rc == 0) {
+        lt_parallel_gather(r->parallel, loss, (size_t)share, all);
+        p.evaluated = ranks > 1 ? r->config->eval_batches : p.evaluated;
+        for (int64_t i = 0; i < p.evaluated; i++)
+            p.loss += all[i % ranks * share + i / ranks];
+    }
+    free(loss);
     if (rc == 0 && p.evaluated > 0) {
         p.loss /= (double)p.evaluated;
         p.seconds = seconds() - start;
@@ -150,7 +194,10 @@ static int checkpoint(struct run *r, struct tacho_error *err)
     struct lt_progress p = {.event = LT_EVENT_CHECKPOINT, .step = r->step - 1};
     double start = seconds();
     lt_trace_begin(r->trace, LT_RANGE_CHECKPOINT, lt_checkpoint_bytes(r->model, &r->optimizer), 0);
-    int rc = lt_checkpoint_write(r->config->checkpoint, r->model, &r->optimizer, &state, err);
+    int rc = lt_parallel_check(r->parallel, r->step - 1, err);
+    if (rc == 0 && lt_parallel_rank(r->parallel) == 0)
+        rc = lt_checkpoint_write(r->config->checkpoint, r->model, &r->optimizer, &state, err);
+    rc = lt_parallel_agree(r->parallel, rc, err);
     p.seconds = seconds() - start;
     if (rc == 0)
         tell(r, &p);
@@ -179,7 +226,7 @@ static int loop(struct run *r, struct tacho_error *err)
         if (rc == 0 && r->config->checkpoint && (last || due(r->config->checkpoint_every, r)))
             rc = checkpoint(r, err);
     }
-    return rc;
+    return rc ? rc : lt_parallel_check(r->parallel, r->step - 1, err);
 }
 
 static int resume(struct run *r, uint64_t *position, struct tacho_error *err)
@@ -204,7 +251,12 @@ static int resume(struct run *r, uint64_t *position, struct tacho_error *err)
 
 static int open_input(struct run *r, uint64_t position, struct tacho_error *err)
 {
-    struct lt_loader_config config = {.options = r->config->loader, .b = r->model->b, .seed = r->seed, .position = position};
+    struct lt_loader_config config = {.options = r->config->loader,
+                                      .b = r->model->b,
+                                      .seed = r->seed,
+                                      .position = position,
+                                      .rank = lt_parallel_rank(r->parallel),
+                                      .ranks = lt_parallel_ranks(r->parallel)};
     return lt_loader_create(&r->loader, r->train, &config, r->trace, err);
 }
 
@@ -223,16 +275,21 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
                     .context = *context,
                     .evaluation = *context,
                     .trace = context->trace,
-                    .seed = config->seed};
+                    .seed = config->seed,
+                    .parallel = config->parallel};
     r.evaluation.evaluation = 1;
     r.partial = calloc(lt_norm_partials((int64_t)model->parameters.count), sizeof *r.partial);
     if (!r.partial)
-        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    rc = lt_optimizer_create(&r.optimizer, &config->optimizer, &model->parameters, err);
+        rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    if (rc == 0)
+        rc = lt_optimizer_create(&r.optimizer, &config->optimizer, &model->parameters, err);
     if (rc == 0 && config->resume)
         rc = resume(&r, &position, err);
     if (rc == 0)
         rc = open_input(&r, position, err);
+    if (rc == 0)
+        rc = lt_parallel_attach(r.parallel, &model->parameters, r.context.dtype, r.trace, err);
+    rc = lt_parallel_agree(r.parallel, rc, err);
     if (rc == 0) {
         struct lt_progress p = {.event = LT_EVENT_START,
                                 .step = r.step,
@@ -241,6 +298,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
         tell(&r, &p);
         rc = loop(&r, err);
     }
+    lt_parallel_detach(r.parallel);
     lt_loader_destroy(r.loader);
     lt_optimizer_destroy(&r.optimizer);
     free(r.partial);

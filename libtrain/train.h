@@ -11,6 +11,7 @@
 #include "libtrain/loader.h"
 #include "libtrain/model.h"
 #include "libtrain/optimizer.h"
+#include "libtrain/parallel.h"
 #include "libtrain/schedule.h"
 
 struct lt_train_config {
@@ -23,7 +24,8 @@ struct lt_train_config {
     const char *checkpoint, *resume;  /* NULL: none */
     int64_t log_every;
     struct lt_loader_options loader;
-    uint64_t seed; /* order of the samples; a checkpoint's own seed wins */
+    uint64_t seed;                /* order of the samples; a checkpoint's own seed wins */
+    struct lt_parallel *parallel; /* NULL: one rank. Its checkpoint is rank 0's to write; evaluations are divided */
 };
 
 enum lt_event { LT_EVENT_START, LT_EVENT_STEP, LT_EVENT_EVALUATION, LT_EVENT_CHECKPOINT };
@@ -33,7 +35,7 @@ struct lt_progress {
     enum lt_event event;
     int64_t step; /* index of the step just made; of the first step for START */
     double loss, grad_norm, rate, seconds;
-    uint64_t tokens;                      /* of the step */
+    uint64_t tokens;                      /* of the step, of all ranks */
     uint64_t train_samples, eval_samples; /* START: samples an epoch, samples held out */
     int64_t evaluated;                    /* EVALUATION: batches */
 };

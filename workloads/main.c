@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libtrain/parallel_mpi.h"
 #include "workloads/recipe.h"
 
 /* One row a family of names. */
@@ -31,8 +32,8 @@ static void catch_signals(void)
     sigaction(SIGTERM, &act, NULL);
 }
 
-/* OpenMP threads that wait spin by default and take the core from the loader's threads. The runtime reads these variables
- * before main, so the program starts itself once more. If that fails it only runs slower. */
+/* OpenMP threads that wait spin by default and take the core from the threads of loader and communication. The runtime reads
+ * these variables before main, so the program starts itself once more. If that fails it only runs slower. */
 static void wait_passively(char **argv)
 {
     char self[PATH_MAX];
@@ -75,6 +76,8 @@ static const struct recipe *find_recipe(const char *wanted)
 
 static int fail(const struct tacho_error *err)
 {
+    if (!err->what[0]) /* another rank has the words */
+        return tacho_error_exit(err->code);
     fprintf(stderr, "train: %s\n", err->what);
     if (err->hint[0])
         fprintf(stderr, "hint: %s\n", err->hint);
@@ -101,7 +104,7 @@ int main(int argc, char **argv)
                    o.recipe ? o.recipe : "");
         return fail(&err);
     }
-    if (o.workers > 0)
+    if (o.workers > 0 || lt_mpi_launched())
         wait_passively(argv);
     catch_signals();
     int rc = recipe->run(o.recipe, &o, &stop_signal, &err);

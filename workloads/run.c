@@ -4,6 +4,7 @@
 #include "libtrain/gemm.h"
 #include "libtrain/train.h"
 #include "workloads/input.h"
+#include "workloads/parallel.h"
 #include "workloads/recipe.h"
 
 static void print_progress(void *arg, const struct lt_progress *p)
@@ -89,9 +90,16 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     struct lt_context context = {0};
     struct input in = {0};
     struct lt_model *model = NULL;
+    struct lt_parallel *parallel = NULL;
     int rc = training(&config, o, err);
     if (rc == 0)
         rc = make_context(&context, o, err);
+    if (rc == 0)
+        rc = parallel_open(&parallel, o, err);
+    if (rc) {
+        lt_parallel_close(parallel);
+        return rc;
+    }
     if (rc == 0)
         rc = input_loader(&config.loader, o, err);
     if (rc == 0)
@@ -100,15 +108,23 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
         rc = plan->create(plan->arg, &context, &model, err);
     if (rc == 0 && lt_trace_create(&context.trace, lt_op_names(), LT_OP_COUNT, o->timers != NULL))
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    rc = lt_parallel_agree(parallel, rc, err);
+    config.parallel = parallel;
+    if (lt_parallel_rank(parallel) > 0)
+        hooks.progress = NULL;
     if (rc == 0) {
-        plan->describe(plan->arg, model);
-        print_start(model, o);
+        if (lt_parallel_rank(parallel) == 0) {
+            plan->describe(plan->arg, model);
+            print_start(model, o);
+            parallel_print(parallel, o, model, context.dtype);
+        }
         rc = lt_train(model, &in.train, in.has_held_out ? &in.held_out : NULL, &context, &config, &hooks, err);
     }
     if (rc == 0 && o->timers)
-        rc = lt_trace_write(context.trace, o->timers, err);
+        rc = parallel_timers(parallel, context.trace, o->timers, err);
     lt_trace_destroy(context.trace);
     lt_model_destroy(model);
     input_close(&in);
+    lt_parallel_close(parallel);
     return rc;
 }

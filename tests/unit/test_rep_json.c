@@ -71,7 +71,6 @@ static const struct {
     {"/ranks", "o?"},
     {"/memory", "o?"},
     {"/energy", "o?"},
-    {"/hardware", "a?"},
     {"/findings", "a"},
     {"/trust/events", "i"},
     {"/trust/lost_events", "i?"},

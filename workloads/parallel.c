@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "workloads/parallel.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int slow_rank(struct lt_parallel_config *config, const char *text, struct tacho_error *err)
+{
+    char *end = NULL;
+    config->slow_rank = -1;
+    if (!text)
+        return 0;
+    errno = 0;
+    long rank = strtol(text, &end, 10);
+    if (!errno && end != text && *end == '=' && rank >= 0 && rank < INT_MAX) {
+        const char *number = end + 1;
+        double seconds = strtod(number, &end);
+        if (end != number && !*end && isfinite(seconds) && seconds >= 0 && seconds <= 3600) {
+            config->slow_rank = (int)rank;
+            config->slow_seconds = seconds;
+            return 0;
+        }
+    }
+    return tacho_fail(err, TACHO_EUSAGE, "RANK=SECONDS, for instance 1=0.05; at most 3600 seconds",
+                      "--slow-rank %s: not understood", text);
+}
+
+int parallel_open(struct lt_parallel **out, const struct options *o, struct tacho_error *err)
+{
+    struct lt_parallel_config config = {
+        .bucket_bytes = o->bucket_mib * (1 << 20), .overlap = !o->no_overlap, .slow_link = (int)o->slow_link};
+    int rc = slow_rank(&config, o->slow_rank, err);
+    if (rc)
+        return rc;
+    rc = lt_parallel_open(out, &config, err);
+    if (rc)
+        return rc;
+    if (lt_parallel_ranks(*out) == 1) {
+        if (o->slow_link > 1)
+            return tacho_fail(err, TACHO_EUSAGE, "start several ranks: mpirun -np 2 train ...",
+                              "--slow-link %lld: one rank sends nothing", (long long)o->slow_link);
+        return 0;
+    }
+    if (!getenv("OMP_NUM_THREADS"))
+        lt_threads_limit(lt_parallel_threads(*out));
+    return 0;
+}
+
+void parallel_print(const struct lt_parallel *parallel, const struct options *o, const struct lt_model *model,
+                    enum lt_dtype dtype)
+{
+    const struct lt_mpi_place *place = lt_parallel_place(parallel);
+    int overlaps = lt_parallel_overlaps(parallel), threads = lt_threads() + overlaps;
+    if (place->ranks == 1)
+        return;
+    double gradients = (double)model->parameters.trainable * (double)lt_dtype_bytes(dtype);
+    printf("%d ranks (%s), %d on this machine of %d cores; %.2f MiB of gradients a rank and step, ", place->ranks,
+           place->library, place->local_ranks, place->machine_cores, gradients / (1 << 20));
+    if (o->bucket_mib > 0)
+        printf("reduced %g MiB at a time", o->bucket_mib);
+    else
+        printf("reduced all at once");
+    if (overlaps)
+        printf(" while backward goes on, by thread comm-0\n");
+    else if (o->no_overlap)
+        printf(" after backward\n");
+    else
+        printf(" after backward: %s allows no calls of MPI from a second thread\n", place->library);
+    if (place->cores < place->machine_cores && threads > place->cores)
+        printf("rank 0 is bound to %d of the cores, for %d computing thread%s%s\nhint: mpirun --bind-to none\n", place->cores,
+               lt_threads(), lt_threads() == 1 ? "" : "s", overlaps ? " and comm-0" : "");
+    else if (threads * place->sharers > place->cores && overlaps)
+        printf("comm-0 takes its time from the %d computing thread%s of its rank\n", lt_threads(),
+               lt_threads() == 1 ? "" : "s");
+    fflush(stdout);
+}
+
+int parallel_timers(const struct lt_parallel *parallel, const struct lt_trace *trace, const char *path, struct tacho_error *err)
+{
+    char own[PATH_MAX];
+    int rank = lt_parallel_rank(parallel);
+    if (rank == 0)
+        return lt_trace_write(trace, path, err);
+    if ((size_t)snprintf(own, sizeof own, "%s.%d", path, rank) >= sizeof own)
+        return tacho_fail(err, TACHO_EUSAGE, "choose a shorter --timers", "%s: name too long", path);
+    return lt_trace_write(trace, own, err);
+}

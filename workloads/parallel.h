@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to workloads: the options of several ranks, and what rank 0 prints of them.
+ */
+#ifndef WORKLOADS_PARALLEL_H
+#define WORKLOADS_PARALLEL_H
+
+#include "libtrain/parallel.h"
+#include "workloads/options.h"
+
+/* Joins the other ranks, if a launcher started several, and gives OpenMP this rank's share of the cores. The caller closes
+ * *out, also after an error. TACHO_EUSAGE for an option that is none, and the errors of lt_parallel_open. */
+int parallel_open(struct lt_parallel **out, const struct options *o, struct tacho_error *err);
+
+/* The lines of rank 0; nothing where there is one rank. */
+void parallel_print(const struct lt_parallel *parallel, const struct options *o, const struct lt_model *model,
+                    enum lt_dtype dtype);
+
+/* Writes the engine's times: rank 0 to `path`, rank N to path.N. */
+int parallel_timers(const struct lt_parallel *parallel, const struct lt_trace *trace, const char *path,
+                    struct tacho_error *err);
+
+#endif
