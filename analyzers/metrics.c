@@ -7,6 +7,7 @@
 #define PROC   "samples of /proc"
 #define END    PROC ", the kernel's account at the end"
 #define OPS    "device ops (kernels, copies, memsets, graphs)"
+#define MEMORY "counters memory.*, [memory] events of PyTorch"
 #define LINKED "launch calls and device ops with correlation ids"
 
 const struct an_metric an_metrics[] = {
@@ -222,7 +223,42 @@ const struct an_metric an_metrics[] = {
     {"kernels_window", "", "what the table kernels covers", "", ""},
     {"critical_path", "", "", "dependency graph", "null in this version"},
     {"ranks", "", "", "several ranks", "null in this version"},
-    {"memory", "", "", "allocations", "null in this version"},
+    /* memory */
+    {"memory", "", "what the program says it holds", MEMORY, "null: it counts nothing; the reason says what to emit"},
+    {"memory/source", "", "who counts: memory.* counters of the program, or torch allocator", MEMORY, ""},
+    {"memory/tags[]/device", "", "cpu, or the accelerator whose memory it is", MEMORY, ""},
+    {"memory/tags[]/current_bytes", "bytes", "last value of memory.NAME, added over processes", MEMORY, ""},
+    {"memory/tags[]/peak_bytes", "bytes", "largest sampled value of each process, added", MEMORY,
+     "sampled when the program says so: between samples it may have been more"},
+    {"memory/tags[]/share_pct", "%", "current_bytes / total_bytes", MEMORY, "null: an allocator's totals are no parts"},
+    {"memory/tags[]/rank_peak_bytes", "bytes", "largest peak of one process", MEMORY, "rank: whose"},
+    {"memory/tags[]/rank", "", "rank of that process", MEMORY, "null: it has none"},
+    {"memory/processes", "processes", "processes that count", MEMORY, ""},
+    {"memory/total_bytes", "bytes",
+     "last memory.total (else the sum of the tags; of an allocator what is allocated), added over "
+     "processes",
+     MEMORY, ""},
+    {"memory/peak_bytes", "bytes", "highest of memory.peak and memory.total of each process, added", MEMORY,
+     "the processes need not have been at their peaks together"},
+    {"memory/rank_peak_bytes", "bytes", "largest peak of one process", MEMORY, "rank: whose"},
+    {"memory/rank", "", "rank of that process", MEMORY, "null: it has none"},
+    {"memory/batch_bytes", "bytes", "memory.activations + memory.workspace", MEMORY, "what grows with the micro-batch"},
+    {"memory/resident_peak_bytes", "bytes", "system/rss_peak_bytes", END, ""},
+    {"memory/uncounted_bytes", "bytes", "resident_peak_bytes - peak_bytes", MEMORY ", " END,
+     "code, libraries, files mapped into memory, and what the program does not count"},
+    {"memory/capacity_bytes", "bytes", "memory of the machine, or of all its devices with an accelerator", "", ""},
+    {"memory/room_bytes", "bytes", "capacity_bytes - the larger of peak_bytes and resident_peak_bytes", MEMORY,
+     "what other programs hold is not known"},
+    {"memory/growth", "bytes/step",
+     "of the process that grows fastest: mean change of its total from one counted step's end to the next; low, high: 95 % "
+     "interval of that mean; grows: it lies above 0 and the steps added 1 MiB and 1 % at least",
+     MEMORY ", " STEPS, "something is kept from step to step; null: fewer than 10 steps"},
+    {"memory/growth/first_step", "", "first counted step with a value", STEPS, ""},
+    {"memory/growth/last_step", "", "last counted step with a value", STEPS, ""},
+    {"memory/resident_growth", "bytes/step", "the same of the resident set", PROC ", " STEPS,
+     "files that are mapped and read for the first time count too"},
+    {"memory/resident_growth/first_step", "", "first counted step with a value", STEPS, ""},
+    {"memory/resident_growth/last_step", "", "last counted step with a value", STEPS, ""},
     {"energy", "", "", "power counters", "null in this version"},
     /* accelerators */
     {"devices", "", "one row for each device of each process, over everything recorded on it", OPS,

@@ -358,6 +358,44 @@ struct an_system {
     struct an_value instructions_per_cycle;
 };
 
+/* ---- memory ------------------------------------------------------------------------------------------------------------- */
+
+/* What the program counts under one name (counters memory.NAME), added over processes. */
+struct an_memory_tag {
+    const char *name;          /* "parameters", "activations" ...; of an allocator "allocated", "reserved" */
+    const char *device;        /* "cpu", "gpu:0" */
+    int64_t current, peak;     /* bytes: last value; largest value that was sampled */
+    struct an_value share_pct; /* of what is counted now */
+    int64_t rank_peak;         /* bytes: the largest process's */
+    struct an_count rank;      /* its rank */
+};
+
+/* A quantity that is followed over the counted steps of one process: mean change a step, with a 95 % interval. */
+struct an_growth {
+    struct an_value bytes_per_step, low, high;
+    bool grows; /* the interval lies above 0, and what was added is worth a word */
+    int64_t first_step, last_step;
+};
+
+struct an_memory {
+    const char *reason;               /* the program counts nothing: what to emit */
+    const char *source;               /* "memory.* counters", "torch allocator" */
+    const struct an_memory_tag *tags; /* largest first */
+    size_t tag_count;
+    int64_t processes;                   /* that count */
+    struct an_count total_bytes;         /* counted now, all processes */
+    struct an_count peak_bytes;          /* sum over processes of the highest total */
+    struct an_count rank_peak_bytes;     /* the largest process's */
+    struct an_count rank;                /* its rank */
+    struct an_count batch_bytes;         /* activations and workspace: what grows with the micro-batch */
+    struct an_count resident_peak_bytes; /* of the system layer, all processes */
+    struct an_count uncounted_bytes;     /* resident peak - counted peak */
+    struct an_count capacity_bytes;      /* of the machine, or of its devices */
+    struct an_count room_bytes;          /* capacity - what the run needs */
+    struct an_growth growth;             /* of the counted total, the process that grows fastest */
+    struct an_growth resident_growth;    /* of the resident set, the same */
+};
+
 /* A quantity the target counted: loss, learning rate ... */
 struct an_series {
     const char *name, *unit;
@@ -438,7 +476,8 @@ struct an_result {
     const struct an_phase *phases;
     size_t phase_count;
     struct an_utilization utilization;
-    struct an_part critical_path, ranks, memory, energy;
+    struct an_part critical_path, ranks, energy;
+    struct an_memory memory;
     struct an_part gpu; /* accelerators: reason NULL when the run has some */
     const struct an_gpu_device *gpus;
     size_t gpu_count;

@@ -250,6 +250,56 @@ static void put_series(struct rep_writer *w, const struct an_result *r)
     rep_close(w);
 }
 
+static void put_growth(struct rep_writer *w, const char *key, const struct an_growth *g)
+{
+    const char *none = g->bytes_per_step.reason;
+    rep_open(w, key);
+    rep_put_value(w, "bytes_per_step", g->bytes_per_step);
+    rep_put_value(w, "low", g->low);
+    rep_put_value(w, "high", g->high);
+    rep_put_bool(w, "grows", g->grows);
+    rep_put_count(w, "first_step", none ? an_int_none(none) : an_int(g->first_step));
+    rep_put_count(w, "last_step", none ? an_int_none(none) : an_int(g->last_step));
+    rep_close(w);
+}
+
+static void put_memory(struct rep_writer *w, const struct an_memory *m)
+{
+    if (m->reason) {
+        rep_put_null(w, "memory", m->reason);
+        return;
+    }
+    rep_open(w, "memory");
+    rep_put_text(w, "source", m->source);
+    rep_open_list(w, "tags");
+    for (size_t i = 0; i < m->tag_count; i++) {
+        const struct an_memory_tag *t = &m->tags[i];
+        rep_open(w, NULL);
+        rep_put_text(w, "name", t->name);
+        rep_put_text(w, "device", t->device);
+        rep_put_int(w, "current_bytes", t->current);
+        rep_put_int(w, "peak_bytes", t->peak);
+        rep_put_value(w, "share_pct", t->share_pct);
+        rep_put_int(w, "rank_peak_bytes", t->rank_peak);
+        rep_put_count(w, "rank", t->rank);
+        rep_close(w);
+    }
+    rep_close(w);
+    rep_put_int(w, "processes", m->processes);
+    rep_put_count(w, "total_bytes", m->total_bytes);
+    rep_put_count(w, "peak_bytes", m->peak_bytes);
+    rep_put_count(w, "rank_peak_bytes", m->rank_peak_bytes);
+    rep_put_count(w, "rank", m->rank);
+    rep_put_count(w, "batch_bytes", m->batch_bytes);
+    rep_put_count(w, "resident_peak_bytes", m->resident_peak_bytes);
+    rep_put_count(w, "uncounted_bytes", m->uncounted_bytes);
+    rep_put_count(w, "capacity_bytes", m->capacity_bytes);
+    rep_put_count(w, "room_bytes", m->room_bytes);
+    put_growth(w, "growth", &m->growth);
+    put_growth(w, "resident_growth", &m->resident_growth);
+    rep_close(w);
+}
+
 static void put_findings(struct rep_writer *w, const struct an_result *r)
 {
     rep_open_list(w, "findings");
@@ -360,7 +410,7 @@ int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE 
     rep_json_attribution(w, rep_attribution(r, o->by));
     rep_json_compat(w, &r->compat);
     rep_put_null(w, "ranks", r->ranks.reason);
-    rep_put_null(w, "memory", r->memory.reason);
+    put_memory(w, &r->memory);
     rep_put_null(w, "energy", r->energy.reason);
     put_system(w, &r->system);
     put_series(w, r);

@@ -381,9 +381,17 @@ static void series(struct page *p, const struct an_result *r)
     char a[32], b[32];
     if (!r->series_count)
         return;
-    page_label(p, "Counters");
-    for (size_t i = 0; i < r->series_count && i < 8; i++) {
+    size_t shown = 0, rest = 0;
+    for (size_t i = 0; i < r->series_count; i++) {
         const struct an_series *s = &r->series[i];
+        if (!r->memory.reason && !strncmp(s->name, "memory.", 7))
+            continue; /* has a place of its own */
+        if (shown == 8) {
+            rest++;
+            continue;
+        }
+        if (!shown++)
+            page_label(p, "Counters");
         if (!strcmp(s->unit, "bytes")) {
             page_item(p, "%.60s %s \xe2\x86\x92 %s", s->name, page_bytes(a, s->first), page_bytes(b, s->last));
             continue;
@@ -391,9 +399,10 @@ static void series(struct page *p, const struct an_result *r)
         page_item(p, "%.60s %s \xe2\x86\x92 %s%s%.20s", s->name, page_number(a, s->first), page_number(b, s->last),
                   *s->unit ? " " : "", s->unit);
     }
-    if (r->series_count > 8)
-        page_item(p, "%zu more", r->series_count - 8);
-    page_end(p);
+    if (rest)
+        page_item(p, "%zu more", rest);
+    if (shown)
+        page_end(p);
 }
 
 int rep_text_write(const struct an_result *r, const struct rep_options *o, FILE *out)
@@ -413,6 +422,7 @@ int rep_text_write(const struct an_result *r, const struct rep_options *o, FILE 
     loader(&p, r);
     series(&p, r);
     system_line(&p, r);
+    rep_text_memory(&p, r);
     for (size_t i = 0; i < r->finding_count; i++)
         card(&p, &r->findings[i], i + 1);
     rep_text_devices(&p, r, o->ops);

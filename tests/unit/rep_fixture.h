@@ -58,6 +58,14 @@ static inline void fx_training(struct fixture *f)
     fx_series(f, f->process, "queue_depth", NULL, 1, 1, 60, 12000000);
     fx_series(f, f->process, "cpu_time", "ns", 0, 1.1e9, 8, 100000000);
     fx_series(f, f->process, "rss", "bytes", 1e6, 5e8, 8, 100000000);
+    static const struct {
+        const char *name;
+        double bytes;
+    } held[] = {{"memory.parameters", 1e8}, {"memory.gradients", 1e8}, {"memory.optimizer", 2e8}, {"memory.activations", 5e7},
+                {"memory.workspace", 4e6},  {"memory.total", 4.54e8},  {"memory.peak", 4.6e8}};
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
+        fx_series(f, f->process, held[i].name, NULL, held[i].bytes, held[i].bytes, 1, 0);
+    FX(store_run_set(f->s, "memory.bytes", "8000000000"));
     fx_series(f, f->process, "major_faults", "count", 0, 3, 8, 100000000);
     fx_series(f, FX_NONE, "cpu_busy", "%", 80, 90, 8, 100000000);
     FX(store_loss_add(f->s,
