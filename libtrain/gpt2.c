@@ -453,7 +453,6 @@ static void describe(struct gpt2 *g)
     VECTORS(ADD)
 #undef ADD
     q->matrix = 12 * l * c * c + v * c;
-    g->model.activation_bytes = g->activation_arena.bytes;
     int64_t shape[LT_SHAPE_CAP] = {k->layers, k->channels, k->heads, k->vocab, k->positions};
     for (int i = 0; i < LT_SHAPE_CAP; i++)
         g->model.shape[i] = shape[i];

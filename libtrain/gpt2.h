@@ -6,6 +6,7 @@
 #ifndef LT_GPT2_H
 #define LT_GPT2_H
 
+#include "libtrain/memory.h"
 #include "libtrain/model.h"
 
 struct lt_gpt2_config {
@@ -24,6 +25,10 @@ struct lt_gpt2_flops {
 };
 struct lt_gpt2_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_backend backend, int64_t b, int64_t t,
                                    int64_t micro_steps);
+
+/* The bytes of such a model in closed form, by purpose, without page rounding (docs/engine.md). Those of the optimizer and the
+ * loader are not the model's and stay 0. */
+void lt_gpt2_memory(const struct lt_gpt2_config *config, int64_t b, int64_t t, int threads, struct lt_memory_plan *out);
 
 /* Allocates a model for micro-batches of b sequences of t tokens and initialises it from `seed` (normal, 0.02; residual
  * projections divided by sqrt(2 layers)). All memory it will ever use is allocated and touched here. The caller frees it with

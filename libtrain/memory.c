@@ -45,6 +45,14 @@ void lt_memory_reset_peak(void)
     pthread_mutex_unlock(&lock);
 }
 
+uint64_t lt_memory_plan_total(const struct lt_memory_plan *plan)
+{
+    uint64_t total = 0;
+    for (int i = 0; i < LT_MEMORY_COUNT; i++)
+        total += plan->tag[i];
+    return total;
+}
+
 const char *lt_memory_name(enum lt_memory_tag tag)
 {
     return names[tag];

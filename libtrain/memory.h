@@ -31,6 +31,13 @@ struct lt_memory {
     int64_t tag_peak[LT_MEMORY_COUNT], total_peak;
 };
 
+/* What a run will hold by a closed form, before anything is allocated: bytes by purpose. */
+struct lt_memory_plan {
+    uint64_t tag[LT_MEMORY_COUNT];
+};
+
+uint64_t lt_memory_plan_total(const struct lt_memory_plan *plan);
+
 /* Enters `bytes` (negative: gives them back). */
 void lt_memory_add(enum lt_memory_tag tag, int64_t bytes);
 

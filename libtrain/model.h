@@ -42,7 +42,6 @@ struct lt_model {
     struct lt_parameters parameters;
     int64_t b, t, vocab;         /* micro-batch, sequence length, words; of images t is 0 and vocab the classes */
     int64_t shape[LT_SHAPE_CAP]; /* what a checkpoint must agree in; unused places are 0 */
-    size_t activation_bytes;
 };
 
 /* For backward: the gradients from[0, count) will not change any more in this step. */

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libtrain/memory.h"
+
 #define DEPTH 16 /* ranges open at a time on one thread; the engine's own nesting is 5 deep */
 
 struct open_range {
@@ -226,6 +228,17 @@ static void write_lane(FILE *f, const struct lt_timers *t, const struct lane *l)
     fprintf(f, "]}");
 }
 
+/* The highest of each tag and of the total: at the end of a run most of it is given back. */
+static void write_memory(FILE *f)
+{
+    struct lt_memory m;
+    lt_memory_read(&m);
+    fprintf(f, "\"memory\":{");
+    for (int i = 0; i < LT_MEMORY_COUNT; i++)
+        fprintf(f, "\"%s\":%" PRId64 ",", lt_memory_name((enum lt_memory_tag)i), m.tag_peak[i]);
+    fprintf(f, "\"peak\":%" PRId64 "},\n", m.total_peak);
+}
+
 int lt_timers_write(const struct lt_timers *timers, const char *path, struct tacho_error *err)
 {
     FILE *f = fopen(path, "we");
@@ -235,7 +248,9 @@ int lt_timers_write(const struct lt_timers *timers, const char *path, struct tac
             timers->step_lost);
     for (size_t i = 0; i < timers->step_count; i++)
         write_step(f, &timers->steps[i], i ? ",\n" : "\n");
-    fprintf(f, "],\n\"threads\":[");
+    fprintf(f, "],\n");
+    write_memory(f);
+    fprintf(f, "\"threads\":[");
     for (const struct lane *l = timers->lanes; l; l = l->next)
         write_lane(f, timers, l);
     fprintf(f, "]}\n");

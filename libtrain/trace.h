@@ -43,7 +43,17 @@
     X(LEARNING_RATE, "learning_rate") \
     X(GRAD_NORM, "grad_norm") \
     X(TOKENS_PER_SECOND, "tokens_per_second") \
-    X(QUEUE_DEPTH, "queue_depth")
+    X(QUEUE_DEPTH, "queue_depth") \
+    X(SAMPLES_PER_SECOND, "samples_per_second") \
+    X(EVAL_ACCURACY, "eval_accuracy") \
+    X(MEMORY_PARAMETERS, "memory.parameters") \
+    X(MEMORY_GRADIENTS, "memory.gradients") \
+    X(MEMORY_OPTIMIZER, "memory.optimizer") \
+    X(MEMORY_ACTIVATIONS, "memory.activations") \
+    X(MEMORY_WORKSPACE, "memory.workspace") \
+    X(MEMORY_LOADER, "memory.loader") \
+    X(MEMORY_TOTAL, "memory.total") \
+    X(MEMORY_PEAK, "memory.peak")
 
 #define LT_ENUM_RANGE(id, name, kind) LT_RANGE_##id,
 enum lt_range { LT_RANGE_MAP(LT_ENUM_RANGE) LT_RANGE_COUNT };

@@ -18,6 +18,8 @@ struct run {
     struct lt_loader *loader;
     struct lt_optimizer optimizer;
     double *partial;
+    struct lt_memory memory; /* as last told */
+    int memory_told;
     uint64_t seed;
     int64_t step;
     struct lt_parallel *parallel;
@@ -96,6 +98,30 @@ static double update(struct run *r, double rate)
     return norm;
 }
 
+static const enum lt_counter memory_counters[LT_MEMORY_COUNT] = {
+#define ROW(id, name) [LT_MEMORY_##id] = LT_COUNTER_MEMORY_##id,
+    LT_MEMORY_MAP(ROW)
+#undef ROW
+};
+
+/* All of it after the first step, then what has changed. */
+static void count_memory(struct run *r)
+{
+    struct lt_memory now;
+    const struct lt_memory *last = &r->memory;
+    int first = !r->memory_told;
+    lt_memory_read(&now);
+    for (int i = 0; i < LT_MEMORY_COUNT; i++)
+        if (first || now.tag[i] != last->tag[i])
+            lt_trace_count(r->trace, memory_counters[i], (double)now.tag[i]);
+    if (first || now.total != last->total)
+        lt_trace_count(r->trace, LT_COUNTER_MEMORY_TOTAL, (double)now.total);
+    if (first || now.total_peak != last->total_peak)
+        lt_trace_count(r->trace, LT_COUNTER_MEMORY_PEAK, (double)now.total_peak);
+    r->memory = now;
+    r->memory_told = 1;
+}
+
 static void log_step(struct run *r, struct lt_progress *p, double start)
 {
     lt_trace_begin(r->trace, LT_RANGE_LOG, 0, 0);
@@ -103,7 +129,11 @@ static void log_step(struct run *r, struct lt_progress *p, double start)
     lt_trace_count(r->trace, LT_COUNTER_LOSS, p->loss);
     lt_trace_count(r->trace, LT_COUNTER_LEARNING_RATE, p->rate);
     lt_trace_count(r->trace, LT_COUNTER_GRAD_NORM, p->grad_norm);
-    lt_trace_count(r->trace, LT_COUNTER_TOKENS_PER_SECOND, (double)p->tokens / p->seconds);
+    if (p->tokens)
+        lt_trace_count(r->trace, LT_COUNTER_TOKENS_PER_SECOND, (double)p->tokens / p->seconds);
+    else
+        lt_trace_count(r->trace, LT_COUNTER_SAMPLES_PER_SECOND, (double)p->samples / p->seconds);
+    count_memory(r);
     if (r->config->log_every > 0 && (p->step % r->config->log_every == 0 || p->step + 1 == r->config->schedule.steps))
         tell(r, p);
     lt_trace_end(r->trace);
@@ -113,8 +143,8 @@ static int train_step(struct run *r, struct tacho_error *err)
 {
     uint64_t samples = (uint64_t)(r->model->b * r->config->micro_steps);
     struct tacho_step step = {.index = (uint64_t)r->step, .tokens = samples * (uint64_t)r->model->t, .samples = samples};
-    struct lt_progress p = {
-        .event = LT_EVENT_STEP, .step = r->step, .tokens = step.tokens * (uint64_t)lt_parallel_ranks(r->parallel)};
+    uint64_t ranks = (uint64_t)lt_parallel_ranks(r->parallel);
+    struct lt_progress p = {.event = LT_EVENT_STEP, .step = r->step, .tokens = step.tokens * ranks, .samples = samples * ranks};
     double start = seconds();
     int rc = 0;
     lt_trace_step_begin(r->trace, &step);

@@ -35,7 +35,7 @@ struct lt_progress {
     enum lt_event event;
     int64_t step; /* index of the step just made; of the first step for START */
     double loss, grad_norm, rate, seconds;
-    uint64_t tokens;                      /* of the step, of all ranks */
+    uint64_t tokens, samples;             /* of the step, of all ranks; of images there are no tokens */
     uint64_t train_samples, eval_samples; /* START: samples an epoch, samples held out */
     int64_t evaluated;                    /* EVALUATION: batches */
 };

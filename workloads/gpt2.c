@@ -52,6 +52,13 @@ static void describe(void *arg, const struct lt_model *m)
            (long long)m->t, 1e-9 * (double)flops.model);
 }
 
+static void memory(void *arg, const struct lt_context *context, struct lt_memory_plan *out)
+{
+    const struct gpt2_plan *p = arg;
+    (void)context;
+    lt_gpt2_memory(&p->shape, p->shape.batch, p->shape.seq, lt_threads(), out);
+}
+
 static int gpt2_name(size_t i, const char **name, const char **help, char *defaults, size_t size)
 {
     const struct lt_gpt2_config *k = &lt_gpt2_configs[i];
@@ -67,7 +74,7 @@ static int gpt2_run(const char *name, const struct options *o, const volatile si
 {
     struct gpt2_plan p = {.shape = shape(name, o), .options = o};
     struct recipe_plan plan = {
-        .options = o, .stop = stop, .seq = p.shape.seq, .create = create, .describe = describe, .arg = &p};
+        .options = o, .stop = stop, .seq = p.shape.seq, .create = create, .describe = describe, .memory = memory, .arg = &p};
     return recipe_train(&plan, err);
 }
 

@@ -5,6 +5,7 @@
 #ifndef WORKLOADS_RECIPE_H
 #define WORKLOADS_RECIPE_H
 
+#include "libtrain/memory.h"
 #include "libtrain/model.h"
 #include "workloads/options.h"
 
@@ -27,6 +28,8 @@ struct recipe_plan {
     int (*create)(void *arg, const struct lt_context *context, struct lt_model **out, struct tacho_error *err);
     /* Prints what the model is; what every run has (dtype, threads, memory) is printed behind it. */
     void (*describe)(void *arg, const struct lt_model *model);
+    /* The model's memory in closed form, for the threads that there are. */
+    void (*memory)(void *arg, const struct lt_context *context, struct lt_memory_plan *out);
     void *arg;
 };
 

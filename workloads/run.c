@@ -71,15 +71,47 @@ static int make_context(struct lt_context *context, const struct options *o, str
     return 0;
 }
 
-static void print_start(const struct lt_model *m, const struct options *o)
+/* What the run will hold: the model's part by its closed form, the optimizer's from the parameters. */
+static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *plan, const struct lt_train_config *config,
+                        const struct lt_context *context, const struct lt_model *m)
+{
+    *out = (struct lt_memory_plan){0};
+    plan->memory(plan->arg, context, out);
+    out->tag[LT_MEMORY_OPTIMIZER] = (uint64_t)lt_optimizer_states(config->optimizer.kind) * 4 * m->parameters.trainable;
+}
+
+static double mib(double bytes)
+{
+    return bytes / (1 << 20);
+}
+
+static void print_memory(const struct lt_memory_plan *p)
+{
+    printf("memory: %.1f MiB predicted:", mib((double)lt_memory_plan_total(p)));
+    for (int i = 0; i < LT_MEMORY_COUNT; i++)
+        printf("%s %s %.1f", i ? "," : "", lt_memory_name((enum lt_memory_tag)i), mib((double)p->tag[i]));
+    printf("\n");
+}
+
+/* `before`: resident when there was neither model nor optimizer. */
+static void print_peak(const struct lt_memory_plan *p, int64_t before)
+{
+    struct lt_memory m;
+    int64_t now, peak;
+    double predicted = (double)lt_memory_plan_total(p);
+    lt_memory_read(&m);
+    printf("memory: %.1f MiB held at most (%+.2f %% of what was predicted)", mib((double)m.total_peak),
+           100 * ((double)m.total_peak / predicted - 1));
+    if (before >= 0 && lt_memory_resident(&now, &peak) == 0)
+        printf("; the process grew by %.1f MiB (%+.2f %%)", mib((double)(peak - before)),
+               100 * ((double)(peak - before) / predicted - 1));
+    printf("\n");
+}
+
+static void print_start(const struct options *o)
 {
     printf("%s, backend %s (%s), %d threads, %lld loader threads\n", o->dtype, o->backend, lt_gemm_library(), lt_threads(),
            (long long)o->workers);
-    int states = lt_optimizer_states((enum lt_optimizer_kind)lt_optimizer_find(o->optimizer));
-    printf("memory: %.1f MiB of parameters, gradients and state of %s, %.1f MiB of activations\n",
-           (8.0 + 4.0 * states) * (double)m->parameters.count / (1 << 20), o->optimizer,
-           (double)m->activation_bytes / (1 << 20));
-    fflush(stdout);
 }
 
 int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
@@ -91,6 +123,8 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     struct input in = {0};
     struct lt_model *model = NULL;
     struct lt_parallel *parallel = NULL;
+    struct lt_memory_plan memory;
+    int64_t before = -1, unused;
     int rc = training(&config, o, err);
     if (rc == 0)
         rc = make_context(&context, o, err);
@@ -104,6 +138,8 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
         rc = input_loader(&config.loader, o, err);
     if (rc == 0)
         rc = input_open(&in, o, plan->seq, err);
+    if (lt_memory_resident(&before, &unused))
+        before = -1;
     if (rc == 0)
         rc = plan->create(plan->arg, &context, &model, err);
     if (rc == 0 && lt_trace_create(&context.trace, lt_op_names(), LT_OP_COUNT, o->timers != NULL))
@@ -113,13 +149,18 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     if (lt_parallel_rank(parallel) > 0)
         hooks.progress = NULL;
     if (rc == 0) {
+        plan_memory(&memory, plan, &config, &context, model);
         if (lt_parallel_rank(parallel) == 0) {
             plan->describe(plan->arg, model);
-            print_start(model, o);
+            print_start(o);
             parallel_print(parallel, o, model, context.dtype);
+            print_memory(&memory);
+            fflush(stdout);
         }
         rc = lt_train(model, &in.train, in.has_held_out ? &in.held_out : NULL, &context, &config, &hooks, err);
     }
+    if (rc == 0 && lt_parallel_rank(parallel) == 0)
+        print_peak(&memory, before);
     if (rc == 0 && o->timers)
         rc = parallel_timers(parallel, context.trace, o->timers, err);
     lt_trace_destroy(context.trace);

@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 300
+# Memory: what train predicts in closed form, what its book says it held, and what the kernel says the process grew by, within 2 %
+# of each other in several configurations; the counters that a tool records; the timers' JSON.
+set -u
+fail() { echo "FAIL: $*"; exit 1; }
+cd "$TMPDIR" || exit 1
+data=/usr/share/common-licenses
+[ -d "$data" ] || data=$SRC/LICENSE
+need_mib=4500
+free_mib=$(awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo)
+[ "$free_mib" -ge $need_mib ] || { echo "needs $need_mib MiB of free memory, there are $free_mib"; exit 77; }
+kernel=2 # %, the kernel's figure against the closed form
+[ -z "$SAN" ] || kernel=1000 # the sanitizers keep memory of their own
+
+# a configuration large enough that 2 % is more than code and stacks: name, then train's arguments
+check() {
+    local name=$1
+    shift
+    "$TRAIN" "$@" --data "$data" --steps 2 --log-every 1 --timers timers > out 2>&1 || { cat out; fail "$name: it failed"; }
+    # memory: X MiB held at most (+Y % of what was predicted); the process grew by Z MiB (+W %)
+    local held grown
+    held=$(sed -n 's/^memory: .* held at most (\([-+0-9.]*\) %.*/\1/p' out)
+    grown=$(sed -n 's/^memory: .* grew by [0-9.]* MiB (\([-+0-9.]*\) %).*/\1/p' out)
+    echo "$name: held $held %, grown $grown % off the closed form of $(sed -n 's/^memory: \([0-9.]*\) MiB predicted.*/\1/p' out) MiB"
+    awk -v h="${held:-99}" -v g="${grown:-99}" -v k="$kernel" 'BEGIN { exit !(h <= 2 && h >= -2 && g <= k && g >= -2) }' || { cat out; fail "$name: more than 2 % off"; }
+    # the tags of the timers sum to the peak: all is held at once, but what evaluations take
+    tr '{' '\n' < timers | awk -F'[:,}]' '/"peak"/ { split("", v); for (i = 1; i < NF; i += 2) { gsub(/"/, "", $i); v[$i] = $(i + 1) }
+        sum = v["parameters"] + v["gradients"] + v["optimizer"] + v["activations"] + v["workspace"] + v["loader"]
+        found = 1; if (sum != v["peak"]) { print "FAIL: tags sum to " sum ", the peak is " v["peak"]; exit 1 } }
+        END { if (!found) { print "FAIL: no memory in the timers"; exit 1 } }' || exit 1
+}
+check "adamw, T 64" gpt2-124M --batch 4 --seq 64
+check "momentum, T 64" gpt2-124M --batch 4 --seq 64 --optimizer momentum
+check "sgd, 350M" gpt2-350M --batch 1 --seq 64 --optimizer sgd
+
+# the counters, as a tool records them: all seven at the end of the first step, and nothing more while nothing changes
+if command -v sqlite3 > /dev/null; then
+    "$TACHO" run --no-counters -o run.tacho -- "$TRAIN" gpt2-tiny --steps 6 --workers 0 --data "$data" --log-every 0 --timers timers > log 2>&1 || { cat log; fail "the run failed"; }
+    sqlite3 -readonly run.tacho "SELECT t.name, count(*), CAST(max(c.value) AS INTEGER) FROM counter c JOIN track t ON t.id = c.track
+        WHERE t.name LIKE 'memory.%' GROUP BY 1 ORDER BY 1" > rows
+    for tag in parameters gradients optimizer activations workspace loader peak; do
+        want=$(sed -n "s/.*\"memory\":{.*\"$tag\":\([0-9]*\)[,}].*/\1/p" timers)
+        grep -q "^memory.$tag|1|$want\$" rows || { cat rows; fail "memory.$tag is not $want, told once"; }
+    done
+    grep -q '^memory.total|1|' rows || { cat rows; fail "no memory.total"; }
+fi
