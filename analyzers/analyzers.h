@@ -29,6 +29,7 @@ struct an_options {
     bool samples;               /* keep values of each step in result.samples, for an_diff_results (diff.h) */
     bool some_steps;            /* --steps: only these count in statistics, first and last of the run among them */
     int64_t step_from, step_to; /* by index, both included */
+    double price_per_kwh;       /* --price-kwh, for energy.cost in the user's money; 0 = not given */
     double flops_per_step;      /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the payloads' */
 };
 

@@ -83,76 +83,6 @@ const char *an_findings_window(struct an_context *c)
     return an_arena_format(c->a, "steps %" PRId64 "-%" PRId64, s->first_index, s->last_index);
 }
 
-/* Largest loader stage by own time, or NULL. */
-static const struct an_stage *binding_stage(const struct an_loader *l)
-{
-    const struct an_stage *most = NULL;
-    for (size_t i = 0; i < l->stage_count; i++)
-        if (strcmp(l->stages[i].name, "queue_wait") && l->stages[i].ms_per_batch.valid &&
-            (!most || l->stages[i].ms_per_batch.value > most->ms_per_batch.value))
-            most = &l->stages[i];
-    return most;
-}
-
-/* What to change about the loader, in the words of the program's framework. */
-static const char *loader_action(struct an_context *c, const struct an_loader *loader, const struct an_stage *stage)
-{
-    bool none = loader->workers.valid && !loader->workers.value;
-    bool torch = loader->source && strcmp(loader->source, "tacho.range") != 0;
-    if (none && torch && loader->workers_needed.valid)
-        return an_arena_format(c->a, "give the loader workers: DataLoader(num_workers=%" PRId64 ", pin_memory=True)",
-                               loader->workers_needed.value);
-    if (none && torch)
-        return "give the loader workers: DataLoader(num_workers=4, pin_memory=True), as many as there are free cores";
-    if (none)
-        return "move loading off the step's thread: give the loader workers (libtrain: --workers 2)";
-    if (torch)
-        return "more loader workers or a cheaper batch: DataLoader(num_workers=..., prefetch_factor=..., "
-               "persistent_workers=True)";
-    return an_arena_format(c->a, "more loader workers, or a cheaper %s stage", stage ? stage->name : "loader");
-}
-
-static int input_stall(struct an_findings_list *l)
-{
-    struct an_context *c = l->c;
-    const struct an_budget *b = &c->r->budget;
-    const struct an_loader *loader = &c->r->loader;
-    struct an_class_share s;
-    if (b->reason || !b->pct[AN_CLASS_INPUT].valid)
-        return 0;
-    if (an_class_share(c, AN_CLASS_INPUT, &s))
-        return TACHO_ENOMEM;
-    if (!an_class_share_matters(&s)) {
-        an_findings_checked(l, "steps waiting for the data loader");
-        return 0;
-    }
-    double step_ms = (double)b->step_ns / (double)b->steps / 1e6, wait_ms = step_ms * b->pct[AN_CLASS_INPUT].value / 100;
-    const struct an_stage *stage = binding_stage(loader);
-    struct an_finding *f = an_findings_add(l, "INPUT_STALL",
-                                           an_arena_format(c->a, "the step waits %.3g ms for its batch, %.1f %% of its time",
-                                                           wait_ms, b->pct[AN_CLASS_INPUT].value));
-    f->effort = "a setting of the loader";
-    f->method = "ceiling: step time / (step time - time waiting for the loader) - 1; nothing was replayed";
-    f->verify = "run again with the change and compare samples/s: tacho report --json";
-    f->wrong_when = "the loader's workers would take cores or memory bandwidth from the step, or storage binds";
-    if (isfinite(s.half))
-        an_finding_evidence(f, an_arena_format(c->a, "input %.3g ± %.2g ms a step (%s)", wait_ms, step_ms * s.half / 100,
-                                               an_findings_window(c)));
-    else
-        an_finding_evidence(f, an_arena_format(c->a, "input %.3g ms (%s)", wait_ms, an_findings_window(c)));
-    an_finding_evidence(f, an_arena_format(c->a, "%zu of %zu steps wait", s.touched, s.steps));
-    if (stage)
-        an_finding_evidence(
-            f, an_arena_format(c->a, "largest loader stage: %s, %.3g ms a batch", stage->name, stage->ms_per_batch.value));
-    if (loader->queue_depth_mean.valid)
-        an_finding_evidence(f, an_arena_format(c->a, "mean queue depth %.2f", loader->queue_depth_mean.value));
-    if (loader->workers.valid)
-        an_finding_evidence(f, an_arena_format(c->a, "loader workers: %" PRId64, loader->workers.value));
-    f->action = loader_action(c, loader, stage);
-    an_finding_ceiling(f, step_ms, wait_ms, "a ceiling has no expected value: the loader was not replayed");
-    return 0;
-}
-
 static int unattributed(struct an_findings_list *l)
 {
     struct an_context *c = l->c;
@@ -223,7 +153,7 @@ static void verdict_first(struct an_findings_list *l)
 static int findings_run(struct an_context *c)
 {
     struct an_findings_list l = {.c = c};
-    int rc = input_stall(&l);
+    int rc = an_findings_input(&l);
     if (!rc && c->gpu)
         rc = an_findings_gpu(&l);
     if (!rc)

@@ -52,9 +52,19 @@ int an_idle_host(struct an_context *c, const char **words, const char **name);
 /* "steps 4-19" */
 const char *an_findings_window(struct an_context *c);
 
+/* Input (findings_input.c). 0 or TACHO_ENOMEM. */
+int an_findings_input(struct an_findings_list *l);
+
+/* Who speaks the ranges of the run: whose settings an action may name. */
+enum an_framework { AN_FRAMEWORK_OTHER, AN_FRAMEWORK_LIBTRAIN, AN_FRAMEWORK_TORCH };
+enum an_framework an_findings_framework(const struct an_context *c);
+/* How to run it again with another option and compare: the commands to type. */
+const char *an_findings_rerun(struct an_context *c, const char *option);
+
 /* Accelerators (findings_gpu.c). 0 or TACHO_ENOMEM. */
 int an_findings_gpu(struct an_findings_list *l);
 void an_findings_attention(struct an_findings_list *l); /* by operator (findings_ops.c) */
+void an_findings_throttled(struct an_findings_list *l); /* by their clocks (findings_hardware.c) */
 void an_findings_capture(struct an_findings_list *l);   /* what their recording lacks (findings_capture.c) */
 
 #endif

@@ -459,6 +459,7 @@ int an_findings_gpu(struct an_findings_list *l)
     if (rc)
         return rc;
     low_precision(l, span);
+    an_findings_throttled(l);
     an_findings_attention(l);
     an_findings_capture(l);
     return 0;

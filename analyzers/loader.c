@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The data loader: how long steps wait for their batch, what its stages cost, who runs them, how full the queue is.
- * A stage's time is its own: decode inside read counts as decode. A batch is one collate range, or, without those, one wait.
+ * The data loader, by the ranges that a program marks (tacho.range input_wait, read, decode, collate, pin, queue_wait): sums of
+ * each rank over the steps the budget stands on. A stage's time is its own: decode inside read counts as decode. A batch is one
+ * collate range, or, without those, one wait. Stages inside evaluations and checkpoints are not looked at.
  *
- * Traces of torch.profiler have no such ranges. There the wait is the range enumerate(DataLoader)#...__next__ (or its Python
- * frame), one a batch; without workers it is the cost of the batch. A trace with neither gets an inference from gaps, which is
- * named as one and is an upper bound.
+ * A worker is a thread with stages that runs no steps, of the rank's own process or of one that it started (a worker process).
  */
-#include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/analyzer.h"
-#include "analyzers/api.h"
+#include "analyzers/loader.h"
+
+#define SAME_RANK_LEVELS 16 /* of parents that are looked at for the rank of a worker process */
 
 static const struct {
     enum an_role role;
@@ -25,15 +23,139 @@ static const struct {
               {AN_ROLE_QUEUE_WAIT, "queue_wait"}};
 #define STAGES (sizeof stages / sizeof *stages)
 
-struct sums {
-    int64_t count[AN_ROLE_COUNT];
-    double ns[AN_ROLE_COUNT]; /* own time: without the loader stages nested in them */
-    int64_t workers;          /* threads with stages that run no steps */
-};
-
 static bool is_stage(enum an_role r)
 {
     return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE || r == AN_ROLE_PIN || r == AN_ROLE_QUEUE_WAIT;
+}
+
+/* Stages that make a batch: who runs them is a worker, whatever else waits or copies. */
+static bool makes_batches(enum an_role r)
+{
+    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE;
+}
+
+/* ---- who belongs to which rank ------------------------------------------------------------------------------------------ */
+
+static uint32_t process_by_pid(const struct an_trace *t, int64_t pid, const char *host)
+{
+    for (uint32_t p = 0; pid != STORE_ABSENT && p < t->process_count; p++)
+        if (t->process[p].pid == pid && !strcmp(t->process[p].host, host))
+            return p;
+    return AN_NONE;
+}
+
+static size_t group_of_process(const struct an_loader_sums *s, size_t n, uint32_t process)
+{
+    for (size_t k = 0; k < n; k++)
+        if (s[k].lane && s[k].lane->process == process)
+            return k;
+    return n;
+}
+
+/* Group of a process: its own steps, else those of the process that started it, else of its rank, else the only ones. */
+static size_t group_of(const struct an_context *c, const struct an_loader_sums *s, size_t n, uint32_t process)
+{
+    const struct an_trace *t = c->t;
+    uint32_t p = process;
+    for (int level = 0; p != AN_NONE && level < SAME_RANK_LEVELS; level++) {
+        size_t k = group_of_process(s, n, p);
+        if (k < n)
+            return k;
+        p = process_by_pid(t, t->process[p].parent, t->process[p].host);
+    }
+    for (size_t k = 0; process != AN_NONE && t->process[process].rank != STORE_ABSENT && k < n; k++)
+        if (s[k].lane && s[k].lane->process != AN_NONE && t->process[s[k].lane->process].rank == t->process[process].rank)
+            return k;
+    return n == 1 ? 0 : n;
+}
+
+/* ---- sums --------------------------------------------------------------------------------------------------------------- */
+
+static int set_time(struct an_context *c, struct an_loader_sums *s)
+{
+    const struct an_lane *l = s->lane;
+    s->time.span = an_arena_zero(c->work, l->count + 1, sizeof *s->time.span);
+    if (!s->time.span)
+        return TACHO_ENOMEM;
+    for (size_t i = l->first; i < l->first + l->count; i++)
+        if (an_step_detailed(&c->step[i]) && c->step[i].host_end != STORE_ABSENT)
+            s->time.span[s->time.count++] = (struct an_span){c->step[i].host_start, c->step[i].host_end};
+    s->time.count = an_spans_normalize(s->time.span, s->time.count);
+    s->time_ns = an_spans_measure(s->time.span, s->time.count);
+    return 0;
+}
+
+static int make_groups(struct an_context *c, struct an_loader_sums **out, size_t *n)
+{
+    *n = c->lane_count ? c->lane_count : 1;
+    if (!(*out = an_arena_zero(c->work, *n, sizeof **out)))
+        return TACHO_ENOMEM;
+    for (size_t k = 0; k < c->lane_count; k++) {
+        (*out)[k].lane = &c->lane[k];
+        (*out)[k].budget = k < c->r->device_count ? &c->r->devices[k].budget : NULL;
+        if (set_time(c, &(*out)[k]))
+            return TACHO_ENOMEM;
+    }
+    return 0;
+}
+
+static bool is_inside(const struct an_set *s, int64_t time)
+{
+    size_t i = an_spans_seek(s->span, s->count, time);
+    return !s->count || (i < s->count && s->span[i].start <= time);
+}
+
+/* What one thread did for the loader of its group. */
+struct share {
+    bool makes;
+    int64_t batches;
+    double busy_ns;
+    /* the batch that is being made: it counts, or does not, as a whole, by where its collate begins */
+    bool collates;
+    int64_t count[AN_ROLE_COUNT], read_bytes;
+    double ns[AN_ROLE_COUNT];
+};
+
+static void close_batch(struct an_loader_sums *s, struct share *w, bool counts)
+{
+    for (int r = 0; r < AN_ROLE_COUNT; r++) {
+        s->count[r] += counts ? w->count[r] : 0;
+        s->ns[r] += counts ? w->ns[r] : 0;
+        w->count[r] = 0;
+        w->ns[r] = 0;
+    }
+    s->read_bytes = counts ? an_time_add(s->read_bytes, w->read_bytes) : s->read_bytes;
+    w->read_bytes = 0;
+}
+
+static void sum_slice(const struct an_context *c, struct an_loader_sums *s, size_t i, enum an_role role, struct share *w)
+{
+    const struct an_trace *t = c->t;
+    uint32_t p = t->slice.parent[i];
+    enum an_role around = p == AN_NONE ? AN_ROLE_NONE : an_trace_role(t, t->slice.detail[p]);
+    const struct an_detail *d = an_trace_detail(t, t->slice.detail[i]);
+    bool inside = is_inside(&s->time, t->slice.start[i]), waits = role == AN_ROLE_QUEUE_WAIT || role == AN_ROLE_INPUT_WAIT;
+    double ns = t->slice.dur[i] == AN_OPEN ? 0 : (double)t->slice.dur[i];
+    if ((role == AN_ROLE_INPUT_WAIT && around == AN_ROLE_INPUT_WAIT) || an_slice_in_phase(t, i))
+        return;
+    w->makes = w->makes || (inside && makes_batches(role));
+    w->count[role]++;
+    w->ns[role] += ns;
+    if (is_stage(role) && is_stage(around))
+        w->ns[around] -= ns;
+    if (role == AN_ROLE_READ && d && d->bytes != STORE_ABSENT)
+        w->read_bytes = an_time_add(w->read_bytes, d->bytes);
+    if (!waits && !is_stage(around) && t->slice.dur[i] != AN_OPEN)
+        w->busy_ns +=
+            s->time.count ? (double)an_spans_within(s->time.span, s->time.count, t->slice.start[i], an_slice_end(t, i)) : ns;
+    w->batches += inside && role == AN_ROLE_COLLATE;
+    if (role == AN_ROLE_COLLATE || waits || !w->collates)
+        close_batch(s, w, inside);
+}
+
+static bool is_python(const struct an_trace *t, uint32_t process)
+{
+    return process != AN_NONE && !strncmp(t->process[process].program, "python", 6);
 }
 
 static bool runs_steps(const struct an_context *c, uint32_t track)
@@ -44,34 +166,53 @@ static bool runs_steps(const struct an_context *c, uint32_t track)
     return false;
 }
 
-static void sum_slices(const struct an_context *c, struct sums *s)
+static void add_worker(struct an_context *c, struct an_loader_sums *s, uint32_t track, const struct share *w)
 {
-    const struct an_trace *t = c->t;
-    for (uint32_t k = 0; k < t->track_count; k++) {
-        const struct an_track *track = &t->track[k];
-        bool works = false;
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
-            enum an_role role = an_trace_role(t, t->slice.detail[i]);
-            if (!is_stage(role) && role != AN_ROLE_INPUT_WAIT)
-                continue;
-            s->count[role]++;
-            works = works || is_stage(role);
-            if (t->slice.dur[i] == AN_OPEN)
-                continue;
-            s->ns[role] += (double)t->slice.dur[i];
-            uint32_t p = t->slice.parent[i];
-            if (p != AN_NONE && is_stage(role) && is_stage(an_trace_role(t, t->slice.detail[p])))
-                s->ns[an_trace_role(t, t->slice.detail[p])] -= (double)t->slice.dur[i];
-        }
-        s->workers += works && !runs_steps(c, k);
-    }
+    struct an_loader *r = &c->r->loader;
+    const struct an_track *k = &c->t->track[track];
+    const struct an_process *p = k->process != AN_NONE ? &c->t->process[k->process] : NULL;
+    struct an_loader_worker *rows = (struct an_loader_worker *)(uintptr_t)r->worker;
+    bool own = s->lane && s->lane->process != k->process;
+    s->workers++;
+    s->processes += own;
+    s->python = s->python || (!own && is_python(c->t, k->process));
+    s->busy_ns += w->busy_ns;
+    rows[r->worker_count++] =
+        (struct an_loader_worker){.name = an_arena_text(c->a, k->name),
+                                  .rank = s->lane ? s->lane->rank : STORE_ABSENT,
+                                  .process = p ? p->pid : STORE_ABSENT,
+                                  .batches = w->batches,
+                                  .busy_pct = s->time_ns > 0 ? an_num(100 * w->busy_ns / (double)s->time_ns)
+                                                             : an_num_none("no counted step has all its ranges in the file")};
 }
 
-/* The aggregates know the stages of steps whose slices a limit left out. They replace the slices where they know more calls. */
-static void sum_aggregates(const struct an_context *c, struct sums *s)
+static void sum_track(struct an_context *c, struct an_loader_sums *groups, size_t n, uint32_t track)
 {
     const struct an_trace *t = c->t;
-    struct sums all = {.workers = 0};
+    const struct an_track *k = &t->track[track];
+    size_t g = n;
+    struct share w = {0};
+    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !w.collates; i++)
+        w.collates = an_trace_role(t, t->slice.detail[i]) == AN_ROLE_COLLATE;
+    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++) {
+        enum an_role role = an_trace_role(t, t->slice.detail[i]);
+        if (!is_stage(role) && role != AN_ROLE_INPUT_WAIT)
+            continue;
+        if (g == n && (g = group_of(c, groups, n, k->process)) == n)
+            return; /* of nobody's rank */
+        sum_slice(c, &groups[g], i, role, &w);
+    }
+    if (w.makes && runs_steps(c, track))
+        groups[g].in_line = true;
+    else if (w.makes)
+        add_worker(c, &groups[g], track, &w);
+}
+
+/* The aggregates know the stages of steps whose slices a limit left out. They stand in where there are no slices at all. */
+static void sum_aggregates(const struct an_context *c, struct an_loader_sums *s, size_t n)
+{
+    const struct an_trace *t = c->t;
+    struct an_loader_sums all = {.lane = NULL};
     for (size_t i = 0; i < t->aggregate.count; i++) {
         enum an_role role = an_trace_role(t, t->aggregate.detail[i]);
         if (!is_stage(role) && role != AN_ROLE_INPUT_WAIT)
@@ -79,12 +220,14 @@ static void sum_aggregates(const struct an_context *c, struct sums *s)
         all.count[role] = an_time_add(all.count[role], t->aggregate.calls[i]);
         all.ns[role] += (double)(role == AN_ROLE_INPUT_WAIT ? t->aggregate.total[i] : t->aggregate.self[i]);
     }
-    for (int r = 0; r < AN_ROLE_COUNT; r++)
-        if (all.count[r] > s->count[r]) {
+    for (int r = 0; r < AN_ROLE_COUNT && n == 1; r++)
+        if (!s->count[r]) {
             s->count[r] = all.count[r];
             s->ns[r] = all.ns[r];
         }
 }
+
+/* ---- the part ----------------------------------------------------------------------------------------------------------- */
 
 /* Mean over time of a counter named queue_depth: each value holds until the next one of its track. */
 static struct an_value queue_depth(const struct an_context *c)
@@ -114,372 +257,122 @@ static struct an_value wait_per_step(const struct an_context *c)
     return an_num((double)b->ns[AN_CLASS_INPUT].value / (double)b->steps / 1e6);
 }
 
-/* ---- torch: loaders of other people's traces ---------------------------------------------------------------------------- */
-
-/* What a name says; 0 = not looked at. */
-enum torch_name {
-    TORCH_OTHER = 1,
-    TORCH_SINGLE, /* the wait of a loader without workers: it loads itself */
-    TORCH_MULTI,  /* the wait for workers */
-    TORCH_FRAME,  /* the same, where Python frames were recorded */
-    TORCH_FETCH,
-    TORCH_READ,
-    TORCH_COLLATE,
-    TORCH_PIN,
-    TORCH_NAMES
-};
-
-struct torch {
-    uint8_t *name; /* enum torch_name of every string; the last one: none */
-    int64_t count[TORCH_NAMES];
-    double ns[TORCH_NAMES]; /* waits: whole; stages: own time */
-    int64_t worker_processes;
-};
-
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-    return n >= m && !strcmp(s + n - m, end);
-}
-
-static enum torch_name torch_name_of(const char *s)
-{
-    if (!strncmp(s, "enumerate(DataLoader)", 21) || !strncmp(s, "enumerate(DataPipe)", 19))
-        return strstr(s, "MultiProcessing") ? TORCH_MULTI : TORCH_SINGLE;
-    if (strstr(s, "torch/utils/data/dataloader.py") && ends_with(s, ": __next__"))
-        return TORCH_FRAME;
-    if (strstr(s, "torch/utils/data/_utils/fetch.py") && ends_with(s, ": fetch"))
-        return TORCH_FETCH;
-    if (strstr(s, "torch/utils/data/_utils/collate.py"))
-        return TORCH_COLLATE;
-    if (strstr(s, "torch/utils/data/_utils/pin_memory.py") && ends_with(s, ": pin_memory"))
-        return TORCH_PIN;
-    return ends_with(s, ": __getitem__") || ends_with(s, ": __getitems__") ? TORCH_READ : TORCH_OTHER;
-}
-
-static enum torch_name torch_kind(const struct an_trace *t, struct torch *x, size_t slice)
-{
-    uint32_t name = t->slice.name[slice] < t->string_count ? t->slice.name[slice] : (uint32_t)t->string_count;
-    if (!x->name[name])
-        x->name[name] = (uint8_t)torch_name_of(an_trace_name(t, name));
-    return (enum torch_name)x->name[name];
-}
-
-static bool torch_waits(enum torch_name n)
-{
-    return n == TORCH_SINGLE || n == TORCH_MULTI || n == TORCH_FRAME;
-}
-
-/* Nearest range around slice i that is a wait (waits) or a stage of the loader: its index, or AN_NONE. */
-static uint32_t torch_around(const struct an_trace *t, struct torch *x, size_t i, bool waits)
-{
-    int levels = AN_DEPTH_MAX;
-    for (uint32_t p = t->slice.parent[i]; p != AN_NONE && levels--; p = t->slice.parent[p]) {
-        enum torch_name n = torch_kind(t, x, p);
-        if (n != TORCH_OTHER && torch_waits(n) == waits)
-            return p;
-    }
-    return AN_NONE;
-}
-
-/* A read is any __getitem__ inside the loader: the user's own data set, but not a list of the model's. */
-static void torch_stage(const struct an_trace *t, struct torch *x, size_t i, enum torch_name n)
-{
-    uint32_t stage = torch_around(t, x, i, false);
-    enum torch_name around = stage != AN_NONE ? torch_kind(t, x, stage) : TORCH_OTHER;
-    if (around == n || t->slice.dur[i] == AN_OPEN)
-        return;
-    if (n == TORCH_READ && around != TORCH_FETCH)
-        return;
-    x->count[n]++;
-    x->ns[n] += (double)t->slice.dur[i];
-    if (around != TORCH_OTHER && (around != TORCH_READ || torch_around(t, x, stage, false) != AN_NONE))
-        x->ns[around] -= (double)t->slice.dur[i];
-}
-
-/* Outermost waits of a track, as a set; adds waits and stages to x. *span belongs to the caller. */
-static int torch_track(const struct an_trace *t, const struct an_track *k, struct torch *x, struct an_span **span,
-                       size_t *count)
-{
-    size_t room = 0, n = 0;
-    *span = NULL;
-    *count = 0;
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++) {
-        enum torch_name kind = torch_kind(t, x, i);
-        if (kind == TORCH_OTHER)
-            continue;
-        if (!torch_waits(kind)) {
-            torch_stage(t, x, i, kind);
-            continue;
-        }
-        if (torch_around(t, x, i, true) != AN_NONE)
-            continue;
-        if (an_grow(span, &room, n + 1, sizeof **span)) {
-            free(*span);
-            *span = NULL;
-            return TACHO_ENOMEM;
-        }
-        int64_t end = an_slice_end(t, i);
-        x->count[kind]++;
-        x->ns[kind] += (double)an_time_sub(end, t->slice.start[i]);
-        (*span)[n++] = (struct an_span){t->slice.start[i], end};
-    }
-    *count = an_spans_normalize(*span, n);
-    return 0;
-}
-
-/* Time of the counted steps of a thread on the host, and the part of it in a set. */
-static void within_steps(const struct an_context *c, uint32_t track, const struct an_span *span, size_t n, int64_t *inside,
-                         int64_t *all, int64_t *steps)
-{
-    for (size_t i = 0; i < c->step_count; i++) {
-        const struct an_step *s = &c->step[i];
-        if (!an_step_counted(s) || c->lane[s->lane].track != track || s->host_end == STORE_ABSENT)
-            continue;
-        ++*steps;
-        *all = an_time_add(*all, an_time_sub(s->host_end, s->host_start));
-        *inside = an_time_add(*inside, an_spans_within(span, n, s->host_start, s->host_end));
-    }
-}
-
-static void torch_stages(struct an_context *c, const struct torch *x, struct an_stage *rows)
-{
-    static const struct {
-        enum torch_name name;
-        const char *text;
-    } names[] = {{TORCH_FETCH, "fetch"}, {TORCH_READ, "read"}, {TORCH_COLLATE, "collate"}, {TORCH_PIN, "pin_memory"}};
-    struct an_loader *r = &c->r->loader;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (x->count[names[i].name]) {
-            double ns = x->ns[names[i].name];
-            rows[r->stage_count++] = (struct an_stage){.name = names[i].text,
-                                                       .count = x->count[names[i].name],
-                                                       .ms_per_batch = an_num((ns > 0 ? ns : 0) / (double)r->batches / 1e6)};
-        }
-    if (!r->stage_count && x->count[TORCH_SINGLE]) /* all of it on the step's thread, in one piece */
-        rows[r->stage_count++] =
-            (struct an_stage){.name = "fetch",
-                              .count = x->count[TORCH_SINGLE],
-                              .ms_per_batch = an_num(x->ns[TORCH_SINGLE] / (double)x->count[TORCH_SINGLE] / 1e6)};
-    r->stages = rows;
-}
-
-/* Workers that keep up: time a batch costs / time of a step without its wait. A loader without workers tells what a batch
- * costs; of one with workers the trace holds only the waits. */
-static void torch_workers(struct an_context *c, const struct torch *x, int64_t inside, int64_t all, int64_t steps)
+static int list_stages(struct an_context *c, const struct an_loader_sums *s, size_t n)
 {
     struct an_loader *r = &c->r->loader;
-    const struct an_count *cores = &c->r->run.cores;
-    bool single = x->count[TORCH_SINGLE] && !x->count[TORCH_MULTI];
-    r->workers = x->worker_processes ? an_int(x->worker_processes)
-                 : single            ? an_int(0)
-                                     : an_int_none("the trace holds one process: the loader's workers are others (tacho run "
-                                                              "follows them)");
-    if (!single) {
-        r->workers_needed = an_int_none("what a worker takes for a batch is not in the trace, only how long steps waited");
-        return;
-    }
-    if (!steps || all <= inside) {
-        r->workers_needed = an_int_none(steps ? "the steps do nothing but wait" : "no counted steps");
-        return;
-    }
-    double batch = x->ns[TORCH_SINGLE] / (double)x->count[TORCH_SINGLE], step = (double)(all - inside) / (double)steps;
-    int64_t needed = (int64_t)ceil(batch / step);
-    if (needed > 1 && !cores->valid)
-        r->workers_needed = an_int_none(an_arena_format(
-            c->a, "%" PRId64 " if that many cores are free and nothing in the loader is serial: the trace does not say",
-            needed));
-    else
-        r->workers_needed = an_int(cores->valid && needed > cores->value ? cores->value : needed);
-}
-
-static bool is_worker(const char *name)
-{
-    return strstr(name, "pt_data_worker") != NULL;
-}
-
-static int torch_run(struct an_context *c, bool *found)
-{
-    const struct an_trace *t = c->t;
-    struct an_loader *r = &c->r->loader;
-    struct torch x = {.name = calloc(t->string_count + 1, 1)};
-    struct an_stage *rows = an_arena_zero(c->a, TORCH_NAMES, sizeof *rows);
-    int64_t inside = 0, all = 0, steps = 0;
-    int rc = x.name && rows ? 0 : TACHO_ENOMEM;
-    for (uint32_t k = 0; k < t->track_count && !rc; k++) {
-        struct an_span *span;
-        size_t n;
-        if (strcmp(t->track[k].kind, "thread") != 0)
-            continue;
-        x.worker_processes += is_worker(t->track[k].name);
-        if ((rc = torch_track(t, &t->track[k], &x, &span, &n)))
-            break;
-        within_steps(c, k, span, n, &inside, &all, &steps);
-        free(span);
-    }
-    free(x.name);
-    r->batches = x.count[TORCH_SINGLE] + x.count[TORCH_MULTI] + x.count[TORCH_FRAME];
-    *found = !rc && r->batches > 0;
-    if (!*found)
-        return rc;
-    r->source = x.count[TORCH_SINGLE] + x.count[TORCH_MULTI] ? "enumerate(DataLoader)" : "Python frames";
-    torch_stages(c, &x, rows);
-    torch_workers(c, &x, inside, all, steps);
-    r->wait_ms_per_step = steps ? an_num((double)inside / (double)steps / 1e6)
-                                : an_num_none(c->r->steps.reason ? c->r->steps.reason : "no counted steps on a known thread");
-    r->queue_depth_mean = an_num_none("the trace counts no queue_depth");
-    r->inferred_wait_ms_per_step = an_num_none("the waits are marked");
-    return 0;
-}
-
-/* ---- no marker: gaps ---------------------------------------------------------------------------------------------------- */
-
-/* Is slice i work of a host thread? Annotations and frames may lie around a wait, ops and calls do not. `kind` caches of each
- * category: 1 no, 2 yes. */
-static bool is_host_work(const struct an_trace *t, uint8_t *kind, size_t i)
-{
-    uint32_t category = t->slice.category[i] < t->string_count ? t->slice.category[i] : (uint32_t)t->string_count;
-    if (!kind[category]) {
-        const char *s = an_trace_name(t, category);
-        kind[category] = !strcmp(s, "op") || an_category_is_call(s) ? 2 : 1;
-    }
-    return kind[category] == 2;
-}
-
-/* Adds b to the set *a; both live in the work arena. */
-static int unite(struct an_context *c, struct an_span **a, size_t *n, const struct an_span *b, size_t m)
-{
-    struct an_span *both = an_arena_zero(c->work, *n + m, sizeof *both);
-    if (!both)
+    struct an_stage *rows = an_arena_zero(c->a, STAGES, sizeof *rows);
+    int64_t waits = 0;
+    if (!rows)
         return TACHO_ENOMEM;
-    *n = an_spans_union(*a, *n, b, m, both);
-    *a = both;
-    return 0;
-}
-
-/* When any thread of the process was in an op or a call, or any of its devices worked. */
-static int process_busy(struct an_context *c, uint32_t process, uint8_t *kind, struct an_span **out, size_t *count)
-{
-    const struct an_trace *t = c->t;
-    int rc = 0;
-    *out = NULL;
-    *count = 0;
-    for (size_t d = 0; d < c->gpu->device_count && !rc; d++) {
-        struct an_span *span;
-        size_t n;
-        if (c->gpu->device[d].process == process &&
-            !(rc = an_device_spans(c, &c->gpu->device[d], AN_DEVICE_ALL_MASK, INT64_MIN, INT64_MAX, &span, &n)))
-            rc = unite(c, out, count, span, n);
+    for (size_t k = 0; k < n; k++) {
+        r->batches += s[k].count[AN_ROLE_COLLATE];
+        waits += s[k].count[AN_ROLE_INPUT_WAIT];
     }
-    for (size_t k = 0; k < t->track_count && !rc; k++) {
-        const struct an_track *track = &t->track[k];
-        size_t n = 0;
-        if (track->process != process || strcmp(track->kind, "thread") != 0 || !track->slice_count)
-            continue;
-        struct an_span *span = malloc(track->slice_count * sizeof *span);
-        for (size_t i = track->slice_first; span && i < track->slice_first + track->slice_count; i++)
-            if (is_host_work(t, kind, i))
-                span[n++] = (struct an_span){t->slice.start[i], an_slice_end(t, i)};
-        rc = span ? unite(c, out, count, span, an_spans_normalize(span, n)) : TACHO_ENOMEM;
-        free(span);
-    }
-    return rc;
-}
-
-/* Longest part of [start, end) that a set leaves free. */
-static int64_t longest_gap(const struct an_span *a, size_t n, int64_t start, int64_t end)
-{
-    int64_t longest = 0, at = start;
-    for (size_t i = an_spans_seek(a, n, start); i <= n; i++) {
-        int64_t next = i < n && a[i].start < end ? a[i].start : end;
-        longest = next > at && an_time_sub(next, at) > longest ? an_time_sub(next, at) : longest;
-        if (next == end)
-            break;
-        at = a[i].end;
-    }
-    return longest;
-}
-
-/* A step that waits for its batch does nothing for a while: the longest such time of each step bounds the wait. */
-static int infer(struct an_context *c)
-{
-    struct an_loader *r = &c->r->loader;
-    uint8_t *kind = calloc(c->t->string_count + 1, 1);
-    int64_t sum = 0, steps = 0;
-    int rc = kind ? 0 : TACHO_ENOMEM;
-    for (size_t k = 0; k < c->lane_count && !rc; k++) {
-        const struct an_lane *l = &c->lane[k];
-        struct an_span *busy;
-        size_t n;
-        rc = process_busy(c, l->process, kind, &busy, &n);
-        for (size_t i = l->first; i < l->first + l->count && !rc; i++) {
-            const struct an_step *s = &c->step[i];
-            if (!an_step_counted(s) || s->host_end == STORE_ABSENT)
-                continue;
-            steps++;
-            sum = an_time_add(sum, longest_gap(busy, n, s->host_start, s->host_end));
+    r->batches = r->batches ? r->batches : waits;
+    for (size_t i = 0; i < STAGES; i++) {
+        double ns = 0;
+        int64_t count = 0;
+        for (size_t k = 0; k < n; k++) {
+            ns += s[k].ns[stages[i].role];
+            count += s[k].count[stages[i].role];
         }
+        if (!count)
+            continue;
+        rows[r->stage_count++] =
+            (struct an_stage){.name = stages[i].name,
+                              .count = count,
+                              .ms_per_batch = r->batches ? an_num((ns > 0 ? ns : 0) / (double)r->batches / 1e6)
+                                                         : an_num_none("no batch was completed")};
     }
-    free(kind);
-    if (rc || !steps)
-        return rc;
-    const char *none = "the trace marks no loader; inferred_wait_ms_per_step is what gaps tell";
-    r->reason = NULL;
-    r->source = "gaps";
-    r->wait_ms_per_step = an_num_none(none);
-    r->inferred_wait_ms_per_step = an_num((double)sum / (double)steps / 1e6);
+    r->stages = rows;
     return 0;
 }
 
-/* ---- the analyzer ------------------------------------------------------------------------------------------------------- */
+static bool any_range(const struct an_loader_sums *s, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        if (s[k].count[AN_ROLE_INPUT_WAIT])
+            return true;
+        for (size_t i = 0; i < STAGES; i++)
+            if (s[k].count[stages[i].role])
+                return true;
+    }
+    return false;
+}
+
+static int worker_order(const void *x, const void *y)
+{
+    const struct an_loader_worker *a = x, *b = y;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    if (a->process != b->process)
+        return a->process < b->process ? -1 : 1;
+    size_t na = strlen(a->name), nb = strlen(b->name); /* loader-2 before loader-10 */
+    return na != nb ? (na < nb ? -1 : 1) : strcmp(a->name, b->name);
+}
+
+void an_loader_rest_absent(struct an_loader *r, const char *reason)
+{
+    struct an_value *values[] = {&r->wait_ms_per_step, &r->inferred_wait_ms_per_step, &r->expected_wait_ms_per_step,
+                                 &r->worker_busy_pct,  &r->queue_depth_mean,          &r->batches_per_step,
+                                 &r->batch_ms,         &r->pipeline_samples_per_s,    &r->compute_samples_per_s,
+                                 &r->read_bytes_per_s, &r->device_bytes_per_s,        &r->access_ratio};
+    struct an_count *counts[] = {&r->workers, &r->workers_needed, &r->workers_wanted};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        if (!values[i]->valid && !values[i]->reason)
+            *values[i] = an_num_none(reason);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (!counts[i]->valid && !counts[i]->reason)
+            *counts[i] = an_int_none(reason);
+}
 
 static void loader_absent(struct an_context *c, const char *reason)
 {
-    struct an_loader *r = &c->r->loader;
-    r->reason = reason;
-    r->wait_ms_per_step = r->inferred_wait_ms_per_step = r->queue_depth_mean = an_num_none(reason);
-    r->workers = r->workers_needed = an_int_none(reason);
+    c->r->loader.reason = reason;
+    an_loader_rest_absent(&c->r->loader, reason);
+}
+
+/* A trace without ranges of tacho's own. */
+static int foreign(struct an_context *c)
+{
+    bool any;
+    int rc = an_loader_torch(c, &any);
+    if (rc)
+        return rc;
+    if (any) {
+        an_loader_rest_absent(&c->r->loader,
+                              "the trace holds the waits, and no stages of the workers (tacho run records both)");
+        return 0;
+    }
+    loader_absent(c, c->gpu ? "the trace marks no loader ranges (enumerate(DataLoader)..., tacho.range input_wait)"
+                            : "the program marks no loader ranges (tacho.range input_wait, read, decode, collate)");
+    return c->gpu ? an_loader_infer(c) : 0;
 }
 
 static int loader_run(struct an_context *c)
 {
     struct an_loader *r = &c->r->loader;
-    struct sums s = {.workers = 0};
-    sum_slices(c, &s);
-    sum_aggregates(c, &s);
-    bool any = s.count[AN_ROLE_INPUT_WAIT] > 0;
-    for (size_t i = 0; i < STAGES; i++)
-        any = any || s.count[stages[i].role];
-    if (!any) {
-        int rc = torch_run(c, &any);
-        if (rc || any)
-            return rc;
-        loader_absent(c, c->gpu ? "the trace marks no loader ranges (enumerate(DataLoader)..., tacho.range input_wait)"
-                                : "the program marks no loader ranges (tacho.range input_wait, read, decode, collate)");
-        return c->gpu ? infer(c) : 0;
-    }
-    struct an_stage *rows = an_arena_zero(c->a, STAGES, sizeof *rows);
-    if (!rows)
-        return TACHO_ENOMEM;
+    struct an_loader_sums *s;
+    struct an_loader_worker *rows = an_arena_zero(c->a, c->t->track_count + 1, sizeof *rows);
+    size_t n;
+    int rc = rows ? make_groups(c, &s, &n) : TACHO_ENOMEM;
+    if (rc)
+        return rc;
+    r->worker = rows;
+    for (uint32_t k = 0; k < c->t->track_count; k++)
+        sum_track(c, s, n, k);
+    sum_aggregates(c, s, n);
+    if (!any_range(s, n))
+        return foreign(c);
+    if (r->worker_count)
+        qsort(rows, r->worker_count, sizeof *rows, worker_order);
+    if ((rc = list_stages(c, s, n)))
+        return rc;
     r->source = "tacho.range";
     r->inferred_wait_ms_per_step = an_num_none("the waits are marked");
-    r->batches = s.count[AN_ROLE_COLLATE] ? s.count[AN_ROLE_COLLATE] : s.count[AN_ROLE_INPUT_WAIT];
-    for (size_t i = 0; i < STAGES; i++) {
-        double ns = s.ns[stages[i].role];
-        if (!s.count[stages[i].role])
-            continue;
-        rows[r->stage_count++] =
-            (struct an_stage){.name = stages[i].name,
-                              .count = s.count[stages[i].role],
-                              .ms_per_batch = r->batches ? an_num((ns > 0 ? ns : 0) / (double)r->batches / 1e6)
-                                                         : an_num_none("no batch was completed")};
-    }
-    r->stages = rows;
     r->wait_ms_per_step = wait_per_step(c);
     r->queue_depth_mean = queue_depth(c);
-    r->workers = r->stage_count ? an_int(s.workers) : an_int_none("the program marks no loader stages (read, decode, collate)");
-    r->workers_needed = an_int_none("needs the loader analysis, which is not in this version");
-    return 0;
+    return an_loader_model(c, s, n);
 }
 
 const struct an_analyzer an_loader = {"loader", "waits for batches, cost of the stages, workers, queue depth", AN_INPUT_SLICES,

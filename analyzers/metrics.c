@@ -6,6 +6,7 @@
 #define WORK   "tacho.work ranges in steps; on accelerators operators with recorded shapes"
 #define PROC   "samples of /proc"
 #define END    PROC ", the kernel's account at the end"
+#define GPM    "NVML's GPM (Hopper and later)"
 #define OPS    "device ops (kernels, copies, memsets, graphs)"
 #define MEMORY "counters memory.*, [memory] events of PyTorch"
 #define LINKED "launch calls and device ops with correlation ids"
@@ -155,18 +156,60 @@ const struct an_metric an_metrics[] = {
      "mean over counted host steps of the longest time in which no thread of the process was in an operator or an API call and "
      "none of its devices worked",
      OPS ", operators, steps", "inferred, only where no range marks the loader: an upper bound of the wait, no measurement"},
+    {"dataloader/expected_wait_ms_per_step", "ms",
+     "without workers batches_per_step x batch_ms; with W workers max(0, batches_per_step x max(batch_ms / W, pin) - rest), "
+     "rest = "
+     "step - wait; mean over ranks",
+     "tacho.range read, decode, collate in counted steps",
+     "the wait that the cost of a batch and the workers explain: docs/loader.md"},
     {"dataloader/stage_ms", "ms",
-     "own time of the stage over all threads / batches; a batch is one collate range, else one input_wait, or one __next__ of "
-     "a "
-     "torch loader (stages from its Python frames; without workers the whole __next__ is the stage fetch)",
-     "tacho.range read, decode, collate, queue_wait, Python frames", "what a batch costs"},
-    {"dataloader/workers", "threads", "threads with loader stages that run no steps", "the same",
+     "own time of the stage over all threads in counted steps / batches; a batch is one collate range, else one input_wait, or "
+     "one "
+     "__next__ of a torch loader (stages from its Python frames; without workers the whole __next__ is the stage fetch)",
+     "tacho.range read, decode, collate, pin, queue_wait, Python frames", "what a batch costs"},
+    {"dataloader/worker_kind", "", "in line, threads, processes", "the same", ""},
+    {"dataloader/workers", "workers",
+     "of one rank, the most of all: threads and processes that run read, decode or collate and no steps; a process belongs to "
+     "the "
+     "rank of the process that started it",
+     "the same",
      "0: the step loads its own batches; of torch loaders: threads named pt_data_worker, 0 for the single-process iterator"},
+    {"dataloader/worker_busy_pct", "%", "time of counted steps in stages other than queue_wait, mean over workers", "the same",
+     "near 100: the workers bind; the rest is waiting for room in the queue"},
     {"dataloader/queue_depth_mean", "batches", "mean over time of counters whose name holds queue_depth", "that counter", ""},
+    {"dataloader/batches_per_step", "batches", "input_wait ranges / counted steps, mean over ranks", "tacho.range input_wait",
+     "more than 1 with gradient accumulation"},
+    {"dataloader/batch_ms", "ms", "own time of read, decode and collate / batches, mean over ranks", "tacho.range",
+     "worker time of a batch without waiting for room in the queue; without workers pin counts too"},
     {"dataloader/workers_needed", "workers",
-     "ceil(time a batch costs / (mean counted host step - its wait)), at most the usable cores", "a loader without workers",
-     "workers that keep up, if nothing in the loader is serial; null where the cost of a batch is not in the file, and above 1 "
-     "where the number of cores is not"},
+     "ceil(batches_per_step x batch_ms / (step - wait)) of the rank that needs most; at most ceil(the same / CPU time of a "
+     "step per "
+     "core) where the cores are short. Of torch traces ceil(time a batch costs / (mean counted host step - its wait)), at most "
+     "the "
+     "usable cores",
+     "tacho.range, samples of /proc; of torch a loader without workers",
+     "workers that keep up; null where a serial stage binds (storage, the pin thread, the interpreter lock), where the cost of "
+     "a "
+     "batch is not in the file, and of torch above 1 where the number of cores is not"},
+    {"dataloader/workers_wanted", "workers", "workers_needed as if cores were free", "tacho.range", ""},
+    {"dataloader/serial_stage", "",
+     "storage: access_ratio >= 0.8; pin: one pin thread takes longer than the rest of the step; "
+     "interpreter: worker threads of Python",
+     "the same", "null: none was seen to bind"},
+    {"dataloader/pipeline_samples_per_s", "samples/s",
+     "samples of a step / (batches_per_step x max(batch_ms / workers, pin)) of the slowest rank x ranks",
+     "tacho.range, samples in tacho.step",
+     "what the loader can do; the run gets the smaller of both, in line their serial sum"},
+    {"dataloader/compute_samples_per_s", "samples/s", "samples of a step / (step - wait) of the slowest rank x ranks",
+     "samples in tacho.step", "what the step can do when no batch is late"},
+    {"dataloader/read_bytes_per_s", "bytes/s", "bytes of the stage read / time of counted steps, added over ranks",
+     "bytes in tacho.range read", "what the program asked for, from the cache or not"},
+    {"dataloader/device_bytes_per_s", "bytes/s", "growth of disk_read over all processes / time, first to last counted step",
+     PROC, "what came from storage"},
+    {"dataloader/access_ratio", "ratio", "F_access = device_bytes_per_s / disk_sequential_read", PROC ", tacho calibrate",
+     "0..1; null: cached (less than 1 % of read_bytes_per_s), or never measured"},
+    {"dataloader/ranks[]", "", "the same of each rank", "tacho.range", ""},
+    {"dataloader/worker[]", "", "name, rank, process (pid), batches, busy_pct of each worker", "tacho.range", ""},
     /* ops */
     {"kernels[]/count", "calls",
      "with an accelerator: device ops of the name, category and class (kind) in the whole capture, all devices; without: "
@@ -259,7 +302,37 @@ const struct an_metric an_metrics[] = {
      "files that are mapped and read for the first time count too"},
     {"memory/resident_growth/first_step", "", "first counted step with a value", STEPS, ""},
     {"memory/resident_growth/last_step", "", "last counted step with a value", STEPS, ""},
-    {"energy", "", "", "power counters", "null in this version"},
+    {"energy", "", "", "NVML", "of all GPUs that processes of the run named as theirs; null: none, or NVML was not sampled"},
+    {"energy/energy_j", "J", "sum over GPUs of the energy counter's difference over the window, else mean power x window",
+     "NVML", "window: the counted steps and gaps between them shorter than a step; without steps the capture"},
+    {"energy/power_w", "W", "energy_j / window", "NVML", ""},
+    {"energy/steps", "steps", "updates in the window", STEPS, ""},
+    {"energy/per_step_j", "J", "energy_j / steps", "NVML, " STEPS, "of all GPUs together"},
+    {"energy/per_token_j", "J", "energy_j / tokens of all ranks in the window", "NVML, tokens in tacho.step", ""},
+    {"energy/per_sample_j", "J", "energy_j / samples of all ranks in the window", "NVML, samples in tacho.step", ""},
+    {"energy/cost", "", "energy_j / 3.6e6 x --price-kwh", "NVML", "in the money of --price-kwh; of the GPUs alone"},
+    {"hardware", "", "one row for each GPU that a process of the run named as its own", "NVML",
+     "null: none, or NVML was not sampled"},
+    {"hardware[]/gpu", "", "number of the GPU as NVML counts, by bus", "NVML", "name, uuid: as NVML says"},
+    {"hardware[]/power_w", "W", "mean over the window; a sample speaks for the time since the one before it", "NVML", ""},
+    {"hardware[]/power_limit_w", "W", "the enforced limit when recording began", "NVML", ""},
+    {"hardware[]/energy_j", "J", "difference of the energy counter over the window, else power_w x window", "NVML",
+     "energy_source says which"},
+    {"hardware[]/clock_sm_mhz", "MHz", "mean clock of the SMs", "NVML", ""},
+    {"hardware[]/clock_sm_max_mhz", "MHz", "the highest clock they can have", "NVML", ""},
+    {"hardware[]/temperature_max_c", "C", "highest sample", "NVML", ""},
+    {"hardware[]/memory_used_bytes", "bytes", "highest sample", "NVML", "of all processes on the GPU"},
+    {"hardware[]/sm_active_pct", "%", "share of time in which an SM had a warp, mean over SMs", GPM, ""},
+    {"hardware[]/sm_occupancy_pct", "%", "warps on the SMs / warps they have room for", GPM, ""},
+    {"hardware[]/tensor_active_pct", "%", "share of time in which the matrix units worked", GPM, ""},
+    {"hardware[]/dram_active_pct", "%", "share of the memory's bandwidth that was used", GPM, ""},
+    {"hardware[]/fp32_active_pct", "%", "share of time in which the FP32 units worked", GPM, ""},
+    {"hardware[]/fp16_active_pct", "%", "the same of FP16 outside of the matrix units", GPM, ""},
+    {"hardware[]/fp64_active_pct", "%", "the same of FP64", GPM, ""},
+    {"hardware[]/throttled_pct", "%", "share of the window in which any reason held the clocks below what the GPU asks for",
+     "nvmlClocksEventReasons", "idle is no reason"},
+    {"hardware[]/throttle_reasons[]/pct", "%", "the same of one reason", "nvmlClocksEventReasons",
+     "fault: true where it is nobody's setting"},
     /* accelerators */
     {"devices", "", "one row for each device of each process, over everything recorded on it", OPS,
      "null: no accelerator. compute + exposed_comm + exposed_copy + opaque + idle = span, exactly; every us has its ns"},

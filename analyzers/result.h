@@ -332,17 +332,47 @@ struct an_stage {
     int64_t count;
 };
 
+/* A thread or process other than the step's that runs loader stages. */
+struct an_loader_worker {
+    const char *name;
+    int64_t rank, process;    /* rank of the loader it belongs to; its own pid */
+    int64_t batches;          /* it made in the steps the budget stands on */
+    struct an_value busy_pct; /* of the time of these steps in stages, queue_wait not counted */
+};
+
+/* The loader of one rank. */
+struct an_loader_rank {
+    int64_t rank;
+    struct an_value wait_ms_per_step, expected_wait_ms_per_step;
+    struct an_value batches_per_step, batch_ms;
+    struct an_count workers, workers_needed;
+    struct an_value pipeline_samples_per_s, compute_samples_per_s;
+};
+
 struct an_loader {
     const char *reason; /* why there is nothing about a loader */
     const char *source; /* "tacho.range", "enumerate(DataLoader)", "gaps": inferred; NULL with a reason */
     struct an_value wait_ms_per_step;
     struct an_value inferred_wait_ms_per_step; /* no marker: a guess from gaps, and an upper bound */
+    struct an_value expected_wait_ms_per_step; /* what the batch time and the number of workers give: docs/loader.md */
     const struct an_stage *stages;
     size_t stage_count;
-    struct an_count workers; /* threads or processes other than the step's that run loader stages */
+    const char *worker_kind;         /* "threads", "processes", "in line"; NULL: not known */
+    struct an_count workers;         /* of one rank, the most of all: threads or processes that run loader stages */
+    struct an_value worker_busy_pct; /* mean over workers */
     struct an_value queue_depth_mean;
-    struct an_count workers_needed;
+    struct an_value batches_per_step, batch_ms; /* batch_ms: worker time of a batch without waiting for room in the queue */
+    struct an_count workers_needed;             /* of one rank, the most of all; at most what the free cores can do */
+    struct an_count workers_wanted;             /* the same without that limit */
+    const char *serial;                         /* "storage", "pin", "interpreter": the serial stage that binds; NULL: none */
+    struct an_value pipeline_samples_per_s, compute_samples_per_s; /* what the loader, what the rest of the step can do */
+    struct an_value read_bytes_per_s;                              /* asked for by the stage read */
+    struct an_value device_bytes_per_s, access_ratio; /* from storage; of the measured sequential rate: F_access, 0..1 */
     int64_t batches;
+    const struct an_loader_rank *ranks;
+    size_t rank_count;
+    const struct an_loader_worker *worker; /* by rank, process and name */
+    size_t worker_count;
 };
 
 /* ---- system ------------------------------------------------------------------------------------------------------------- */
@@ -462,6 +492,35 @@ struct an_samples; /* values of each step: diff.h */
 
 /* ---- all of it ---------------------------------------------------------------------------------------------------------- */
 
+/* ---- hardware of GPUs ------------------------------------------------------------------------------------------------------ */
+
+/* A reason why a GPU ran below its clocks; share of the window. `fault`: not a choice of anybody's, as heat is. */
+struct an_throttle {
+    const char *name;
+    double pct;
+    bool fault;
+};
+
+/* A GPU that the run used, as NVML samples it, over the counted steps (window): shares are means over time. */
+struct an_gpu_hardware {
+    int64_t gpu;             /* NVML's number, by bus */
+    const char *name, *uuid; /* "" when unknown */
+    struct an_value power_w, power_limit_w, energy_j, clock_sm_mhz, clock_sm_max_mhz, temperature_max_c, memory_used_bytes;
+    struct an_value sm_active_pct, sm_occupancy_pct, tensor_active_pct, dram_active_pct, fp32_active_pct, fp16_active_pct,
+        fp64_active_pct;
+    struct an_value throttled_pct;     /* held back by any reason of the list */
+    const struct an_throttle *reasons; /* those that were seen, largest first */
+    size_t reason_count;
+    const char *energy_source; /* "energy counter", "power x time"; NULL: energy is not known */
+};
+
+/* Of all GPUs of the run, over its counted steps; of the whole capture where there are no steps. */
+struct an_energy {
+    const char *reason; /* why there is none; NULL when there is */
+    struct an_value energy_j, power_w, per_step_j, per_token_j, per_sample_j, cost;
+    int64_t steps; /* updates in the window */
+};
+
 struct an_result {
     const char *verdict;       /* one sentence with number and confidence */
     const char *verdict_class; /* "COMPUTE-BOUND", "INPUT-BOUND", "NO STEPS" ... */
@@ -476,8 +535,12 @@ struct an_result {
     const struct an_phase *phases;
     size_t phase_count;
     struct an_utilization utilization;
-    struct an_part critical_path, ranks, energy;
+    struct an_part critical_path, ranks;
     struct an_memory memory;
+    struct an_energy energy;
+    struct an_part hardware; /* what is sampled of GPUs */
+    const struct an_gpu_hardware *hardware_gpus;
+    size_t hardware_gpu_count;
     struct an_part gpu; /* accelerators: reason NULL when the run has some */
     const struct an_gpu_device *gpus;
     size_t gpu_count;

@@ -329,6 +329,7 @@ static int on_process(void *ctx, const struct store_process *x)
     *p = (struct an_process){.id = x->id,
                              .rank = x->rank,
                              .pid = x->pid,
+                             .parent = x->parent_pid,
                              .start = x->start,
                              .end = x->end,
                              .exit_status = x->exit_status,

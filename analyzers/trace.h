@@ -56,8 +56,8 @@ struct an_detail {
 };
 
 struct an_process {
-    int64_t id, rank, pid, start, end, exit_status;
-    const char *host, *device, *program, *ended; /* never NULL */
+    int64_t id, rank, pid, parent, start, end, exit_status; /* parent: pid of the process that started it */
+    const char *host, *device, *program, *ended;            /* never NULL */
 };
 
 struct an_track {

@@ -11,7 +11,7 @@ struct values {
     struct cli_range steps;
     const char *output, *color, *by, *classes, *hta;
     int64_t width, ops;
-    double peak, flops;
+    double peak, flops, price;
     bool json, save, definitions, no_color, tracelens, tb;
 };
 
@@ -28,6 +28,7 @@ static const struct cli_option options[] = {
     {"classes", 0, CLI_TEXT, AT(classes), "FILE", "your own kernel classes, before the built-in ones", 0, 0},
     {"peak", 0, CLI_NUMBER, AT(peak), "FLOPS", "peak of one device, FLOP/s, for MFU: 990T", 1, 1e21},
     {"flops-per-step", 0, CLI_NUMBER, AT(flops), "FLOP", "model FLOPs of one step over all ranks, for MFU", 1, 1e24},
+    {"price-kwh", 0, CLI_NUMBER, AT(price), "PRICE", "of a kWh, in your money, for the cost of energy", 1e-6, 1e6},
     {"tracelens-compat", 0, CLI_FLAG, AT(tracelens), NULL, "also TraceLens' gpu_timeline, by its arithmetic", 0, 0},
     {"hta-compat", 0, CLI_MAYBE, AT(hta), "last", "also HTA's figures; last: with the last step", 0, 0},
     {"tb-compat", 0, CLI_FLAG, AT(tb), NULL, "also the TensorBoard plugin's classes of a step", 0, 0},
@@ -75,6 +76,7 @@ static int load(const struct values *v, const char *run, struct col_found *found
 {
     struct an_options o = {.peak_flops = v->peak,
                            .flops_per_step = v->flops,
+                           .price_per_kwh = v->price,
                            .some_steps = v->steps.set,
                            .step_from = v->steps.from,
                            .step_to = v->steps.to};

@@ -14,7 +14,7 @@ struct values {
     const char *gpu, *graphs;
     double duration;
     bool gpu_memory;
-    bool no_counters, no_hook, no_peak, report, gemm_shapes;
+    bool no_counters, no_hook, no_peak, report, gemm_shapes, separate;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -37,18 +37,24 @@ static const struct cli_option options[] = {
     {"no-counters", 0, CLI_FLAG, AT(no_counters), NULL, "leave the hardware counters alone", 0, 0},
     {"no-hook", 0, CLI_FLAG, AT(no_hook), NULL, "leave Python targets alone: no steps, modules and loader of PyTorch", 0, 0},
     {"no-peak", 0, CLI_FLAG, AT(no_peak), NULL, "do not measure the machine's peak (no MFU then)", 0, 0},
+    {"separate", 0, CLI_FLAG, AT(separate), NULL, "one file for this rank, not one for all ranks of the job on this node", 0,
+     0},
     {0},
 };
 
 const struct cli_spec cli_run_spec = {
     .usage = "[OPTION]... -- COMMAND [ARGUMENT]...",
-    .about = "Runs COMMAND as it is and records it into a file. COMMAND keeps its terminal, its signals and its exit code.\n"
-             "Programs that speak NVTX show their ranges; PyTorch programs their steps, modules and loader, without a change; "
-             "of all\n"
-             "others tacho sees CPU, memory and disk.",
+    .about =
+        "Runs COMMAND as it is and records it into a file. COMMAND keeps its terminal, its signals and its exit code.\n"
+        "Programs that speak NVTX show their ranges; PyTorch programs their steps, modules and loader, without a change; "
+        "of all\n"
+        "others tacho sees CPU, memory and disk.\n"
+        "'tacho run -- mpirun X' and 'mpirun tacho run -- X' both make one file for the ranks of a node; 'tacho merge' joins\n"
+        "those of several nodes.",
     .options = options,
     .examples = "  tacho run -- python3 train.py --epochs 1\n"
-                "  tacho run -o slow.tacho --steps 100:200 -- ./train config.json",
+                "  tacho run -o slow.tacho --steps 100:200 -- ./train config.json\n"
+                "  mpirun -np 2 tacho run --report -- ./train config.json",
     .stop_at_first = true,
     .least = 1,
     .most = -1,
@@ -94,6 +100,7 @@ int cli_run(int argc, char **argv)
     o.gemm_shapes = v.gemm_shapes;
     o.no_hook = v.no_hook;
     o.no_peak = v.no_peak;
+    o.separate = v.separate;
     o.message = say;
     code = col_run(&o, &r, &err);
     if (code)

@@ -245,6 +245,8 @@ int cli_run_conclude(const struct col_result *r, bool report)
     char a[32], b[32];
     int code = 0;
     say_warnings(r->warnings);
+    if (r->attached) /* the other tacho says the rest */
+        return r->exit_code;
     char *word = cli_shell_word(path);
     if (!r->finished) {
         if (r->path[0])

@@ -8,6 +8,7 @@
 
 #include "reports/formats.h"
 #include "reports/json_gpu.h"
+#include "reports/json_parts.h"
 #include "reports/json_writer.h"
 #include "reports/select.h"
 
@@ -162,26 +163,6 @@ static void put_critical_path(struct rep_writer *w, const char *reason)
     rep_put_null(w, "length_us", reason);
     rep_put_null(w, "explained_pct", reason);
     rep_put_null(w, "by_cause_us", reason);
-    rep_close(w);
-}
-
-static void put_loader(struct rep_writer *w, const struct an_loader *l)
-{
-    rep_open(w, "dataloader");
-    rep_put_text_or(w, "source", l->source, l->reason);
-    rep_put_value(w, "wait_ms_per_step", l->wait_ms_per_step);
-    rep_put_value(w, "inferred_wait_ms_per_step", l->inferred_wait_ms_per_step);
-    if (l->stage_count) {
-        rep_open(w, "stage_ms");
-        for (size_t i = 0; i < l->stage_count; i++)
-            rep_put_value(w, l->stages[i].name, l->stages[i].ms_per_batch);
-        rep_close(w);
-    } else {
-        rep_put_null(w, "stage_ms", l->reason ? l->reason : "the program marks no loader stages (read, decode, collate)");
-    }
-    rep_put_count(w, "workers", l->workers);
-    rep_put_value(w, "queue_depth_mean", l->queue_depth_mean);
-    rep_put_count(w, "workers_needed", l->workers_needed);
     rep_close(w);
 }
 
@@ -404,14 +385,15 @@ int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE 
     rep_json_devices(w, r);
     put_critical_path(w, r->critical_path.reason);
     rep_json_roofline(w, r);
-    put_loader(w, &r->loader);
+    rep_json_loader(w, &r->loader);
     put_kernels(w, r);
     rep_json_host_to_device(w, r);
     rep_json_attribution(w, rep_attribution(r, o->by));
     rep_json_compat(w, &r->compat);
     rep_put_null(w, "ranks", r->ranks.reason);
     put_memory(w, &r->memory);
-    rep_put_null(w, "energy", r->energy.reason);
+    rep_json_energy(w, &r->energy);
+    rep_json_hardware(w, r);
     put_system(w, &r->system);
     put_series(w, r);
     put_findings(w, r);

@@ -9,6 +9,8 @@
 #include "reports/json_writer.h"
 
 void rep_json_devices(struct rep_writer *w, const struct an_result *r);
+void rep_json_energy(struct rep_writer *w, const struct an_energy *e);
+void rep_json_hardware(struct rep_writer *w, const struct an_result *r);
 void rep_json_roofline(struct rep_writer *w, const struct an_result *r);
 void rep_json_host_to_device(struct rep_writer *w, const struct an_result *r); /* launches, copies, syncs, precision */
 void rep_json_attribution(struct rep_writer *w, const struct an_attribution *a);

@@ -304,37 +304,7 @@ static void utilization(struct page *p, const struct an_result *r)
     page_end(p);
 }
 
-/* ---- loader, system, counters ------------------------------------------------------------------------------------------- */
-
-/* A wait that is inferred from gaps is worth a line only where the device idles for no known reason. */
-static bool guess_matters(const struct an_result *r)
-{
-    const struct an_value *idle = &r->budget.pct[AN_CLASS_UNATTRIBUTED];
-    return r->loader.inferred_wait_ms_per_step.valid && (r->gpu.reason || (idle->valid && idle->value >= 2));
-}
-
-static void loader(struct page *p, const struct an_result *r)
-{
-    const struct an_loader *l = &r->loader;
-    char a[32];
-    if (l->reason || (!l->wait_ms_per_step.valid && !l->stage_count && !guess_matters(r)))
-        return;
-    page_label(p, "Loader");
-    if (l->wait_ms_per_step.valid)
-        page_item(p, "%swaits %s a step", r->gpu.reason ? "" : "the host ", page_time(a, l->wait_ms_per_step.value * 1e6));
-    else if (l->inferred_wait_ms_per_step.valid && guess_matters(r))
-        page_item(p, "waits at most %s a step: a guess from gaps, no range marks the loader",
-                  page_time(a, l->inferred_wait_ms_per_step.value * 1e6));
-    for (size_t i = 0; i < l->stage_count; i++)
-        if (l->stages[i].ms_per_batch.valid &&
-            strcmp(l->stages[i].name, "queue_wait")) /* workers that wait for room cost nothing */
-            page_item(p, "%s %s a batch", l->stages[i].name, page_time(a, l->stages[i].ms_per_batch.value * 1e6));
-    if (l->workers.valid)
-        page_item(p, "%" PRId64 " %s", l->workers.value, l->workers.value == 1 ? "worker" : "workers");
-    if (l->queue_depth_mean.valid)
-        page_item(p, "queue depth %.2f", l->queue_depth_mean.value);
-    page_end(p);
-}
+/* ---- system, counters --------------------------------------------------------------------------------------------------- */
 
 static void value_item(struct page *p, struct an_value v, const char *format)
 {
@@ -419,12 +389,14 @@ int rep_text_write(const struct an_result *r, const struct rep_options *o, FILE 
     throughput(&p, r);
     utilization(&p, r);
     phases(&p, r);
-    loader(&p, r);
+    rep_text_loader(&p, r);
     series(&p, r);
     system_line(&p, r);
+    rep_text_hardware(&p, r);
     rep_text_memory(&p, r);
     for (size_t i = 0; i < r->finding_count; i++)
         card(&p, &r->findings[i], i + 1);
+    rep_text_loader_ranks(&p, r);
     rep_text_devices(&p, r, o->ops);
     rep_text_host_to_device(&p, r);
     rep_text_ops(&p, r, o->ops);

@@ -54,6 +54,7 @@ struct col_options {
     bool gemm_shapes;    /* put libtacho_gemm.so (beside the library) before the target's cuBLAS */
     bool no_hook;        /* do not put the Python hook on the target's PYTHONPATH */
     bool no_peak;        /* do not measure the machine's instruction peak */
+    bool separate;       /* a recording of its own, also where other ranks of the same job are recorded on this node */
     /* Called, from the calling thread, with one line (no newline) that a person should see while the target runs. May be NULL.
      * It must survive a terminal that is gone. SIGPIPE is ignored meanwhile. */
     void (*message)(void *ctx, const char *text);
@@ -66,6 +67,7 @@ void col_options_init(struct col_options *o);
 struct col_result {
     int exit_code; /* what the command line program should return, see col_run */
     bool started;  /* the target ran */
+    bool attached; /* another tacho of the job on this node records, and says what came of it; `path` is its live folder */
     bool finished; /* `path` is a finished file; else it is the live folder that was left for `tacho recover`, or "" */
     char path[COL_PATH_MAX];
     char ended[256];                 /* how the run ended: "exit 0", "signal 9 (KILL)", "interrupted: ..." */
@@ -81,10 +83,12 @@ struct col_result {
 };
 void col_result_clear(struct col_result *r); /* frees what the result owns */
 
-/* Runs o->command and records it. Returns 0, or a negative code with `err` filled. r->exit_code is always set, as env(1) does
- * it: 125 tacho failed before the start, 126/127 the target could not be run, 128+n it ended by signal n, else its own exit
- * status. A failure after the target ran (the file could not be finished) returns its code, but r->exit_code is still the
- * target's. When it returns < 0 before the target ran, nothing is left on disk.
+/* Runs o->command and records it. Where a launcher (mpirun, srun, torchrun) started several of them on this node, the first one
+ * records the targets of all, and the others return with r->attached (profiler/collector/peers.h). Returns 0, or a negative
+ * code with `err` filled. r->exit_code is always set, as env(1) does it: 125 tacho failed before the start, 126/127 the target
+ * could not be run, 128+n it ended by signal n, else its own exit status. A failure after the target ran (the file could not be
+ * finished) returns its code, but r->exit_code is still the target's. When it returns < 0 before the target ran, nothing is
+ * left on disk.
  *
  * Signals while it runs: an INT of the terminal reaches the target too and is the target's to answer. One sent by a process is
  * forwarded; the second such INT finishes the file at once and leaves the target alone (exit code 130). TERM, HUP, QUIT, USR1,

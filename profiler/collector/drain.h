@@ -46,6 +46,7 @@ struct col_process {
     int32_t pid;
     bool dirty, gone; /* gone: it has ended */
     bool has_pool;
+    bool awaited; /* another tacho waits for it and will say how it ended */
     char program[128];
     char ended[96];
 };

@@ -12,10 +12,7 @@
 
 static int write_recovered(struct col_session *s)
 {
-    int rc = store_run_set_int(s->db, "recovered", 1);
-    if (rc == 0 && s->gap_from)
-        rc = col_drain_loss(&s->drain, "system", "not sampled: the collector was gone", STORE_ABSENT, s->gap_from, s->ended_at);
-    return rc;
+    return s->gap_from ? col_session_note_gap(s) : store_run_set_int(s->db, "recovered", 1);
 }
 
 /* How the run ended, as far as anybody can tell: its collector did not see it. */

@@ -175,10 +175,22 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-static int named_folder(const char *output, struct col_live *l, struct tacho_error *err)
+/* "-HOST", the first part of its name; "" if it has none. */
+static void host_part(char *to, size_t size)
+{
+    char host[100] = "";
+    if (gethostname(host, sizeof host - 1) != 0)
+        host[0] = 0;
+    host[strcspn(host, "./")] = 0;
+    snprintf(to, size, "%s%s", host[0] ? "-" : "", host);
+}
+
+static int named_folder(const char *output, const char *host, struct col_live *l, struct tacho_error *err)
 {
     char path[COL_PATH_MAX], parent[COL_PATH_MAX];
-    if (!path_set(path, "%s%s", output, ends_with(output, COL_SUFFIX) ? "" : COL_SUFFIX))
+    int stem = (int)(strlen(output) - (ends_with(output, COL_SUFFIX) ? strlen(COL_SUFFIX) : 0));
+    bool named = stem > 0 && output[stem - 1] != '/';
+    if (!path_set(path, "%.*s%s" COL_SUFFIX, stem, output, named ? host : ""))
         return fail_long(err);
     char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
@@ -201,7 +213,7 @@ static int named_folder(const char *output, struct col_live *l, struct tacho_err
     return make_folder(l, parent, err);
 }
 
-static int default_folder(const char *program, struct col_live *l, struct tacho_error *err)
+static int default_folder(const char *program, const char *host, struct col_live *l, struct tacho_error *err)
 {
     char here[COL_PATH_MAX], stamp[32], name[160];
     const char *base = strrchr(program, '/');
@@ -223,7 +235,7 @@ static int default_folder(const char *program, struct col_live *l, struct tacho_
         char number[16] = "";
         if (i > 1)
             snprintf(number, sizeof number, "-%d", i);
-        if (!path_set(l->final, "%s/%s-%s%s" COL_SUFFIX, strcmp(here, "/") == 0 ? "" : here, name, stamp, number) ||
+        if (!path_set(l->final, "%s/%s-%s%s%s" COL_SUFFIX, strcmp(here, "/") == 0 ? "" : here, name, stamp, host, number) ||
             !path_set(l->folder, "%s.live", l->final))
             return fail_long(err);
         if (exists(l->final))
@@ -235,11 +247,14 @@ static int default_folder(const char *program, struct col_live *l, struct tacho_
     return tacho_fail(err, TACHO_EEXISTS, "choose a name with -o", "%s: exists already", l->final);
 }
 
-int col_live_create(const char *output, const char *program, struct col_live *l, struct tacho_error *err)
+int col_live_create(const char *output, const char *program, bool with_host, struct col_live *l, struct tacho_error *err)
 {
+    char host[104] = "";
+    if (with_host)
+        host_part(host, sizeof host);
     memset(l, 0, sizeof *l);
     l->lock = -1;
-    int rc = output ? named_folder(output, l, err) : default_folder(program, l, err);
+    int rc = output ? named_folder(output, host, l, err) : default_folder(program, host, l, err);
     if (rc)
         return rc;
     if (!path_set(l->db, "%s/run.db", l->folder))

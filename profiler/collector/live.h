@@ -24,10 +24,11 @@ struct col_live {
     bool default_name;           /* nobody asked for this name: at the end another one will do */
 };
 
-/* Makes the folder and takes its lock. `output` NULL: a default name after `program` in the current folder. On failure nothing
- * is left. Errors: TACHO_EEXISTS (the file, or a live run of that name), TACHO_EBUSY, TACHO_EDENIED, TACHO_ENOSPACE, TACHO_EIO.
+/* Makes the folder and takes its lock. `output` NULL: a default name after `program` in the current folder. `with_host`: the
+ * host is part of the name, because the job records on other hosts too, maybe into the same folder. On failure nothing is left.
+ * Errors: TACHO_EEXISTS (the file, or a live run of that name), TACHO_EBUSY, TACHO_EDENIED, TACHO_ENOSPACE, TACHO_EIO.
  */
-int col_live_create(const char *output, const char *program, struct col_live *l, struct tacho_error *err);
+int col_live_create(const char *output, const char *program, bool with_host, struct col_live *l, struct tacho_error *err);
 /* Opens and locks the folder of a run whose collector died. TACHO_EBUSY while a live collector holds it. */
 int col_live_open(const char *folder, struct col_live *l, struct tacho_error *err);
 /* Gives back the room that is kept for finishing. Returns false if there was none any more. */

@@ -52,6 +52,7 @@ struct counter {
 };
 
 struct col_perf {
+    struct col_perf *more; /* the same counters on another process */
     unsigned count;
     struct counter counter[KINDS];
 };
@@ -160,6 +161,13 @@ struct col_perf *col_perf_open(pid_t pid)
     return p;
 }
 
+void col_perf_add(struct col_perf *p, pid_t pid)
+{
+    while (p->more)
+        p = p->more;
+    p->more = col_perf_open(pid);
+}
+
 unsigned col_perf_count(const struct col_perf *p)
 {
     return p ? p->count : 0;
@@ -185,8 +193,9 @@ static void explain(const struct counter *c, struct col_perf_reading *out)
     }
 }
 
-void col_perf_read(struct col_perf *p, unsigned i, struct col_perf_reading *out)
+static void read_one(struct col_perf *p, unsigned i, struct col_perf_reading *out, bool *idle)
 {
+    *idle = false;
     struct counter *c = &p->counter[i];
     *out = (struct col_perf_reading){.name = c->kind->name,
                                      .unit = c->kind->unit,
@@ -209,11 +218,32 @@ void col_perf_read(struct col_perf *p, unsigned i, struct col_perf_reading *out)
     if (r.running == 0) {
         out->status = COL_STATUS_NOT_COUNTED;
         out->fix = r.enabled ? "another profiler may hold the counters" : "";
+        *idle = r.enabled == 0;
         return;
     }
     out->ratio = r.enabled ? (double)r.running / (double)r.enabled : 1;
     out->status = r.running < r.enabled ? COL_STATUS_MULTIPLEXED : COL_STATUS_OK;
     out->value = r.running < r.enabled ? (double)r.value / out->ratio : (double)r.value;
+}
+
+/* The sum over the processes. One that did not get to its exec yet adds nothing. */
+void col_perf_read(struct col_perf *p, unsigned i, struct col_perf_reading *out)
+{
+    bool idle;
+    read_one(p, i, out, &idle);
+    for (struct col_perf *q = p->more; q; q = q->more) {
+        struct col_perf_reading x, sum = *out;
+        bool none = idle;
+        read_one(q, i, &x, &idle);
+        if (idle && !none)
+            idle = false;
+        else if (none || isnan(x.value))
+            *out = x;
+        else if (!isnan(sum.value)) {
+            *out = x.status == COL_STATUS_MULTIPLEXED && x.ratio < sum.ratio ? x : sum;
+            out->value = sum.value + x.value;
+        }
+    }
 }
 
 int col_perf_sample(struct col_perf *p, struct col_drain *d)
@@ -284,5 +314,7 @@ void col_perf_close(struct col_perf *p)
     for (unsigned i = 0; p && i < p->count; i++)
         if (p->counter[i].fd >= 0)
             close(p->counter[i].fd);
+    if (p)
+        col_perf_close(p->more);
     free(p);
 }

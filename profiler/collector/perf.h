@@ -26,6 +26,9 @@ struct col_perf_reading {
 
 /* Opens every counter on `pid`: 0 = the calling thread, started at once; else from its next exec on. Never fails as a whole. */
 struct col_perf *col_perf_open(pid_t pid);
+/* Counts on another process too (from its next exec on): readings are sums. One that cannot be counted there makes the sum
+ * absent. */
+void col_perf_add(struct col_perf *p, pid_t pid);
 unsigned col_perf_count(const struct col_perf *p);
 void col_perf_read(struct col_perf *p, unsigned i, struct col_perf_reading *out);
 /* Adds a sample of every counter that counts to its track. */

@@ -114,6 +114,9 @@ static int pool_process(struct col_drain *d, struct col_pool *p)
             new.end = before->end;
             new.exit_status = before->exit_status;
             new.gone = before->gone;
+            new.awaited = before->awaited;
+            new.rank = before->rank;
+            before->awaited = false;
             memcpy(new.ended, before->ended, sizeof new.ended);
             before->end = STORE_ABSENT;
             col_process_ended(before, created, STORE_ABSENT, "exec");
@@ -236,7 +239,7 @@ void col_pool_check_gone(struct col_drain *d, struct col_pool *p)
             x->end = col_clock_now();
         x->gone = x->dirty = true;
         /* a child of ours gets its status when it is reaped, which may be later */
-        if (!x->ended[0] && st.parent != getpid())
+        if (!x->ended[0] && !x->awaited && st.parent != getpid())
             col_process_ended(x, x->end, STORE_ABSENT, finished ? "exit" : "unknown: reaped by its parent");
     }
     p->gone = x->gone;

@@ -12,11 +12,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "profiler/collector/attach.h"
 #include "profiler/collector/describe.h"
 #include "profiler/collector/gpu_env.h"
+#include "profiler/collector/leader.h"
 #include "profiler/collector/peak.h"
 #include "profiler/collector/proc.h"
-#include "profiler/wire.h"
 
 void col_options_init(struct col_options *o)
 {
@@ -61,6 +62,8 @@ static int write_start(struct col_session *s)
     if (rc == 0)
         rc = write_peak(s, &peak);
     if (rc == 0)
+        rc = col_leader_describe(s);
+    if (rc == 0)
         rc = store_run_set(s->db, "segments", s->live.segments);
     if (rc == 0)
         rc = store_run_set_int(s->db, "collector.pid", getpid());
@@ -75,76 +78,6 @@ static void prepare_target(void *ctx, pid_t pid)
     if (!s->options->no_counters)
         s->perf = col_perf_open(pid);
     s->started = col_clock_now(); /* before it runs: nothing of its own may have started earlier */
-}
-
-/* PYTHONPATH with the folder of the Python hook first (`tacho-python` beside the library); false where there is none. Other
- * programs do not look at it. */
-static bool python_path(const struct col_session *s, const char *library, char *to, size_t size)
-{
-    char folder[COL_PATH_MAX];
-    const char *slash = strrchr(library, '/'), *old = getenv("PYTHONPATH");
-    int n = snprintf(folder, sizeof folder, "%.*s/tacho-python", slash ? (int)(slash - library) : 1, slash ? library : ".");
-    if (s->options->no_hook || n < 0 || (size_t)n >= sizeof folder || access(folder, R_OK | X_OK))
-        return false;
-    n = snprintf(to, size, "%s%s%s", folder, old && *old ? ":" : "", old ? old : "");
-    return n > 0 && (size_t)n < size;
-}
-
-/* LD_PRELOAD with libtacho_gemm.so first; false where that is not asked for or not possible, which is said. */
-static bool preload(struct col_session *s, const char *library, char *to, size_t size)
-{
-    char gemm[COL_PATH_MAX];
-    const char *slash = strrchr(library, '/'), *old = getenv("LD_PRELOAD");
-    if (!s->options->gemm_shapes)
-        return false;
-    int n = snprintf(gemm, sizeof gemm, "%.*s/libtacho_gemm.so", slash ? (int)(slash - library) : 1, slash ? library : ".");
-    if (n < 0 || (size_t)n >= sizeof gemm || access(gemm, R_OK)) {
-        col_session_warn(s, "shapes of matrix products are not recorded: no libtacho_gemm.so beside %s", library);
-        return false;
-    }
-    if (gemm[strcspn(gemm, " :")]) {
-        col_session_warn(
-            s, "shapes of matrix products are not recorded: LD_PRELOAD cannot name a path with a blank or a colon: %s", gemm);
-        return false;
-    }
-    n = snprintf(to, size, "%s%s%s", gemm, old && *old ? ":" : "", old ? old : "");
-    return n > 0 && (size_t)n < size;
-}
-
-static int start_target(struct col_session *s, const char *library, struct tacho_error *err)
-{
-    char pause[32], pool[32], python[2 * COL_PATH_MAX], gemm[2 * COL_PATH_MAX];
-    snprintf(pause, sizeof pause, "%.6g", s->options->pause);
-    snprintf(pool, sizeof pool, "%d", s->options->pool_mib);
-    const char *old = getenv("NVTX_INJECTION64_PATH");
-    if (old && *old && strcmp(old, library) != 0)
-        col_session_warn(s, "NVTX_INJECTION64_PATH was set to %s; tacho's own library is used for this run instead", old);
-    struct col_env env[8 + COL_GPU_ENV_MAX];
-    struct col_gpu_env gpu;
-    size_t count = 0;
-    env[count++] = (struct col_env){"NVTX_INJECTION64_PATH", library};
-    env[count++] = (struct col_env){WIRE_ENV_SEGMENTS, s->live.segments};
-    env[count++] = (struct col_env){WIRE_ENV_PAUSE, pause};
-    if (s->options->pool_mib > 0) /* else a value of the user's own stays */
-        env[count++] = (struct col_env){WIRE_ENV_POOL_MIB, pool};
-    if (python_path(s, library, python, sizeof python))
-        env[count++] = (struct col_env){"PYTHONPATH", python};
-    if (preload(s, library, gemm, sizeof gemm))
-        env[count++] = (struct col_env){"LD_PRELOAD", gemm};
-    count += col_gpu_environment(s->options, library, env + count, &gpu);
-    if (gpu.warning[0])
-        col_session_warn(s, "%s", gpu.warning);
-    int error = 0;
-    int rc = col_control_create(s->live.segments, s->options);
-    if (rc)
-        return tacho_fail(err, rc, NULL, "%s: %s", s->live.segments, tacho_error_text(rc));
-    rc = col_launch(s->options->command, env, count, &s->signals, prepare_target, s, &s->child, &error, err);
-    if (rc) {
-        s->result->exit_code = error == ENOENT ? 127 : error ? 126 : 125;
-        return rc;
-    }
-    s->result->started = true;
-    return 0;
 }
 
 /* ---- while it runs --------------------------------------------------------------------------------------------------------- */
@@ -177,15 +110,21 @@ static void describe_signal(int number, char *to, size_t size)
         snprintf(to, size, "signal %d", number);
 }
 
+int col_session_status(int status, char *ended, size_t size)
+{
+    if (WIFSIGNALED(status)) {
+        describe_signal(WTERMSIG(status), ended, size);
+        return 128 + WTERMSIG(status);
+    }
+    snprintf(ended, size, "exit %d", WEXITSTATUS(status));
+    return WEXITSTATUS(status);
+}
+
 static void child_ended(struct col_session *s, pid_t pid, int status, const struct rusage *use)
 {
     char ended[96];
-    int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    int code = col_session_status(status, ended, sizeof ended);
     int64_t now = col_clock_now();
-    if (WIFSIGNALED(status))
-        describe_signal(WTERMSIG(status), ended, sizeof ended);
-    else
-        snprintf(ended, sizeof ended, "exit %d", code);
     for (uint32_t i = 0; i < s->drain.process_count; i++) {
         struct col_process *x = s->drain.process[i];
         if (x->pid == (int32_t)pid && !x->ended[0])
@@ -194,13 +133,14 @@ static void child_ended(struct col_session *s, pid_t pid, int status, const stru
     if (pid != s->child || s->child_done)
         return;
     s->child_done = true;
+    s->child_status = status;
     s->ended_at = now;
     s->result->exit_code = code;
     s->child_usage = *use;
     snprintf(s->result->ended, sizeof s->result->ended, "%s", ended);
 }
 
-static void reap_children(struct col_session *s)
+void col_session_reap(struct col_session *s)
 {
     int status;
     struct rusage use;
@@ -209,7 +149,7 @@ static void reap_children(struct col_session *s)
         child_ended(s, pid, status, &use);
 }
 
-static void on_signal(struct col_session *s, const struct signalfd_siginfo *info)
+void col_session_signal(struct col_session *s, const struct signalfd_siginfo *info)
 {
     int number = (int)info->ssi_signo;
     bool by_process = col_signal_by_process(info);
@@ -222,7 +162,11 @@ static void on_signal(struct col_session *s, const struct signalfd_siginfo *info
      */
     bool answered = number == SIGINT && !by_process && s->child > 0 && getpgid(s->child) == getpgrp();
     bool asks_to_end = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
-    if (asks_to_end && (s->child_done || s->child <= 0))
+    unsigned others = s->child_done ? col_leader_running(s) : 0;
+    if (asks_to_end && others && ++s->interrupts < 2) /* who ends the job, tells them too */
+        col_session_message(s, "%u other ranks of this node still run: recording goes on until they end (again finishes now)",
+                            others);
+    else if (asks_to_end && (s->child_done || s->child <= 0))
         s->stop = number; /* only stragglers are left: nobody to pass it to */
     else if (number == SIGINT && !answered && ++s->interrupts >= 2)
         s->stop = number;
@@ -258,7 +202,7 @@ static bool run_is_over(struct col_session *s)
 {
     if (s->stop)
         return true;
-    if (!s->child_done && s->child > 0)
+    if ((!s->child_done && s->child > 0) || col_leader_waits(s))
         return false;
     int left = stragglers(s);
     if (left && !s->told_waiting) {
@@ -293,7 +237,8 @@ static void turn(struct col_session *s, bool *more)
     if (s->stalled && !col_session_retry(s))
         return;
     bool alive = !s->child_done || col_drain_alive(&s->drain) > 0;
-    if (due && alive && !s->drain.volume.no_space) {
+    rc = col_leader_rows(s);
+    if (rc == 0 && due && alive && !s->drain.volume.no_space) {
         rc = col_drain_begin(&s->drain);
         if (rc == 0)
             rc = col_system_sample(s->system, &s->drain);
@@ -320,12 +265,13 @@ static void wait_for_turn(struct col_session *s, bool more)
     if (s->system && s->next_sample < next)
         next = s->next_sample;
     int64_t left = more || next <= now ? 0 : next - now;
-    struct pollfd fd = {.fd = s->signals.fd, .events = POLLIN};
+    struct pollfd fd[2] = {{.fd = s->signals.fd, .events = POLLIN}, {.fd = s->peers_poll, .events = POLLIN}};
     struct timespec timeout = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
-    if (ppoll(&fd, 1, &timeout, NULL) > 0) {
+    if (ppoll(fd, 2, &timeout, NULL) > 0) {
         struct signalfd_siginfo info;
         while (col_signals_next(&s->signals, &info))
-            on_signal(s, &info);
+            col_session_signal(s, &info);
+        col_leader_read(s);
     }
 }
 
@@ -335,7 +281,7 @@ void col_session_loop(struct col_session *s)
     s->next_turn = s->next_sample = col_clock_now();
     for (;;) {
         wait_for_turn(s, more);
-        reap_children(s);
+        col_session_reap(s);
         turn(s, &more);
         s->next_turn = col_clock_now() + COL_TURN_NS;
         if (run_is_over(s) && (s->stop || !more))
@@ -347,7 +293,7 @@ void col_session_loop(struct col_session *s)
 
 static int write_usage(struct col_session *s)
 {
-    const struct rusage *u = &s->child_usage;
+    const struct rusage *u = &s->usage;
     const struct {
         const char *name, *unit;
         double value;
@@ -383,7 +329,9 @@ static int write_end(struct col_session *s)
     if (rc == 0)
         rc = write_usage(s);
     if (rc == 0)
-        rc = store_run_set_int(s->db, "exit_status", s->result->exit_code);
+        rc = store_run_set_int(s->db, "exit_status", s->worst);
+    if (rc == 0 && s->gap_from)
+        rc = col_session_note_gap(s);
     return rc;
 }
 
@@ -401,45 +349,79 @@ static void note_interruption(struct col_session *s)
              name);
 }
 
+int col_session_conclude(struct col_session *s, struct tacho_error *err)
+{
+    col_session_loop(s);
+    col_leader_over(s);
+    int rc = s->stalled ? 0 : col_leader_rows(s);
+    if (rc)
+        col_session_failed(s, rc);
+    note_interruption(s);
+    col_leader_sum(s);
+    return col_session_finish(s, write_end, err);
+}
+
+/* The file with what it says before the target starts, and the target. What was made is gone if either fails. */
+static int begin(struct col_session *s, const char *library, struct tacho_error *err)
+{
+    cpu_set_t own;
+    int rc = col_session_create(s, err);
+    if (rc == 0)
+        rc = col_signals_begin(&s->signals, err);
+    col_leader_spread(s, &own);
+    if (rc == 0 && (rc = write_start(s)) != 0)
+        rc = col_session_store_error(s, rc, err);
+    if (CPU_COUNT(&own))
+        sched_setaffinity(0, sizeof own, &own);
+    if (rc == 0 && (rc = col_control_create(s->live.segments, s->options)) != 0)
+        rc = tacho_fail(err, rc, NULL, "%s: %s", s->live.segments, tacho_error_text(rc));
+    if (rc == 0) {
+        getrusage(RUSAGE_SELF, &s->own_usage); /* measuring the peak is no cost of recording */
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        rc = col_session_start(s, library, prepare_target, s, err);
+    }
+    if (rc)
+        col_session_discard(s);
+    return rc;
+}
+
+static int lead(struct col_session *s, const char *library, struct tacho_error *err)
+{
+    const struct col_options *o = s->options;
+    const char *base = strrchr(o->command[0], '/');
+    struct col_process *x = NULL;
+    col_leader_gather(s);
+    int rc = col_live_create(o->output, o->command[0], s->peers.is_known && s->peers.job.many_nodes, &s->live, err);
+    if (rc == 0)
+        rc = begin(s, library, err);
+    if (rc)
+        return rc;
+    col_leader_welcome(s);
+    int failed = col_drain_process(&s->drain, (int32_t)s->child, s->started, base ? base + 1 : o->command[0], &x);
+    if (x && s->peers.is_known)
+        x->rank = s->peers.job.rank;
+    if (failed)
+        col_session_failed(s, failed);
+    if (o->sample_ms > 0)
+        col_system_open(&s->system);
+    if (o->sample_ms > 0 && o->gpu != COL_GPU_OFF)
+        s->nvml = col_nvml_open(o->sample_ms);
+    return col_session_conclude(s, err);
+}
+
 int col_run(const struct col_options *o, struct col_result *r, struct tacho_error *err)
 {
     char library[COL_PATH_MAX];
     struct col_session s;
+    int fd = -1;
     col_session_init(&s, o, r);
     r->exit_code = 125;
     int rc = o->command && o->command[0] ? col_find_library(o->library, library, err)
                                          : tacho_fail(err, TACHO_EUSAGE, "give the command after --", "no command to run");
+    if (rc == 0 && !o->separate)
+        fd = col_attach(&s);
     if (rc == 0)
-        rc = col_live_create(o->output, o->command[0], &s.live, err);
-    if (rc)
-        goto out;
-    rc = col_session_create(&s, err);
-    if (rc == 0)
-        rc = col_signals_begin(&s.signals, err);
-    if (rc == 0 && (rc = write_start(&s)) != 0)
-        rc = col_session_store_error(&s, rc, err);
-    if (rc == 0) {
-        getrusage(RUSAGE_SELF, &s.own_usage); /* measuring the peak is no cost of recording */
-        prctl(PR_SET_CHILD_SUBREAPER, 1);
-        rc = start_target(&s, library, err);
-    }
-    if (rc) {
-        col_session_discard(&s);
-        goto out;
-    }
-    const char *base = strrchr(o->command[0], '/');
-    struct col_process *x = NULL;
-    int failed = col_drain_process(&s.drain, (int32_t)s.child, s.started, base ? base + 1 : o->command[0], &x);
-    if (failed)
-        col_session_failed(&s, failed);
-    if (o->sample_ms > 0)
-        col_system_open(&s.system);
-    if (o->sample_ms > 0 && o->gpu != COL_GPU_OFF)
-        s.nvml = col_nvml_open(o->sample_ms);
-    col_session_loop(&s);
-    note_interruption(&s);
-    rc = col_session_finish(&s, write_end, err);
-out:
+        rc = fd >= 0 ? col_attach_run(&s, fd, library, err) : lead(&s, library, err);
     prctl(PR_SET_CHILD_SUBREAPER, 0);
     col_signals_end(&s.signals);
     col_session_free(&s);

@@ -45,6 +45,8 @@ void col_session_init(struct col_session *s, const struct col_options *o, struct
     s->live.lock = -1;
     s->drain.folder = -1;
     s->signals.fd = -1;
+    s->peers_poll = -1;
+    col_peers_init(&s->peers);
     s->terminal_session = getsid(0);
     getrusage(RUSAGE_SELF, &s->own_usage);
 }
@@ -241,6 +243,14 @@ bool col_session_retry(struct col_session *s)
     return !s->stalled;
 }
 
+int col_session_note_gap(struct col_session *s)
+{
+    int rc = store_run_set_int(s->db, "recovered", 1);
+    return rc ? rc
+              : col_drain_loss(&s->drain, "system", "not sampled: the collector was gone", STORE_ABSENT, s->gap_from,
+                               s->gap_to ? s->gap_to : s->ended_at);
+}
+
 /* ---- finishing ----------------------------------------------------------------------------------------------------------------- */
 
 static int last_rounds(struct col_session *s)
@@ -368,6 +378,10 @@ void col_session_free(struct col_session *s)
     store_close(s->db);
     s->db = NULL;
     col_live_leave(&s->live);
+    col_peers_close(&s->peers);
+    if (s->peers_poll >= 0)
+        close(s->peers_poll);
+    s->peers_poll = -1;
     col_buffer_put(&s->warnings, "", 1);
     s->result->warnings = s->warnings.failed ? NULL : (char *)s->warnings.bytes;
     s->warnings = (struct col_buffer){0};

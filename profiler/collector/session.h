@@ -16,6 +16,7 @@
 #include "profiler/collector/launch.h"
 #include "profiler/collector/live.h"
 #include "profiler/collector/nvml.h"
+#include "profiler/collector/peers.h"
 #include "profiler/collector/perf.h"
 #include "profiler/collector/system.h"
 
@@ -41,7 +42,16 @@ struct col_session {
     unsigned samples;
     int64_t started, ended_at, next_turn, next_sample, next_retry;
     int64_t gap_from; /* recovery: when the last collector committed for the last time */
+    int64_t gap_to;   /* and when this one went on; 0: it did not */
     struct rusage child_usage, own_usage;
+    int child_status; /* as of wait */
+    /* several ranks of one node (leader.h); alone all of it is unused */
+    struct col_peers peers;
+    int peers_poll;           /* epoll of the listener and of all peers, -1 */
+    unsigned peers_elsewhere; /* ranks that record to another place */
+    bool peers_over, peers_taken_over;
+    int worst;           /* exit code of the first target, by rank of its tacho, that did not end with 0 */
+    struct rusage usage; /* of all targets */
     struct col_buffer warnings;
 };
 
@@ -52,8 +62,18 @@ int col_session_create(struct col_session *s, struct tacho_error *err);
 int col_session_save_setup(struct col_session *s);
 /* The store and the drain of a folder that another collector left. */
 int col_session_resume(struct col_session *s, struct tacho_error *err);
-/* Drains until the run is over: in run.c. */
+/* In target.c: starts the target with what it needs to record; `prepare` as in col_launch. s->child and r->started are set, or
+ * r->exit_code. */
+int col_session_start(struct col_session *s, const char *library, void (*prepare)(void *ctx, pid_t pid), void *ctx,
+                      struct tacho_error *err);
+/* In run.c, as the next ones. Drains until the run is over. */
 void col_session_loop(struct col_session *s);
+/* The loop, and the end of the file. */
+int col_session_conclude(struct col_session *s, struct tacho_error *err);
+void col_session_signal(struct col_session *s, const struct signalfd_siginfo *info);
+void col_session_reap(struct col_session *s);
+/* Exit code of a status of wait, and it in words: "exit 1", "signal 9 (KILL)". */
+int col_session_status(int status, char *ended, size_t size);
 
 /* The store failed with rc in the middle of a transaction: rolls back to the last commit, and goes on without detail if the
  * disk is full; else, or when that fails too, the session is stalled. */
@@ -61,6 +81,8 @@ void col_session_failed(struct col_session *s, int rc);
 /* Tries once a second to leave the stalled state. True when it did. */
 bool col_session_retry(struct col_session *s);
 
+/* Notes, in the open transaction, that another collector took over: the run key `recovered` and what was not sampled. */
+int col_session_note_gap(struct col_session *s);
 /* Last rounds, `last_words` into the last transaction, finish, publish. On failure the live folder is left for `tacho recover`.
  */
 int col_session_finish(struct col_session *s, int (*last_words)(struct col_session *s), struct tacho_error *err);

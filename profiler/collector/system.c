@@ -285,6 +285,9 @@ static int sample_others(struct col_system *s, struct col_drain *d)
     unsigned others = 0;
     t.count = 0;
     col_proc_children((int32_t)getpid(), add_to_tree, &t);
+    for (uint32_t i = 0; i < d->process_count; i++) /* targets of the other ranks */
+        if (d->process[i]->awaited && !d->process[i]->gone)
+            add_to_tree(&t, d->process[i]->pid);
     for (unsigned i = 0; i < t.count; i++) {
         struct col_proc_stat st;
         bool own_track = false;

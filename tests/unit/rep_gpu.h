@@ -331,7 +331,39 @@ static inline const struct an_result *gpu_result(void)
     r.finding_count = 1;
     r.ceilings = ceilings;
     r.ceiling_count = 2;
-    r.critical_path.reason = r.ranks.reason = r.memory.reason = r.energy.reason = none;
+    r.critical_path.reason = r.ranks.reason = r.memory.reason = none;
+    static const struct an_throttle held[] = {{"power cap", 41.5, false}, {"heat (software)", 3.25, true}};
+    static struct an_gpu_hardware gpu;
+    gpu = (struct an_gpu_hardware){.gpu = 0,
+                                   .name = "Test GPU <b>",
+                                   .uuid = "GPU-00",
+                                   .power_w = an_num(642.5),
+                                   .power_limit_w = an_num(700),
+                                   .energy_j = an_num(1285),
+                                   .clock_sm_mhz = an_num(1620),
+                                   .clock_sm_max_mhz = an_num(1980),
+                                   .temperature_max_c = an_num(71),
+                                   .memory_used_bytes = an_num_none("NVML: not supported"),
+                                   .sm_active_pct = an_num(88.2),
+                                   .sm_occupancy_pct = an_num(31),
+                                   .tensor_active_pct = an_num(42.4),
+                                   .dram_active_pct = an_num(55),
+                                   .fp32_active_pct = an_num(3),
+                                   .fp16_active_pct = an_num(0),
+                                   .fp64_active_pct = an_num_none("NVML: not supported"),
+                                   .throttled_pct = an_num(44.75),
+                                   .reasons = held,
+                                   .reason_count = 2,
+                                   .energy_source = "energy counter"};
+    r.hardware_gpus = &gpu;
+    r.hardware_gpu_count = 1;
+    r.energy = (struct an_energy){.energy_j = an_num(1285),
+                                  .power_w = an_num(642.5),
+                                  .per_step_j = an_num(321.25),
+                                  .per_token_j = an_num_none("the steps do not say their tokens"),
+                                  .per_sample_j = an_num(2.5),
+                                  .cost = an_num_none("no price was given; --price-kwh PRICE"),
+                                  .steps = 4};
     r.trust = (struct an_trust){.events = 105167,
                                 .lost_events = an_int(3),
                                 .overhead_pct = an_num_none("a trace has no paused steps"),

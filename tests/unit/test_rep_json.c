@@ -71,6 +71,7 @@ static const struct {
     {"/ranks", "o?"},
     {"/memory", "o?"},
     {"/energy", "o?"},
+    {"/hardware", "a?"},
     {"/findings", "a"},
     {"/trust/events", "i"},
     {"/trust/lost_events", "i?"},

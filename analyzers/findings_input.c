@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * INPUT_STALL: the step waits for its batch. What to change follows from what binds: a loader in line, too few workers, a
+ * serial stage, the cores, or batches that come late one at a time. The gain is a ceiling: the step without its wait.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "analyzers/findings.h"
+
+#define EXPLAINED 0.5 /* of the wait: what the batch time and the workers must explain to be its cause */
+
+enum an_framework an_findings_framework(const struct an_context *c)
+{
+    const struct an_trace *t = c->t;
+    for (size_t k = 0; k < c->lane_count; k++) {
+        if (c->lane[k].track == AN_NONE)
+            continue;
+        const struct an_track *track = &t->track[c->lane[k].track];
+        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
+            const char *domain = an_trace_name(t, t->slice.category[i]);
+            if (!strcmp(domain, "libtrain"))
+                return AN_FRAMEWORK_LIBTRAIN;
+            if (!strcmp(domain, "torch") || !strncmp(an_trace_name(t, t->slice.name[i]), "aten::", 6))
+                return AN_FRAMEWORK_TORCH;
+        }
+    }
+    return c->r->loader.source && strcmp(c->r->loader.source, "tacho.range") ? AN_FRAMEWORK_TORCH : AN_FRAMEWORK_OTHER;
+}
+
+const char *an_findings_rerun(struct an_context *c, const char *option)
+{
+    const char *command = an_trace_key(c->t, "command"), *file = c->r->run.file && *c->r->run.file ? c->r->run.file : "RUN";
+    if (!command || !*command)
+        return an_arena_format(c->a, "record it again with %s as AFTER; tacho diff %.200s AFTER", option, file);
+    if (*option == '-')
+        return an_arena_format(c->a, "tacho run -o after.tacho -- %.300s %s; tacho diff %.200s after.tacho", command, option,
+                               file);
+    return an_arena_format(c->a, "with %s: tacho run -o after.tacho -- %.300s; tacho diff %.200s after.tacho", option, command,
+                           file);
+}
+
+/* ---- what binds --------------------------------------------------------------------------------------------------------- */
+
+enum cause {
+    CAUSE_IN_LINE,
+    CAUSE_WORKERS,
+    CAUSE_STORAGE,
+    CAUSE_PIN,
+    CAUSE_INTERPRETER,
+    CAUSE_CORES,
+    CAUSE_UNEVEN,
+    CAUSE_UNKNOWN
+};
+
+static enum cause cause_of(const struct an_loader *l)
+{
+    const struct an_count *workers = &l->workers, *needed = &l->workers_needed;
+    if (l->serial)
+        return !strcmp(l->serial, "storage") ? CAUSE_STORAGE : !strcmp(l->serial, "pin") ? CAUSE_PIN : CAUSE_INTERPRETER;
+    if (workers->valid && !workers->value)
+        return CAUSE_IN_LINE;
+    if (!workers->valid || !needed->valid)
+        return CAUSE_UNKNOWN;
+    if (needed->value > workers->value)
+        return CAUSE_WORKERS;
+    if (l->workers_wanted.valid && l->workers_wanted.value > workers->value)
+        return CAUSE_CORES;
+    bool explained = l->expected_wait_ms_per_step.valid && l->wait_ms_per_step.valid &&
+                     l->expected_wait_ms_per_step.value >= EXPLAINED * l->wait_ms_per_step.value;
+    return explained ? CAUSE_WORKERS : CAUSE_UNEVEN;
+}
+
+/* Largest loader stage by own time, or NULL. */
+static const struct an_stage *binding_stage(const struct an_loader *l)
+{
+    const struct an_stage *most = NULL;
+    for (size_t i = 0; i < l->stage_count; i++)
+        if (strcmp(l->stages[i].name, "queue_wait") && l->stages[i].ms_per_batch.valid &&
+            (!most || l->stages[i].ms_per_batch.value > most->ms_per_batch.value))
+            most = &l->stages[i];
+    return most;
+}
+
+/* ---- the action --------------------------------------------------------------------------------------------------------- */
+
+struct advice {
+    const char *action, *option, *effort, *wrong_when;
+};
+
+static const char *workers_option(struct an_context *c, enum an_framework f, int64_t n)
+{
+    if (f == AN_FRAMEWORK_LIBTRAIN)
+        return an_arena_format(c->a, "--workers %" PRId64, n);
+    return an_arena_format(c->a, f == AN_FRAMEWORK_TORCH ? "DataLoader(num_workers=%" PRId64 ")" : "%" PRId64 " loader workers",
+                           n);
+}
+
+static struct advice more_workers(struct an_context *c, enum an_framework f, bool in_line)
+{
+    const struct an_loader *l = &c->r->loader;
+    const struct an_count *cores = &c->r->run.cores;
+    bool torch = f == AN_FRAMEWORK_TORCH;
+    struct advice x = {.effort = "a setting of the loader",
+                       .wrong_when = "the workers would take cores or memory bandwidth from the step, or storage cannot read "
+                                     "faster than it does"};
+    int64_t have = l->workers.valid ? l->workers.value : 0;
+    int64_t n = l->workers_needed.valid ? l->workers_needed.value : torch ? 4 : have + 1;
+    x.option = workers_option(c, f, n);
+    const char *known = l->workers_needed.valid
+                            ? an_arena_format(c->a, "%" PRId64 " keep%s up with the step", n, n == 1 ? "s" : "")
+                        : cores->valid ? an_arena_format(c->a, "at most the %" PRId64 " usable cores", cores->value)
+                                       : "as many as there are free cores";
+    if (in_line && torch)
+        x.action = an_arena_format(c->a, "give the loader workers: DataLoader(num_workers=%" PRId64 ", pin_memory=True): %s", n,
+                                   known);
+    else if (in_line)
+        x.action =
+            an_arena_format(c->a, "move loading off the step's thread, give the loader workers: %s (%s)", x.option, known);
+    else if (l->workers_needed.valid)
+        x.action = an_arena_format(c->a, "more loader workers: %s instead of %" PRId64 " (%s)", x.option, have, known);
+    else
+        x.action = "more loader workers or a cheaper batch: DataLoader(num_workers=..., prefetch_factor=..., "
+                   "persistent_workers=True)";
+    return x;
+}
+
+static struct advice cheaper_stage(struct an_context *c, const struct an_stage *stage)
+{
+    const char *name = stage ? stage->name : "loader";
+    return (struct advice){.action = an_arena_format(c->a,
+                                                     "make the stage %s cheaper, or do it once before the run: the cores "
+                                                     "are all in use, more workers would take them from the step",
+                                                     name),
+                           .option = "the cheaper stage",
+                           .effort = "some lines of code, or prepared data",
+                           .wrong_when = "the step itself could do with fewer cores"};
+}
+
+static struct advice storage_advice(struct an_context *c)
+{
+    return (struct advice){.action = an_arena_format(c->a,
+                                                     "read less or read it once: pack small files into one, keep the data in "
+                                                     "memory or on faster storage (it reads at %.0f %% of its measured rate)",
+                                                     100 * c->r->loader.access_ratio.value),
+                           .option = "the data packed or cached",
+                           .effort = "prepared data, or other storage",
+                           .wrong_when = "another program uses the same storage"};
+}
+
+static struct advice pin_advice(enum an_framework f)
+{
+    return (struct advice){.action = f == AN_FRAMEWORK_LIBTRAIN
+                                         ? "leave out the copy into the staging buffer: run without --pin"
+                                         : "smaller batches for the pin thread, or pin inside the workers' own buffers",
+                           .option = f == AN_FRAMEWORK_LIBTRAIN ? "no --pin" : "another way to pin",
+                           .effort = "a setting of the loader",
+                           .wrong_when = "the copy to the device would then take longer than what is saved"};
+}
+
+static struct advice processes_advice(struct an_context *c, enum an_framework f)
+{
+    bool torch = f == AN_FRAMEWORK_TORCH;
+    return (struct advice){.action =
+                               torch ? "workers that are processes: DataLoader(num_workers=...), not threads of one interpreter"
+                                     : an_arena_format(c->a, "workers that are processes%s",
+                                                       f == AN_FRAMEWORK_LIBTRAIN ? ": --worker-kind processes" : ""),
+                           .option = f == AN_FRAMEWORK_LIBTRAIN ? "--worker-kind processes" : "worker processes",
+                           .effort = "a setting of the loader",
+                           .wrong_when = "the stages leave the interpreter lock (NumPy, decoders in C)"};
+}
+
+static struct advice prefetch_advice(enum an_framework f)
+{
+    bool torch = f == AN_FRAMEWORK_TORCH, lib = f == AN_FRAMEWORK_LIBTRAIN;
+    return (struct advice){.action =
+                               torch ? "batches come late one at a time although the workers keep up on average: a deeper "
+                                       "queue, DataLoader(prefetch_factor=4)"
+                               : lib ? "batches come late one at a time although the workers keep up on average: a deeper "
+                                       "queue, --prefetch twice as large"
+                                     : "batches come late one at a time although the workers keep up on average: a deeper "
+                                       "queue",
+                           .option = lib ? "a larger --prefetch" : "a deeper queue",
+                           .effort = "a setting of the loader",
+                           .wrong_when = "the workers lose their cores to the step: then a deeper queue fills no faster"};
+}
+
+static struct advice advise(struct an_context *c, enum cause cause, const struct an_stage *stage)
+{
+    enum an_framework f = an_findings_framework(c);
+    switch (cause) {
+    case CAUSE_STORAGE:
+        return storage_advice(c);
+    case CAUSE_PIN:
+        return pin_advice(f);
+    case CAUSE_INTERPRETER:
+        return processes_advice(c, f);
+    case CAUSE_CORES:
+        return cheaper_stage(c, stage);
+    case CAUSE_UNEVEN:
+        return prefetch_advice(f);
+    default:
+        return more_workers(c, f, cause == CAUSE_IN_LINE);
+    }
+}
+
+/* ---- the finding -------------------------------------------------------------------------------------------------------- */
+
+static const char *wait_words(struct an_context *c, const struct an_class_share *s, double step_ms, double wait_ms)
+{
+    if (!isfinite(s->half))
+        return an_arena_format(c->a, "input %.3g ms (%s)", wait_ms, an_findings_window(c));
+    return an_arena_format(c->a, "input %.3g ± %.2g ms a step, in %zu of %zu steps (%s)", wait_ms, step_ms * s->half / 100,
+                           s->touched, s->steps, an_findings_window(c));
+}
+
+static const char *batch_words(struct an_context *c, double rest)
+{
+    const struct an_loader *l = &c->r->loader;
+    if (!l->batch_ms.valid || !l->batches_per_step.valid)
+        return NULL;
+    const char *many =
+        l->batches_per_step.value > 1.005 ? an_arena_format(c->a, ", %.3g batches a step", l->batches_per_step.value) : "";
+    if (l->workers.valid && !l->workers.value)
+        return an_arena_format(c->a, "a batch takes %.3g ms on the step's thread%s, the rest of the step %.3g ms",
+                               l->batch_ms.value, many, rest);
+    return an_arena_format(c->a, "a batch takes a worker %.3g ms%s, the rest of the step takes %.3g ms", l->batch_ms.value,
+                           many, rest);
+}
+
+static const char *worker_words(struct an_context *c)
+{
+    const struct an_loader *l = &c->r->loader;
+    if (!l->workers.valid)
+        return NULL;
+    const char *busy = l->worker_busy_pct.valid ? an_arena_format(c->a, ", busy %.0f %%", l->worker_busy_pct.value) : "";
+    const char *depth =
+        l->queue_depth_mean.valid ? an_arena_format(c->a, ", mean queue depth %.2f", l->queue_depth_mean.value) : "";
+    return an_arena_format(c->a, "loader workers: %" PRId64 "%s%s%s", l->workers.value,
+                           l->workers.value && l->worker_kind ? an_arena_format(c->a, " (%s)", l->worker_kind) : "", busy,
+                           depth);
+}
+
+/* The rank whose loader is slowest, where they differ. */
+static const char *rank_words(struct an_context *c)
+{
+    const struct an_loader *l = &c->r->loader;
+    const struct an_loader_rank *most = NULL, *least = NULL;
+    for (size_t i = 0; i < l->rank_count; i++) {
+        const struct an_loader_rank *k = &l->ranks[i];
+        if (!k->wait_ms_per_step.valid)
+            continue;
+        most = !most || k->wait_ms_per_step.value > most->wait_ms_per_step.value ? k : most;
+        least = !least || k->wait_ms_per_step.value < least->wait_ms_per_step.value ? k : least;
+    }
+    if (!most || most == least)
+        return NULL;
+    return an_arena_format(c->a, "rank %" PRId64 " waits most: %.3g ms a step, rank %" PRId64 " %.3g ms", most->rank,
+                           most->wait_ms_per_step.value, least->rank, least->wait_ms_per_step.value);
+}
+
+static const char *formula_words(struct an_context *c)
+{
+    const struct an_value *v = &c->r->loader.expected_wait_ms_per_step;
+    return v->valid ? an_arena_format(c->a, "its cost and the workers explain a wait of %.3g ms", v->value) : NULL;
+}
+
+int an_findings_input(struct an_findings_list *l)
+{
+    struct an_context *c = l->c;
+    const struct an_budget *b = &c->r->budget;
+    const struct an_loader *loader = &c->r->loader;
+    struct an_class_share s;
+    if (b->reason || !b->pct[AN_CLASS_INPUT].valid)
+        return 0;
+    if (an_class_share(c, AN_CLASS_INPUT, &s))
+        return TACHO_ENOMEM;
+    if (!an_class_share_matters(&s)) {
+        an_findings_checked(l, "steps waiting for the data loader");
+        return 0;
+    }
+    double step_ms = (double)b->step_ns / (double)b->steps / 1e6, wait_ms = step_ms * b->pct[AN_CLASS_INPUT].value / 100;
+    const struct an_stage *stage = binding_stage(loader);
+    const struct advice x = advise(c, cause_of(loader), stage);
+    struct an_finding *f = an_findings_add(l, "INPUT_STALL",
+                                           an_arena_format(c->a, "the step waits %.3g ms for its batch, %.1f %% of its time",
+                                                           wait_ms, b->pct[AN_CLASS_INPUT].value));
+    an_finding_evidence(f, wait_words(c, &s, step_ms, wait_ms));
+    an_finding_evidence(f, batch_words(c, step_ms - wait_ms));
+    an_finding_evidence(f, worker_words(c));
+    if (stage)
+        an_finding_evidence(
+            f, an_arena_format(c->a, "largest loader stage: %s, %.3g ms a batch", stage->name, stage->ms_per_batch.value));
+    an_finding_evidence(f, rank_words(c));
+    an_finding_evidence(f, formula_words(c));
+    f->action = x.action;
+    f->effort = x.effort;
+    f->wrong_when = x.wrong_when;
+    f->method = "ceiling \"no wait for input\": step / (step - wait) - 1; nothing was replayed";
+    f->verify = an_arena_format(c->a, "%s, and read the row input", an_findings_rerun(c, x.option));
+    an_finding_ceiling(f, step_ms, wait_ms, "a ceiling has no expected value: the loader was not replayed");
+    return 0;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What GPUs draw, what holds them back, how busy their units are: two lines, and one a GPU.
+ */
+#include <inttypes.h>
+
+#include "reports/text.h"
+
+static void energy(struct page *p, const struct an_energy *e)
+{
+    char a[32];
+    page_label(p, "Energy");
+    if (e->reason) {
+        page_item(p, "not known: %.300s", e->reason);
+        page_end(p);
+        return;
+    }
+    if (e->power_w.valid)
+        page_item(p, "%s", page_si(a, e->power_w.value, "W"));
+    if (e->per_step_j.valid)
+        page_item(p, "%s a step", page_si(a, e->per_step_j.value, "J"));
+    else
+        page_item(p, "%s", page_si(a, e->energy_j.value, "J"));
+    if (e->per_token_j.valid)
+        page_item(p, "%s a token", page_si(a, e->per_token_j.value, "J"));
+    else if (e->per_sample_j.valid)
+        page_item(p, "%s a sample", page_si(a, e->per_sample_j.value, "J"));
+    if (e->cost.valid)
+        page_item(p, "%.3g for all of it", e->cost.value);
+    page_end(p);
+}
+
+static void share(struct page *p, struct an_value v, const char *what)
+{
+    if (v.valid)
+        page_item(p, "%s %.0f %%", what, v.value);
+}
+
+static void one(struct page *p, const struct an_gpu_hardware *g)
+{
+    char label[32];
+    snprintf(label, sizeof label, "  gpu:%" PRId64, g->gpu);
+    page_label(p, label);
+    if (g->power_w.valid && g->power_limit_w.valid)
+        page_item(p, "%.0f of %.0f W", g->power_w.value, g->power_limit_w.value);
+    else if (g->power_w.valid)
+        page_item(p, "%.0f W", g->power_w.value);
+    if (g->clock_sm_mhz.valid && g->clock_sm_max_mhz.valid)
+        page_item(p, "%.0f of %.0f MHz", g->clock_sm_mhz.value, g->clock_sm_max_mhz.value);
+    else if (g->clock_sm_mhz.valid)
+        page_item(p, "%.0f MHz", g->clock_sm_mhz.value);
+    for (size_t i = 0; i < g->reason_count && i < 3; i++)
+        page_item(p, "held by %s %.0f %%", g->reasons[i].name, g->reasons[i].pct);
+    if (g->throttled_pct.valid && !g->reason_count)
+        page_item(p, "not held back");
+    if (g->temperature_max_c.valid)
+        page_item(p, "at most %.0f C", g->temperature_max_c.value);
+    share(p, g->sm_active_pct, "SMs active");
+    share(p, g->sm_occupancy_pct, "occupancy");
+    share(p, g->tensor_active_pct, "matrix units");
+    share(p, g->dram_active_pct, "memory");
+    page_end(p);
+}
+
+void rep_text_hardware(struct page *p, const struct an_result *r)
+{
+    if (r->hardware.reason) /* a run without GPUs; why a GPU was not sampled stands in trust and JSON */
+        return;
+    energy(p, &r->energy);
+    for (size_t i = 0; i < r->hardware_gpu_count; i++)
+        one(p, &r->hardware_gpus[i]);
+}
