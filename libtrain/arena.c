@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "libtrain/arena.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,6 +9,36 @@
 #include "tacho_error.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
+
+/* All that there are, for lt_arena_fork; what has no place in the list is inherited by children. */
+#define LIST_CAP 64
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    void *base;
+    size_t bytes;
+} list[LIST_CAP];
+
+/* Puts `base` in the place of `old`. */
+static void list_replace(const void *old, void *base, size_t bytes)
+{
+    pthread_mutex_lock(&list_lock);
+    for (size_t i = 0; i < LIST_CAP; i++)
+        if (list[i].base == old) {
+            list[i].base = base;
+            list[i].bytes = bytes;
+            break;
+        }
+    pthread_mutex_unlock(&list_lock);
+}
+
+void lt_arena_fork(int inherit)
+{
+    pthread_mutex_lock(&list_lock);
+    for (size_t i = 0; i < LIST_CAP; i++)
+        if (list[i].base)
+            madvise(list[i].base, list[i].bytes, inherit ? MADV_DOFORK : MADV_DONTFORK);
+    pthread_mutex_unlock(&list_lock);
+}
 
 /* Zeroes in parallel: each thread backs the pages it is likely to work on. */
 static void touch(float *base, size_t count)
@@ -47,6 +78,7 @@ int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct
     madvise(base, bytes, MADV_HUGEPAGE); /* a refusal costs speed, not correctness */
     *arena = (struct lt_arena){.base = base, .count = count, .bytes = bytes, .tag = tag};
     lt_memory_add(tag, (int64_t)bytes);
+    list_replace(NULL, base, bytes);
     touch(arena->base, count);
     float *at = arena->base;
     for (size_t i = 0; i < tensors; i++) {
@@ -59,6 +91,7 @@ int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct
 void lt_arena_destroy(struct lt_arena *arena)
 {
     if (arena->base) {
+        list_replace(arena->base, NULL, 0);
         munmap(arena->base, arena->bytes);
         lt_memory_add(arena->tag, -(int64_t)arena->bytes);
     }

@@ -44,4 +44,8 @@ int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct
 /* Accepts an empty arena. */
 void lt_arena_destroy(struct lt_arena *arena);
 
+/* Whether children that are forked get the arenas (the usual) or not: a child that keeps pages of the parent makes each first
+ * write to them a copy. Holds for the arenas there are. */
+void lt_arena_fork(int inherit);
+
 #endif

@@ -90,6 +90,14 @@ void lt_timers_destroy(struct lt_timers *timers)
     free(timers);
 }
 
+static void append(struct lt_timers *t, struct lane *l)
+{
+    pthread_mutex_lock(&t->lock);
+    *t->lanes_end = l;
+    t->lanes_end = &l->next;
+    pthread_mutex_unlock(&t->lock);
+}
+
 /* The lane of the calling thread, made at its first use; NULL when memory is out. */
 static struct lane *lane_of(struct lt_timers *t)
 {
@@ -99,10 +107,7 @@ static struct lane *lane_of(struct lt_timers *t)
     if (!l)
         return NULL;
     l->tid = syscall(SYS_gettid);
-    pthread_mutex_lock(&t->lock);
-    *t->lanes_end = l;
-    t->lanes_end = &l->next;
-    pthread_mutex_unlock(&t->lock);
+    append(t, l);
     mine.serial = t->serial;
     mine.lane = l;
     return l;
@@ -141,6 +146,36 @@ static void step_add_work(struct lt_timers_step *s, const struct tacho_work *w)
     s->matrix_flops += w->kind == TACHO_WORK_OTHER ? 0 : w->flops;
     s->bytes_read += w->bytes_read;
     s->bytes_written += w->bytes_written;
+}
+
+/* Another thread of the parent may have held the lock. */
+void lt_timers_forked(struct lt_timers *timers)
+{
+    pthread_mutex_init(&timers->lock, NULL);
+    timers->in_step = 0;
+    mine.serial = 0;
+}
+
+size_t lt_timers_lane_bytes(const struct lt_timers *timers)
+{
+    return sizeof(struct lane) + (size_t)timers->name_count * sizeof(struct total);
+}
+
+void lt_timers_save(struct lt_timers *timers, void *to)
+{
+    const struct lane *l = lane_of(timers);
+    if (l)
+        memcpy(to, l, lt_timers_lane_bytes(timers));
+}
+
+void lt_timers_add(struct lt_timers *timers, const void *from)
+{
+    struct lane *l = malloc(lt_timers_lane_bytes(timers));
+    if (!l)
+        return;
+    memcpy(l, from, lt_timers_lane_bytes(timers));
+    l->next = NULL;
+    append(timers, l);
 }
 
 void lt_timers_begin(struct lt_timers *timers, int id, enum lt_class class, const struct tacho_work *work,

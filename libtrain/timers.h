@@ -26,6 +26,12 @@ void lt_timers_end(struct lt_timers *timers, int64_t end);
 int64_t lt_timers_now(void);
 void lt_timers_count(struct lt_timers *timers);
 
+/* lt_trace_forked and the others of trace.h. */
+void lt_timers_forked(struct lt_timers *timers);
+size_t lt_timers_lane_bytes(const struct lt_timers *timers);
+void lt_timers_save(struct lt_timers *timers, void *to);
+void lt_timers_add(struct lt_timers *timers, const void *from);
+
 const struct lt_timers_step *lt_timers_steps(const struct lt_timers *timers, size_t *count);
 int lt_timers_write(const struct lt_timers *timers, const char *path, struct tacho_error *err);
 

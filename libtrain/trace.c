@@ -43,6 +43,7 @@ static enum lt_class range_class(uint32_t kind)
     case TACHO_RANGE_DECODE:
     case TACHO_RANGE_COLLATE:
     case TACHO_RANGE_QUEUE_WAIT:
+    case TACHO_RANGE_PIN:
         return LT_CLASS_INPUT;
     case TACHO_RANGE_COMM_WAIT:
         return LT_CLASS_COMM;
@@ -100,6 +101,29 @@ void lt_trace_thread(struct lt_trace *trace, const char *name)
     pthread_setname_np(pthread_self(), name);
     if (trace && trace->timers)
         lt_timers_thread(trace->timers, name);
+}
+
+void lt_trace_forked(struct lt_trace *trace)
+{
+    if (trace && trace->timers)
+        lt_timers_forked(trace->timers);
+}
+
+size_t lt_trace_lane_bytes(const struct lt_trace *trace)
+{
+    return trace && trace->timers ? lt_timers_lane_bytes(trace->timers) : 0;
+}
+
+void lt_trace_save(struct lt_trace *trace, void *to)
+{
+    if (trace && trace->timers)
+        lt_timers_save(trace->timers, to);
+}
+
+void lt_trace_add(struct lt_trace *trace, const void *from)
+{
+    if (trace && trace->timers)
+        lt_timers_add(trace->timers, from);
 }
 
 /* Here and below the engine's clock is read just before NVTX is called, at both ends, and the books are kept outside of what

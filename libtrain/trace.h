@@ -35,7 +35,8 @@
     X(ALL_GATHER, "all_gather", NONE) \
     X(PACK, "pack", HOST) \
     X(UNPACK, "unpack", HOST) \
-    X(SLEEP, "sleep", HOST)
+    X(SLEEP, "sleep", HOST) \
+    X(PIN, "pin", PIN)
 
 #define LT_COUNTER_MAP(X) \
     X(LOSS, "loss") \
@@ -90,6 +91,14 @@ void lt_trace_destroy(struct lt_trace *trace);
 
 /* Names the calling thread ("loader-0") in the timers and for the system. `name` is copied (15 characters). */
 void lt_trace_thread(struct lt_trace *trace, const char *name);
+
+/* For worker processes; all accept NULL. In a forked child: forget the ranges and times of the parent; the child's first thread
+ * starts anew. lt_trace_save leaves the calling thread's times in lt_trace_lane_bytes (0 without timers) of shared memory, from
+ * which lt_trace_add puts them among the parent's threads. */
+void lt_trace_forked(struct lt_trace *trace);
+size_t lt_trace_lane_bytes(const struct lt_trace *trace);
+void lt_trace_save(struct lt_trace *trace, void *to);
+void lt_trace_add(struct lt_trace *trace, const void *from);
 
 /* All of these accept trace == NULL and then do nothing. */
 void lt_trace_op_begin(struct lt_trace *trace, int op, const struct tacho_work *work);

@@ -324,7 +324,8 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
         struct lt_progress p = {.event = LT_EVENT_START,
                                 .step = r.step,
                                 .train_samples = train->samples,
-                                .eval_samples = held_out ? held_out->samples : 0};
+                                .eval_samples = held_out ? held_out->samples : 0,
+                                .warning = lt_loader_warning(r.loader)};
         tell(&r, &p);
         rc = loop(&r, err);
     }

@@ -16,6 +16,8 @@ static void print_progress(void *arg, const struct lt_progress *p)
         if (p->eval_samples)
             printf(", %llu held out", (unsigned long long)p->eval_samples);
         printf("\n");
+        if (p->warning)
+            printf("warning: %s\n", p->warning);
         if (p->step)
             printf("resumed: %lld steps made before\n", (long long)p->step);
         break;
@@ -110,8 +112,8 @@ static void print_peak(const struct lt_memory_plan *p, int64_t before)
 
 static void print_start(const struct options *o)
 {
-    printf("%s, backend %s (%s), %d threads, %lld loader threads\n", o->dtype, o->backend, lt_gemm_library(), lt_threads(),
-           (long long)o->workers);
+    printf("%s, backend %s (%s), %d threads, %lld loader %s%s\n", o->dtype, o->backend, lt_gemm_library(), lt_threads(),
+           (long long)o->workers, o->worker_kind, o->pin ? " and a pin thread" : "");
 }
 
 int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dataset and loader: what a batch holds, the same batches whoever makes them, small and odd texts, stopping early, failing
- * storage. No OpenMP runs here, so that the thread sanitizer can watch it.
+ * Dataset and loader: what a batch holds, the same batches whoever makes them (threads, processes, through locked memory or
+ * not), small and odd texts, stopping early, failing storage, workers that are killed. No OpenMP runs here, so that the thread
+ * sanitizer can watch it.
  */
 #include "lt_support.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 
 #include "libtrain/loader.h"
 
@@ -102,11 +109,17 @@ static void shuffled(void **state)
     }
 }
 
-/* The first `batches` batches, one after the other. */
-static int32_t *take(int workers, int prefetch, uint64_t position, int64_t batches)
+static double now(void)
 {
-    struct lt_loader_config k = {
-        .options = {.workers = workers, .prefetch = prefetch}, .b = 2, .seed = 42, .position = position};
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+}
+
+/* The first `batches` batches, one after the other. */
+static int32_t *take_with(struct lt_loader_options options, uint64_t position, int64_t batches)
+{
+    struct lt_loader_config k = {.options = options, .b = 2, .seed = 42, .position = position};
     struct lt_loader *l = make(&k, NULL);
     int32_t *all = pool_bytes((size_t)(batches * 44) * sizeof *all);
     for (int64_t i = 0; i < batches; i++) {
@@ -119,6 +132,11 @@ static int32_t *take(int workers, int prefetch, uint64_t position, int64_t batch
     return all;
 }
 
+static int32_t *take(int workers, int prefetch, uint64_t position, int64_t batches)
+{
+    return take_with((struct lt_loader_options){.workers = workers, .prefetch = prefetch}, position, batches);
+}
+
 static void same_batches_whoever_makes_them(void **state)
 {
     (void)state;
@@ -127,6 +145,15 @@ static void same_batches_whoever_makes_them(void **state)
     static const int crews[][2] = {{1, 1}, {1, 4}, {2, 1}, {3, 7}, {8, 3}};
     for (size_t i = 0; i < sizeof crews / sizeof *crews; i++)
         assert_memory_equal(take(crews[i][0], crews[i][1], 0, 400), want, 400 * 44 * sizeof *want);
+    for (int pin = 0; pin < 2; pin++)
+        for (int workers = 0; workers < 4; workers++) {
+            struct lt_loader_options o = {.workers = workers, .prefetch = 3, .kind = LT_WORKERS_PROCESSES, .pin = pin};
+            assert_memory_equal(take_with(o, 0, 400), want, 400 * 44 * sizeof *want);
+            o.kind = LT_WORKERS_THREADS;
+            assert_memory_equal(take_with(o, 0, 400), want, 400 * 44 * sizeof *want);
+        }
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left, not even a dead one */
+    assert_int_equal(errno, ECHILD);
     assert_memory_equal(take(2, 2, 2 * 150, 250), want + 150 * 44, 250 * 44 * sizeof *want); /* resumed */
 }
 
@@ -223,7 +250,8 @@ static void stops_early(void **state)
     (void)state;
     open_text(5000, 16);
     for (int i = 0; i < 60; i++) {
-        struct lt_loader_config k = {.options = {.workers = 1 + i % 5, .prefetch = 1 + i % 4}, .b = 1 + i % 3};
+        struct lt_loader_config k = {.options = {.workers = 1 + i % 5, .prefetch = 1 + i % 4, .kind = i % 2, .pin = i / 2 % 2},
+                                     .b = 1 + i % 3};
         struct lt_loader *l = make(&k, NULL);
         for (int j = 0; j < i % 7; j++)
             next(l);
@@ -237,15 +265,16 @@ static void stops_early(void **state)
 static void a_text_that_shrinks(void **state)
 {
     (void)state;
-    for (int workers = 0; workers < 3; workers++) {
+    for (int i = 0; i < 10; i++) { /* 0, 1, 2 threads, processes; pinned or not */
         struct tacho_error err = {0};
-        open_text(5000, 16);
-        struct lt_loader_config k = {.options = {.workers = workers, .prefetch = 2}, .b = 4};
+        open_text(50000, 16);
+        struct lt_loader_options o = {.workers = i / 2 % 3, .prefetch = 2, .kind = i / 2 > 2, .pin = i % 2};
+        struct lt_loader_config k = {.options = o, .b = 4};
         struct lt_loader *l = make(&k, NULL);
         struct lt_batch x;
         assert_int_equal(truncate(text, 900), 0);
         int rc = 0;
-        for (int i = 0; i < 100 && rc == 0; i++)
+        for (int j = 0; j < 1000 && rc == 0; j++)
             rc = lt_loader_next(l, &x, &err);
         assert_int_equal(rc, TACHO_EIO);
         assert_non_null(strstr(err.what, text));
@@ -256,40 +285,225 @@ static void a_text_that_shrinks(void **state)
     }
 }
 
-/* The ranges a run reports: each batch is read, decoded and collated once, on the worker's thread. */
+/* ---- processes ------------------------------------------------------------------------------------------------------------- */
+
+/* Children of `parent` that are called loader-N; ended ones are not counted. */
+static size_t find_workers(pid_t parent, pid_t *pids, size_t cap)
+{
+    DIR *d = opendir("/proc");
+    size_t count = 0;
+    assert_non_null(d);
+    for (struct dirent *e; (e = readdir(d)) && count < cap;) {
+        char path[300], line[200], mode;
+        int pid, ppid, number;
+        snprintf(path, sizeof path, "/proc/%s/stat", e->d_name);
+        FILE *f = e->d_name[0] >= '1' && e->d_name[0] <= '9' ? fopen(path, "r") : NULL;
+        if (f && fgets(line, sizeof line, f) && sscanf(line, "%d (loader-%d) %c %d", &pid, &number, &mode, &ppid) == 4 &&
+            ppid == parent && mode != 'Z')
+            pids[count++] = pid;
+        if (f)
+            fclose(f);
+    }
+    closedir(d);
+    return count;
+}
+
+static size_t wait_for_workers(pid_t parent, pid_t *pids, size_t count)
+{
+    size_t found = 0;
+    for (int i = 0; i < 2000 && (found = find_workers(parent, pids, count)) < count; i++)
+        usleep(5000);
+    return found;
+}
+
+/* Whatever it is doing: the run ends with words, within a moment. */
+static void a_worker_that_is_killed(void **state)
+{
+    (void)state;
+    open_text(5000, 16);
+    for (int i = 0; i < 40; i++) {
+        struct lt_loader_options o = {.workers = 2, .prefetch = 2, .kind = LT_WORKERS_PROCESSES, .pin = i % 2};
+        struct lt_loader_config k = {.options = o, .b = 1};
+        struct tacho_error err = {0};
+        struct lt_batch x;
+        pid_t pids[2];
+        int rc = 0;
+        if (i < 4) /* first while they sleep in a stage, then at any moment */
+            k.options.slow[LT_STAGE_DECODE] = 0.01;
+        struct lt_loader *l = make(&k, NULL);
+        assert_int_equal(wait_for_workers(getpid(), pids, 2), 2);
+        for (int j = 0; j < i * 7 % 50; j++)
+            next(l);
+        kill(pids[i / 2 % 2], SIGKILL);
+        double start = now();
+        for (int j = 0; j < 1000000 && rc == 0; j++)
+            rc = lt_loader_next(l, &x, &err);
+        assert_true(now() - start < 20);
+        assert_int_equal(rc, TACHO_EINTERNAL);
+        if (!strstr(err.what, "held the lock")) {
+            char words[80];
+            snprintf(words, sizeof words, "(process %d) was killed by signal 9", (int)pids[i / 2 % 2]);
+            assert_non_null(strstr(err.what, words));
+        }
+        assert_true(strlen(err.hint) > 0);
+        assert_int_equal(lt_loader_next(l, &x, NULL), TACHO_EINTERNAL);
+        lt_loader_destroy(l);
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    }
+}
+
+/* A program that dies takes its workers with it. */
+static void a_program_that_is_killed(void **state)
+{
+    (void)state;
+    pid_t pids[3], program = fork();
+    assert_true(program >= 0);
+    if (program == 0) {
+        open_text(5000, 16);
+        struct lt_loader_config k = {.options = {.workers = 3, .prefetch = 2, .kind = LT_WORKERS_PROCESSES}, .b = 1};
+        make(&k, NULL);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(wait_for_workers(program, pids, 3), 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(kill(pids[i], SIGINT), 0); /* that one is the program's, not theirs */
+        assert_int_equal(kill(pids[i], SIGTERM), 0);
+    }
+    usleep(20000);
+    assert_int_equal(find_workers(program, pids, 3), 3);
+    kill(program, SIGKILL);
+    assert_int_equal(waitpid(program, NULL, 0), program);
+    int left = 1;
+    for (int i = 0; i < 2000 && left; i++) {
+        left = 0;
+        for (int j = 0; j < 3; j++) {
+            char path[64], name[32] = "";
+            snprintf(path, sizeof path, "/proc/%d/comm", (int)pids[j]);
+            FILE *f = fopen(path, "r");
+            if (f && fgets(name, sizeof name, f) && !strncmp(name, "loader-", 7))
+                left += kill(pids[j], 0) == 0;
+            if (f)
+                fclose(f);
+        }
+        usleep(5000);
+    }
+    assert_int_equal(left, 0);
+}
+
+/* ---- delays, pinning ------------------------------------------------------------------------------------------------------- */
+
+static double cpu(const struct rusage *r)
+{
+    return (double)(r->ru_utime.tv_sec + r->ru_stime.tv_sec) + 1e-6 * (double)(r->ru_utime.tv_usec + r->ru_stime.tv_usec);
+}
+
+/* A delay sleeps, each batch, in line; ending the loader does not wait for it. */
+static void delays(void **state)
+{
+    (void)state;
+    open_text(5000, 16);
+    for (int i = 0; i < 5; i++) {
+        struct lt_loader_options o = {.workers = i / 2 * 2, .prefetch = 2, .kind = i > 2, .pin = i % 2};
+        struct lt_loader_config k = {.options = o, .b = 2};
+        struct rusage before, after;
+        k.options.slow[LT_STAGE_READ] = k.options.slow[LT_STAGE_COLLATE] = 0.02;
+        getrusage(RUSAGE_SELF, &before);
+        double start = now();
+        struct lt_loader *l = make(&k, NULL);
+        for (int j = 0; j < 5; j++)
+            next(l);
+        double took = now() - start;
+        assert_true(took > (o.workers ? (5 + o.workers - 1) / o.workers : 5) * 0.04 - 1e-6);
+        getrusage(RUSAGE_SELF, &after);
+        assert_true(cpu(&after) - cpu(&before) < 0.5 * took); /* it does not burn a core */
+        lt_loader_destroy(l);
+        k.options.slow[LT_STAGE_DECODE] = 3600;
+        k.options.workers = 1 + i;
+        l = make(&k, NULL);
+        usleep(1000);
+        start = now();
+        lt_loader_destroy(l);
+        assert_true(now() - start < 60);
+    }
+}
+
+/* Without the right to lock memory the batches are the same, and there are words. */
+static void memory_that_cannot_be_locked(void **state)
+{
+    (void)state;
+    open_text(5000, 16);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct rlimit none = {0, 0};
+        struct lt_loader_config k = {.options = {.workers = 1, .prefetch = 2, .pin = 1}, .b = 2};
+        struct lt_part whole = lt_source_whole(source);
+        struct lt_loader *l = NULL;
+        struct lt_batch x;
+        if (setrlimit(RLIMIT_MEMLOCK, &none) || (geteuid() == 0 && setuid(65534)))
+            _exit(2);
+        if (lt_loader_create(&l, &whole, &k, NULL, NULL) || lt_loader_next(l, &x, NULL))
+            _exit(3);
+        const char *words = lt_loader_warning(l);
+        _exit(words && strstr(words, "cannot be locked") && strstr(words, "ulimit -l") ? 0 : 4);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* How often the timers' file has a range of that name, and on how many threads called `thread`. */
+static int count_ranges(const char *timers, const char *thread, const char *range)
+{
+    char line[4096], words[64], name[16] = "";
+    int sum = 0, count;
+    FILE *f = fopen(timers, "r");
+    assert_non_null(f);
+    snprintf(words, sizeof words, "\"name\":\"%s\",\"count\":", range);
+    while (fgets(line, sizeof line, f)) {
+        const char *at = strstr(line, words);
+        if (strstr(line, "\"tid\""))
+            assert_int_equal(sscanf(strstr(line, "\"name\""), "\"name\":\"%15[^\"]", name), 1);
+        if (at && !strncmp(name, thread, strlen(thread)) && sscanf(at + strlen(words), "%d", &count) == 1)
+            sum += count;
+    }
+    fclose(f);
+    return sum;
+}
+
+/* The ranges a run reports: each batch is read, decoded and collated once, on the worker's thread or process. */
 static void ranges(void **state)
 {
     (void)state;
     static const char *const no_ops[] = {"none"};
-    struct lt_trace *trace = NULL;
-    struct tacho_error err = {0};
-    char timers[320], line[4096];
-    int reads = 0, waits = 0;
-    open_text(5000, 16);
-    assert_int_equal(lt_trace_create(&trace, no_ops, 1, 1), 0);
-    struct lt_loader_config k = {.options = {.workers = 2, .prefetch = 2}, .b = 2};
-    struct lt_loader *l = make(&k, trace);
-    for (int i = 0; i < 20; i++)
-        next(l);
-    lt_loader_destroy(l);
-    snprintf(timers, sizeof timers, "%s/timers", folder);
-    assert_int_equal(lt_trace_write(trace, timers, &err), 0);
-    lt_trace_destroy(trace);
-    FILE *f = fopen(timers, "r");
-    assert_non_null(f);
-    while (fgets(line, sizeof line, f)) {
-        int count;
-        const char *at = strstr(line, "\"name\":\"read\",\"count\":");
-        if (at && sscanf(at, "\"name\":\"read\",\"count\":%d", &count) == 1)
-            reads += count;
-        at = strstr(line, "\"name\":\"input_wait\",\"count\":");
-        if (at && sscanf(at, "\"name\":\"input_wait\",\"count\":%d", &count) == 1)
-            waits += count;
+    for (int i = 0; i < 4; i++) {
+        struct lt_trace *trace = NULL;
+        struct tacho_error err = {0};
+        char timers[320];
+        open_text(5000, 16);
+        assert_int_equal(lt_trace_create(&trace, no_ops, 1, 1), 0);
+        struct lt_loader_config k = {.options = {.workers = 2, .prefetch = 2, .kind = i / 2, .pin = i % 2}, .b = 2};
+        struct lt_loader *l = make(&k, trace);
+        for (int j = 0; j < 20; j++)
+            next(l);
+        lt_loader_destroy(l);
+        snprintf(timers, sizeof timers, "%s/timers", folder);
+        assert_int_equal(lt_trace_write(trace, timers, &err), 0);
+        lt_trace_destroy(trace);
+        assert_int_equal(count_ranges(timers, "main", "input_wait"), 20);
+        assert_in_range(count_ranges(timers, "loader-", "read"), 20, 27);
+        assert_in_range(count_ranges(timers, "loader-", "collate"), 20, 27);
+        assert_int_equal(count_ranges(timers, "main", "read"), 0);
+        if (k.options.pin)
+            assert_in_range(count_ranges(timers, "pin-0", "pin"), 20, 22);
+        else
+            assert_int_equal(count_ranges(timers, "", "pin"), 0);
+        unlink(timers);
+        lt_source_close(source);
+        source = NULL;
     }
-    fclose(f);
-    unlink(timers);
-    assert_int_equal(waits, 20);
-    assert_in_range(reads, 20, 24);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -306,6 +520,10 @@ int main(void)
         TEST(folders),
         TEST(stops_early),
         TEST(a_text_that_shrinks),
+        TEST(a_worker_that_is_killed),
+        TEST(a_program_that_is_killed),
+        TEST(delays),
+        TEST(memory_that_cannot_be_locked),
         TEST(ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
