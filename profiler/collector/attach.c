@@ -127,6 +127,8 @@ static int take_over(struct col_session *s, struct tacho_error *err)
         nanosleep(&(struct timespec){.tv_nsec = TAKE_OVER_TRY}, NULL);
     if (rc == 0)
         rc = col_session_resume(s, err);
+    if (rc == 0 && (rc = col_drain_begin(&s->drain)) == 0 && (rc = store_run_set_int(s->db, "collector.pid", getpid())) == 0)
+        rc = col_drain_commit(&s->drain);
     if (rc == 0) {
         col_session_message(s, "the tacho that recorded this node has died: this one goes on");
         begin_to_lead(s);

@@ -34,7 +34,7 @@ journal() { od -A n -t u8 -v -w8 -N $((8 * $2)) "$1" | tr -d ' '; }
 kept() {
     local rank=0 done found
     while read -r done; do
-        found=$(one "$1" "SELECT count(*) || ' ' || count(DISTINCT \"index\") || ' ' || coalesce(sum(\"end\" IS NULL), 0) FROM step s
+        found=$(one "$1" "SELECT count(*) || ' ' || count(DISTINCT \"index\") || ' ' || coalesce(sum(s.\"end\" IS NULL), 0) FROM step s
             JOIN process p ON p.id=s.process WHERE p.rank=$rank")
         read -r all distinct open <<< "$found"
         [ "$all" = "$distinct" ] || wrong "$4: rank $rank: steps twice: $found"
