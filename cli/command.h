@@ -18,6 +18,7 @@
     X(capture, "record work on GPUs for some steps, in a run started with --gpu later or --steps") \
     X(recover, "finish the file of a run whose recorder was killed") \
     X(sql, "query a run with SQL") \
+    X(calibrate, "measure once what this machine can do at most, for rooflines") \
     X(doctor, "say what this machine lets tacho measure, and how to get the rest") \
     X(version, "print the version; --verbose: what it was built with") \
     X(help, "help about tacho or one command")

@@ -17,6 +17,13 @@
 static const struct recipe *const recipes[] = {&recipe_gpt2};
 #define RECIPES (sizeof recipes / sizeof *recipes)
 
+/* What is no training has its own options. */
+static const struct {
+    const char *name, *help;
+    int (*run)(int argc, char **argv, struct tacho_error *err);
+} commands[] = {{"calibrate", "measures what this machine can do at most, as JSON", calibrate_command}};
+#define COMMANDS (sizeof commands / sizeof *commands)
+
 static volatile sig_atomic_t stop_signal;
 
 static void on_signal(int signal)
@@ -57,6 +64,9 @@ static void print_help(void)
     for (size_t r = 0; r < RECIPES; r++)
         for (size_t i = 0; recipes[r]->name(i, &name, &help, defaults, sizeof defaults); i++)
             printf("  %-24s%s\n  %-24s%s\n", name, help, "", defaults);
+    printf("\ncommands (--help after one lists its options)\n");
+    for (size_t i = 0; i < COMMANDS; i++)
+        printf("  %-24s%s\n", commands[i].name, commands[i].help);
     options_print(stdout);
     printf("\nOnly gpt2-tiny has one word a byte value; the others keep GPT-2's 50257 words, so that their shapes are the real "
            "ones.\n"
@@ -88,6 +98,11 @@ int main(int argc, char **argv)
 {
     struct options o;
     struct tacho_error err = {0};
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (argc > 1 && !strcmp(argv[1], commands[i].name)) {
+            wait_passively(argv); /* as a training run's threads do */
+            return commands[i].run(argc - 1, argv + 1, &err) ? fail(&err) : 0;
+        }
     if (options_parse(&o, argc, argv, &err))
         return fail(&err);
     if (o.help) {

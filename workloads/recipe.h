@@ -19,6 +19,9 @@ struct recipe {
 
 extern const struct recipe recipe_gpt2;
 
+/* train calibrate (calibrate.c): argv[0] is its name. 0 or a negative code with words in *err. */
+int calibrate_command(int argc, char **argv, struct tacho_error *err);
+
 /* What all recipes that train a model have in common (run.c): input, context, ranks, the loop, progress lines on stdout. */
 struct recipe_plan {
     const struct options *options;

@@ -10,21 +10,24 @@
 
 #if defined(__x86_64__)
 
+#include <cpuid.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "profiler/collector/calibration.h"
 #include "profiler/collector/clock.h"
 #include "profiler/collector/describe.h"
 #include "profiler/collector/proc.h"
 
 #define RUN_NS      15000000
 #define RUNS        6
+#define RUNS_MAX    256
 #define GLANCE_NS   4000000 /* of a run with a cached value */
 #define GLANCE_RUNS 2
 #define CPUS_MAX    1024
@@ -78,15 +81,50 @@ FMA_LOOP(avx2_fp64, "vfmadd231pd", "ymm")
 SSE_LOOP(sse_fp32, "mulps", "addps")
 SSE_LOOP(sse_fp64, "mulpd", "addpd")
 
+/* Pairs of bf16 products added to fp32: 16 lanes of two multiply-adds. */
+FMA_LOOP(avx512_bf16, "vdpbf16ps", "zmm")
+
+/* Tiles of 16 rows of 64 bytes: palette 1, then bytes a row of eight tiles, then their rows. */
+struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+/* A product of tiles is 16 x 16 x 32 multiply-adds. Six accumulators cover its latency. The configuration is a whole memory
+ * operand: compilers that are told of its first bytes only drop the stores of the rest. */
+#define TILE(n) "tdpbf16ps %%tmm7,%%tmm6,%%tmm" #n "\n"
+static void amx_bf16(uint64_t n)
+{
+    struct tile_config config = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        config.row_bytes[i] = 64;
+        config.rows[i] = 16;
+    }
+    __asm__ volatile("ldtilecfg %1\n tilezero %%tmm0\n tilezero %%tmm1\n tilezero %%tmm2\n tilezero %%tmm3\n"
+                     "tilezero %%tmm4\n tilezero %%tmm5\n tilezero %%tmm6\n tilezero %%tmm7\n"
+                     "1:\n" TILE(0) TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) "dec %0\n jnz 1b\n tilerelease\n"
+                     : "+r"(n)
+                     : "m"(config)
+                     : "cc");
+}
+
 struct isa {
     const char *name;
     void (*fp32)(uint64_t n), (*fp64)(uint64_t n);
     double flops32, flops64; /* of a round */
 };
+struct isa_bf16 {
+    const char *name;
+    void (*loop)(uint64_t n);
+    double flops;
+};
 
 static const struct isa isa_avx512 = {"AVX-512", avx512_fp32, avx512_fp64, 14 * 16 * 2, 14 * 8 * 2};
 static const struct isa isa_avx2 = {"AVX2", avx2_fp32, avx2_fp64, 14 * 8 * 2, 14 * 4 * 2};
 static const struct isa isa_sse = {"SSE2", sse_fp32, sse_fp64, 14 * 4, 14 * 2};
+static const struct isa_bf16 isa_amx = {"AMX", amx_bf16, 6 * 16 * 16 * 32 * 2};
+static const struct isa_bf16 isa_avx512_bf16 = {"AVX-512 BF16", avx512_bf16, 14 * 32 * 2};
 
 static const struct isa *choose_isa(void)
 {
@@ -96,6 +134,27 @@ static const struct isa *choose_isa(void)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return &isa_avx2;
     return &isa_sse;
+}
+
+/* Does the system keep tiles over a switch of threads, and let this process use them? Linux wants to be asked. */
+static bool tiles_allowed(void)
+{
+    enum { REQUEST = 0x1023, TILE_DATA = 18 };
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low >> 17 & 3) == 3 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+}
+
+/* cpuid leaf 7: subleaf 0 EDX bit 22 AMX-BF16, bit 24 AMX-TILE; subleaf 1 EAX bit 5 AVX512_BF16. Compilers of some years ago
+ * have no names for them. */
+static const struct isa_bf16 *choose_bf16(const struct isa *isa)
+{
+    unsigned a, b, c, d;
+    if (isa != &isa_avx512 || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return NULL;
+    if ((d >> 22 & 1) && (d >> 24 & 1) && tiles_allowed())
+        return &isa_amx;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1) ? &isa_avx512_bf16 : NULL;
 }
 
 /* Threads and the one that waits for them step through the runs together. */
@@ -142,10 +201,16 @@ static void *work(void *ctx)
     return NULL;
 }
 
-/* Rounds a second of all CPUs together, the best of some runs; 0 when threads could not be started. */
-static double measure(const int *cpu, int cpus, void (*loop)(uint64_t n), int64_t run_ns, int runs)
+static int by_rate(const void *x, const void *y)
 {
-    double best = 0;
+    double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+/* Rounds a second of all CPUs together, the best of some runs; 0 when threads could not be started. rates: of each run, lowest
+ * first; room for `runs`. */
+static double measure(const int *cpu, int cpus, void (*loop)(uint64_t n), int64_t run_ns, int runs, double *rates)
+{
     struct phases phases = {0};
     struct worker *w = calloc((size_t)cpus, sizeof *w);
     if (!w)
@@ -164,68 +229,59 @@ static double measure(const int *cpu, int cpus, void (*loop)(uint64_t n), int64_
             usleep(1000);
         for (int i = 0; i < cpus; i++)
             sum += w[i].rounds_per_ns;
-        best = sum > best ? sum : best;
+        rates[run] = sum * 1e9;
     }
     for (int i = 0; i < cpus; i++)
         if (w[i].started)
             pthread_join(w[i].thread, NULL);
     free(w);
-    return best * 1e9;
+    if (started < cpus)
+        return 0;
+    qsort(rates, (size_t)runs, sizeof *rates, by_rate);
+    return rates[runs - 1];
 }
 
 /* ---- what was measured before ------------------------------------------------------------------------------------------------ */
 
 static bool cache_path(char *path, size_t size, const int *cpu, int cpus, const char *isa)
 {
-    char model[128], key[4600], folder[512];
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (cache && *cache == '/')
-        snprintf(folder, sizeof folder, "%.400s/tacho", cache);
-    else if (home && *home == '/')
-        snprintf(folder, sizeof folder, "%.400s/.cache/tacho", home);
-    else
+    char model[128], key[4600], folder[COL_PATH_MAX];
+    if (!col_cache_folder(folder, sizeof folder))
         return false;
     col_cpu_model(model, sizeof model);
-    size_t at = (size_t)snprintf(key, sizeof key, "%s|%s|%s", TACHO_VERSION, model, isa);
+    size_t at = (size_t)snprintf(key, sizeof key, "2|%s|%s|%s", TACHO_VERSION, model, isa);
     for (int i = 0; i < cpus && at + 8 < sizeof key; i++)
         at += (size_t)snprintf(key + at, sizeof key - at, "|%d", cpu[i]);
     uint64_t h = 0xcbf29ce484222325ull; /* FNV-1a */
     for (const char *p = key; *p; p++)
         h = (h ^ (unsigned char)*p) * 0x100000001b3ull;
-    char parent[512];
-    snprintf(parent, sizeof parent, "%s", folder);
-    *strrchr(parent, '/') = 0;
-    mkdir(parent, 0700);
-    mkdir(folder, 0700);
     return snprintf(path, size, "%s/peak-%016llx", folder, (unsigned long long)h) < (int)size;
 }
 
 static bool cache_read(const char *path, struct col_peak *p)
 {
     char text[128];
-    return col_proc_read(path, text, sizeof text) > 0 && sscanf(text, "%lf %lf", &p->fp32, &p->fp64) == 2 && p->fp32 > 0 &&
-           p->fp64 > 0;
+    return col_proc_read(path, text, sizeof text) > 0 && sscanf(text, "%lf %lf %lf", &p->fp32, &p->fp64, &p->bf16) == 3 &&
+           p->fp32 > 0 && p->fp64 > 0;
 }
 
 /* Written beside and renamed: two runs may measure at once. */
 static void cache_write(const char *path, const struct col_peak *p)
 {
-    char tmp[640];
+    char tmp[COL_PATH_MAX + 64];
     snprintf(tmp, sizeof tmp, "%s.%d", path, (int)getpid());
     FILE *f = fopen(tmp, "we");
     if (!f)
         return;
-    bool ok = fprintf(f, "%.6e %.6e\n", p->fp32, p->fp64) > 0;
+    bool ok = fprintf(f, "%.6e %.6e %.6e\n", p->fp32, p->fp64, p->bf16) > 0;
     ok = fclose(f) == 0 && ok;
     if (!ok || rename(tmp, path) != 0)
         unlink(tmp);
 }
 
-bool col_peak_measure(struct col_peak *p)
+static bool usable_cpus(struct col_peak *p, int cpu[CPUS_MAX])
 {
-    memset(p, 0, sizeof *p);
     cpu_set_t set;
-    int cpu[CPUS_MAX];
     if (sched_getaffinity(0, sizeof set, &set) != 0) {
         snprintf(p->reason, sizeof p->reason, "instruction peak not measured: %s", strerror(errno));
         return false;
@@ -233,21 +289,67 @@ bool col_peak_measure(struct col_peak *p)
     for (size_t i = 0; i < CPU_SETSIZE && p->cpus < CPUS_MAX; i++)
         if (CPU_ISSET(i, &set))
             cpu[p->cpus++] = (int)i;
-    const struct isa *isa = choose_isa();
-    char path[600];
+    return true;
+}
+
+static bool raise_to(double *value, double measured)
+{
+    bool better = measured > *value;
+    *value = better ? measured : *value;
+    return better;
+}
+
+/* Measures each type for `runs` runs, fp64 and bf16 fewer at a glance; returns whether one is higher than what stood there. */
+static bool measure_all(struct col_peak *p, const int *cpu, const struct isa *isa, int64_t run_ns, int runs,
+                        struct col_peak_spread spread[3])
+{
+    const struct isa_bf16 *bf16 = choose_bf16(isa);
+    const struct {
+        void (*loop)(uint64_t n);
+        double flops, *value;
+        int runs;
+    } type[] = {{isa->fp32, isa->flops32, &p->fp32, runs},
+                {isa->fp64, isa->flops64, &p->fp64, p->cached ? 1 : runs},
+                {bf16 ? bf16->loop : NULL, bf16 ? bf16->flops : 0, &p->bf16, p->cached ? 1 : runs}};
+    double rates[RUNS_MAX];
+    bool better = false;
     p->isa = isa->name;
-    bool has_path = cache_path(path, sizeof path, cpu, p->cpus, isa->name);
-    p->cached = has_path && cache_read(path, p);
-    int64_t run_ns = p->cached ? GLANCE_NS : RUN_NS;
-    int runs = p->cached ? GLANCE_RUNS : RUNS;
-    double fp32 = measure(cpu, p->cpus, isa->fp32, run_ns, runs) * isa->flops32;
-    double fp64 = measure(cpu, p->cpus, isa->fp64, run_ns, p->cached ? 1 : runs) * isa->flops64;
-    bool better = fp32 > p->fp32 || fp64 > p->fp64;
-    p->fp32 = fp32 > p->fp32 ? fp32 : p->fp32;
-    p->fp64 = fp64 > p->fp64 ? fp64 : p->fp64;
+    p->bf16_isa = bf16 ? bf16->name : NULL;
+    for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
+        int n = type[i].runs;
+        double best = type[i].loop ? measure(cpu, p->cpus, type[i].loop, run_ns, n, rates) * type[i].flops : 0;
+        better |= raise_to(type[i].value, best);
+        if (best > 0 && spread)
+            spread[i] = (struct col_peak_spread){rates[n / 2] * type[i].flops, rates[0] * type[i].flops, n};
+    }
     if (p->fp32 <= 0)
         snprintf(p->reason, sizeof p->reason, "instruction peak not measured: threads could not be started");
-    else if (has_path && better)
+    return better;
+}
+
+bool col_peak_measure_anew(struct col_peak *p, double seconds, struct col_peak_spread spread[3])
+{
+    int cpu[CPUS_MAX], runs = (int)(seconds * 1e9 / RUN_NS);
+    memset(p, 0, sizeof *p);
+    memset(spread, 0, 3 * sizeof *spread);
+    if (!usable_cpus(p, cpu))
+        return false;
+    measure_all(p, cpu, choose_isa(), RUN_NS, runs < RUNS ? RUNS : runs > RUNS_MAX ? RUNS_MAX : runs, spread);
+    return p->fp32 > 0;
+}
+
+bool col_peak_measure(struct col_peak *p)
+{
+    int cpu[CPUS_MAX];
+    char path[COL_PATH_MAX + 32];
+    memset(p, 0, sizeof *p);
+    if (!usable_cpus(p, cpu))
+        return false;
+    const struct isa *isa = choose_isa();
+    bool has_path = cache_path(path, sizeof path, cpu, p->cpus, isa->name);
+    p->cached = has_path && cache_read(path, p);
+    bool better = measure_all(p, cpu, isa, p->cached ? GLANCE_NS : RUN_NS, p->cached ? GLANCE_RUNS : RUNS, NULL);
+    if (p->fp32 > 0 && has_path && better)
         cache_write(path, p);
     return p->fp32 > 0;
 }
@@ -259,6 +361,13 @@ bool col_peak_measure(struct col_peak *p)
     memset(p, 0, sizeof *p);
     snprintf(p->reason, sizeof p->reason, "instruction peak not measured: no loop for this CPU architecture yet");
     return false;
+}
+
+bool col_peak_measure_anew(struct col_peak *p, double seconds, struct col_peak_spread spread[3])
+{
+    (void)seconds;
+    memset(spread, 0, 3 * sizeof *spread);
+    return col_peak_measure(p);
 }
 
 #endif

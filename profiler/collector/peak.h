@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: the instruction peak of the CPUs this process may use: FLOP/s of a loop of independent fused multiply-adds in
- * registers, one pinned thread a CPU, widest vectors that CPU and system support, best of several short runs. Measured once a
+ * The instruction peak of the CPUs this process may use: FLOP/s of a loop of independent fused multiply-adds in registers, one
+ * pinned thread a CPU, widest vectors (or tiles) that CPU and system support, best of several short runs. Measured once a
  * machine and CPU set, kept under $XDG_CACHE_HOME/tacho; each later run looks briefly whether it can do better and raises the
  * value if so.
  */
@@ -12,13 +12,22 @@
 
 struct col_peak {
     double fp32, fp64; /* FLOP/s, 0 = not measured */
+    double bf16;       /* of the instructions for products of bf16 summed in fp32; 0: this CPU has none */
     int cpus;
-    const char *isa; /* "AVX-512", "AVX2", "SSE2" */
+    const char *isa;      /* "AVX-512", "AVX2", "SSE2" */
+    const char *bf16_isa; /* "AMX", "AVX-512 BF16"; NULL: none */
     bool cached;
     char reason[128]; /* why it is absent */
 };
 
+struct col_peak_spread {
+    double median, worst; /* FLOP/s */
+    int runs;
+};
+
 /* Returns true when measured. Takes some tenths of a second the first time. */
 bool col_peak_measure(struct col_peak *p);
+/* The same, but nothing kept is looked at, and it is measured longer: `seconds` a type. spread: of fp32, fp64, bf16. */
+bool col_peak_measure_anew(struct col_peak *p, double seconds, struct col_peak_spread spread[3]);
 
 #endif

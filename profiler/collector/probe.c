@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "profiler/collector/calibration.h"
 #include "profiler/collector/clock.h"
 #include "profiler/collector/describe.h"
 #include "profiler/collector/live.h"
@@ -155,6 +156,23 @@ static void probe_peak(struct sink *s)
     tell(s, "peak", "instruction peak", COL_STATUS_OK, 0, text, "");
 }
 
+static void probe_calibration(struct sink *s)
+{
+    struct col_calibration c;
+    struct tacho_error err;
+    char path[COL_PATH_MAX], text[160];
+    int rc = col_calibration_find(&c, NULL, path, &err);
+    if (rc) {
+        bool never = rc == TACHO_ENOTFOUND;
+        tell(s, "peak", "calibration", COL_STATUS_WARNING, 0, never ? "this machine was never calibrated" : err.what,
+             never ? "'tacho calibrate' measures memory, products and disk once, for rooflines" : err.hint);
+        return;
+    }
+    snprintf(text, sizeof text, "of %s, %zu rows%s", c.measured_at, c.rows, c.quick ? ", quick" : "");
+    tell(s, "peak", "calibration", COL_STATUS_OK, 0, text, "");
+    col_calibration_clear(&c);
+}
+
 int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_probe *p), void *ctx)
 {
     struct sink s = {.row = row, .ctx = ctx};
@@ -166,6 +184,8 @@ int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_pr
         probe_counters(&s);
     if (s.rc == 0)
         probe_peak(&s);
+    if (s.rc == 0)
+        probe_calibration(&s);
     if (s.rc == 0)
         s.rc = col_probe_gpu(row, ctx);
     return s.rc;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "profiler/collector/attach.h"
+#include "profiler/collector/calibration.h"
 #include "profiler/collector/describe.h"
 #include "profiler/collector/gpu_env.h"
 #include "profiler/collector/leader.h"
@@ -30,29 +31,26 @@ void col_options_init(struct col_options *o)
 
 /* ---- before the start ------------------------------------------------------------------------------------------------------ */
 
-static int write_peak(struct col_session *s, const struct col_peak *peak)
+/* What `tacho calibrate` found here; without it only the instruction peak is known. A damaged file is said, not used. */
+static void read_calibration(struct col_session *s, struct col_calibration *c)
 {
-    const struct {
-        const char *dtype;
-        double value;
-    } row[] = {{"fp32", peak->fp32}, {"fp64", peak->fp64}};
-    char source[160];
-    snprintf(source, sizeof source, "measured: instruction peak, %d cores, %s", peak->cpus, peak->isa ? peak->isa : "?");
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        struct store_ceiling c = {
-            .device = "cpu", .resource = "flops", .dtype = row[i].dtype, .source = source, .value = row[i].value};
-        int rc = row[i].value > 0 ? store_ceiling_add(s->db, &c) : 0;
-        if (rc)
-            return rc;
-    }
-    return 0;
+    char path[COL_PATH_MAX];
+    struct tacho_error err;
+    int rc = col_calibration_find(c, NULL, path, &err);
+    if (rc)
+        *c = (struct col_calibration){0};
+    if (rc && rc != TACHO_ENOTFOUND)
+        col_session_warn(s, "%s; ceilings of this machine are missing: %s", err.what, err.hint);
 }
 
 /* What the file says before the target starts. */
 static int write_start(struct col_session *s)
 {
     struct col_peak peak = {0};
+    struct col_calibration calibration = {0};
     int rc = 0;
+    if (!s->options->no_peak)
+        read_calibration(s, &calibration);
     if (!s->options->no_peak && !col_peak_measure(&peak))
         rc = col_drain_loss(&s->drain, "peak", peak.reason, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
     if (rc == 0)
@@ -60,7 +58,8 @@ static int write_start(struct col_session *s)
     if (rc == 0)
         rc = col_describe(s->db, s->options);
     if (rc == 0)
-        rc = write_peak(s, &peak);
+        rc = col_ceilings_write(s->db, &calibration, &peak);
+    col_calibration_clear(&calibration);
     if (rc == 0)
         rc = col_leader_describe(s);
     if (rc == 0)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * train calibrate: what this machine can do at most, measured with the engine's own libraries and threads, as JSON on stdout
+ * (docs/calibrate.md). `tacho calibrate` runs it, keeps what it says and draws the tables.
+ */
+#include <getopt.h>
+#include <stdio.h>
+
+#include "libtrain/calibrate.h"
+#include "workloads/recipe.h"
+
+static void print_help(void)
+{
+    printf("usage: train calibrate [OPTION]...\n"
+           "Measures matrix products, memory, caches and disk of this machine and writes JSON. 'tacho calibrate' keeps it and "
+           "shows it.\n\n"
+           "  --quick       some seconds instead of about half a minute\n"
+           "  --ops         also every operation of the engine, cold and hot\n"
+           "  --disk DIR    read the disk of that folder (default: the current one)\n"
+           "  --mpi         only messages between two ranks: mpirun -np 2 train calibrate --mpi\n"
+           "  --only-ops    only the operations\n"
+           "  --libraries   nothing: only which libraries it would measure with\n"
+           "  --json        the format there is\n");
+}
+
+int calibrate_command(int argc, char **argv, struct tacho_error *err)
+{
+    static const struct option table[] = {
+        {"quick", no_argument, NULL, 'q'},      {"ops", no_argument, NULL, 'o'},       {"only-ops", no_argument, NULL, 'O'},
+        {"disk", required_argument, NULL, 'd'}, {"libraries", no_argument, NULL, 'l'}, {"mpi", no_argument, NULL, 'm'},
+        {"json", no_argument, NULL, 'j'},       {"help", no_argument, NULL, 'h'},      {0}};
+    struct lt_calibrate_options o = {0};
+    struct lt_calibration result = {0};
+    int ops = 0, skip = 0, mpi = 0, root = 1, c, rc = 0;
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "h", table, NULL)) != -1)
+        switch (c) {
+        case 'q':
+            o.quick = 1;
+            break;
+        case 'o':
+        case 'O':
+            ops = 1;
+            skip = c == 'O';
+            break;
+        case 'l':
+            skip = 1;
+            break;
+        case 'd':
+            o.disk = optarg;
+            break;
+        case 'm':
+            mpi = 1;
+            break;
+        case 'j':
+            break;
+        case 'h':
+            print_help();
+            return 0;
+        default:
+            return tacho_fail(err, TACHO_EUSAGE, "train calibrate --help lists the options", "calibrate: %s: unknown option",
+                              argv[optind - 1]);
+        }
+    if (optind < argc)
+        return tacho_fail(err, TACHO_EUSAGE, "train calibrate --help lists the options", "unexpected argument %s",
+                          argv[optind]);
+    if (mpi)
+        rc = lt_calibrate_mpi(&result, &o, &root);
+    else if (!skip)
+        rc = lt_calibrate(&result, &o);
+    if (rc == 0 && ops && !mpi)
+        rc = lt_calibrate_ops(&result, &o);
+    if (rc == 0 && root)
+        rc = lt_calibration_write(&result, stdout);
+    lt_calibration_clear(&result);
+    return rc ? tacho_fail(err, rc, NULL, "calibrate: %s", tacho_error_text(rc)) : 0;
+}
