@@ -24,6 +24,10 @@ int lt_dtype_find(const char *name);
 const char *lt_dtype_name(enum lt_dtype dtype);
 size_t lt_dtype_bytes(enum lt_dtype dtype);
 
+/* How an element lies in memory. */
+typedef float lt_fp32;
+typedef uint16_t lt_bf16;
+
 /* The upper half of a float, rounded to nearest, ties to even; what is no number stays none. */
 static inline uint16_t lt_bf16_round(float x)
 {

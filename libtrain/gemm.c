@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "libtrain/gemm.h"
 
-#ifdef HAVE_DNNL
-#include <dnnl.h>
-#include <stdio.h>
-#else
-#include <cblas.h>
-#endif
+#include "libtrain/gemm_library.h"
 
 /* A stride of 1 between columns is the library's untransposed operand, one between rows its transposed one. */
 static int turned(struct lt_matrix x)
@@ -14,43 +9,59 @@ static int turned(struct lt_matrix x)
     return x.column != 1;
 }
 
-/* Distance of the stored rows. Where there is only one row, its stride may be less than the library asks for. */
-static int64_t lead(struct lt_matrix x, int64_t rows, int64_t columns)
+static struct lt_matrix whole(struct lt_matrix x, int64_t rows, int64_t columns)
 {
-    int64_t stride = turned(x) ? x.column : x.row, least = turned(x) ? rows : columns;
-    return stride > least ? stride : least;
+    /* where there is only one row (or column) its stride may be less than the library asks for */
+    if (turned(x))
+        x.column = x.column > rows ? x.column : rows;
+    else
+        x.row = x.row > columns ? x.row : columns;
+    return x;
 }
 
-#ifdef HAVE_DNNL
-
-void lt_gemm(int64_t m, int64_t n, int64_t k, float alpha, struct lt_matrix a, struct lt_matrix b, float beta, float *c,
-             int64_t c_row)
+static float load(const void *x, int64_t i, enum lt_dtype dtype)
 {
-    dnnl_sgemm(turned(a) ? 'T' : 'N', turned(b) ? 'T' : 'N', m, n, k, alpha, a.at, lead(a, m, k), b.at, lead(b, k, n), beta, c,
-               c_row);
+    return dtype == LT_DTYPE_BF16 ? lt_bf16_float(((const lt_bf16 *)x)[i]) : ((const lt_fp32 *)x)[i];
 }
 
-const char *lt_gemm_library(void)
+static void store(void *x, int64_t i, enum lt_dtype dtype, float value)
 {
-    static char text[32];
-    const dnnl_version_t *v = dnnl_version();
-    snprintf(text, sizeof text, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
-    return text;
+    if (dtype == LT_DTYPE_BF16)
+        ((lt_bf16 *)x)[i] = lt_bf16_round(value);
+    else
+        ((lt_fp32 *)x)[i] = value;
 }
 
-#else
-
-void lt_gemm(int64_t m, int64_t n, int64_t k, float alpha, struct lt_matrix a, struct lt_matrix b, float beta, float *c,
-             int64_t c_row)
+/* One row of c in plain C. */
+static void plain_row(const struct lt_product *p, int64_t i)
 {
-    cblas_sgemm(CblasRowMajor, turned(a) ? CblasTrans : CblasNoTrans, turned(b) ? CblasTrans : CblasNoTrans, (blasint)m,
-                (blasint)n, (blasint)k, alpha, a.at, (blasint)lead(a, m, k), b.at, (blasint)lead(b, k, n), beta, c,
-                (blasint)c_row);
+    for (int64_t j = 0; j < p->n; j++) {
+        float sum = 0;
+        for (int64_t q = 0; q < p->k; q++)
+            sum += load(p->a.at, i * p->a.row + q * p->a.column, p->in) * load(p->b.at, q * p->b.row + j * p->b.column, p->in);
+        sum += p->bias ? p->bias[j] : 0.0f;
+        sum += p->add ? load(p->c, i * p->c_row + j, p->out) : 0.0f;
+        store(p->c, i * p->c_row + j, p->out, sum);
+    }
 }
 
-const char *lt_gemm_library(void)
+static void plain(const struct lt_product *p)
 {
-    return "CBLAS";
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < p->m; i++)
+        plain_row(p, i);
 }
 
-#endif
+void lt_gemm(const struct lt_product *product)
+{
+    struct lt_product p = *product;
+    p.a = whole(p.a, p.m, p.k);
+    p.b = whole(p.b, p.k, p.n);
+    if (lt_gemm_library_run(&p))
+        plain(&p);
+}
+
+int lt_gemm_fast(enum lt_dtype dtype)
+{
+    return lt_gemm_library_has(dtype);
+}

@@ -25,6 +25,12 @@ struct lt_parameters {
 
 #define LT_SHAPE_CAP 8
 
+/* Which activations are made again in backward instead of being kept. BLOCK: all but the inputs of the blocks. */
+#define LT_RECOMPUTE_MAP(X)         X(NONE, "none") X(BLOCK, "block")
+#define LT_ENUM_RECOMPUTE(id, name) LT_RECOMPUTE_##id,
+enum lt_recompute { LT_RECOMPUTE_MAP(LT_ENUM_RECOMPUTE) LT_RECOMPUTE_COUNT };
+#undef LT_ENUM_RECOMPUTE
+
 struct lt_model;
 
 struct lt_model_ops {

@@ -16,6 +16,10 @@ static inline int omp_get_thread_num(void)
 {
     return 0;
 }
+static inline int omp_in_parallel(void)
+{
+    return 0;
+}
 static inline void omp_set_num_threads(int threads)
 {
     (void)threads;

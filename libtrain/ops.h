@@ -6,13 +6,16 @@
  * range, calls the implementation that the context selects, and closes the range. No other place of the engine calls an
  * implementation.
  *
- * Shapes. b sequences of t tokens, c channels, h heads of c / h channels, v words; all tensors row-major and dense. fp32.
+ * Shapes. b sequences of t tokens, c channels, h heads of c / h channels, v words; all tensors row-major and dense.
+ * Types. What is void * has elements of the context's dtype: activations, their gradients, and the weights that products and
+ * look-ups read. What is float * is fp32 in every dtype: statistics, losses, biases, parameters of layernorm, gradients of
+ * parameters, the optimizer's arrays. Sums are fp32 or wider; an element is rounded once, to nearest even, when it is stored.
  * A backward overwrites the gradient of its input unless its comment says it adds; gradients of parameters always add, except
  * where `accumulate` is 0. Ownership: arguments are borrowed for the call.
  *
  * To add an operation: a struct here (if no present one fits), a row in LT_OP_MAP, its cost in ops_cost.c, an implementation in
- * reference*.c and cpu*.c, a row in tests/unit/test_lt_gradients.c. To add a backend or a dtype: an enum value and its table
- * in ops.c.
+ * reference_typed.h and cpu_typed.h (those of the optimizer: *_optimizer.c), a row in tests/unit/test_lt_gradients.c. To add a
+ * backend or a dtype: an enum value, its column in kernels.h and in the table of ops.c.
  */
 #ifndef LT_OPS_H
 #define LT_OPS_H
@@ -55,10 +58,10 @@ enum lt_op_id { LT_OP_MAP(LT_ENUM_OP) LT_OP_COUNT };
 
 /* out[b,t,:] = word[tokens[b,t],:] + position[t,:]. Backward adds into dword and dposition. tokens: 0 <= token < v. */
 struct lt_embedding {
-    float *out;
-    const float *word, *position;
+    void *out;
+    const void *word, *position;
     const int32_t *tokens;
-    const float *dout;
+    const void *dout;
     float *dword, *dposition;
     int64_t b, t, c, v;
 };
@@ -66,10 +69,13 @@ struct lt_embedding {
 /* out = (in - mean) * rstd * weight + bias over rows of c; mean and rstd (one a row) are written by forward and read by
  * backward. eps = 1e-5. Backward ADDS into din (the residual stream's gradient), dweight and dbias. */
 struct lt_layernorm {
-    float *out, *mean, *rstd;
-    const float *in, *weight, *bias;
-    const float *dout;
-    float *din, *dweight, *dbias;
+    void *out;
+    float *mean, *rstd;
+    const void *in;
+    const float *weight, *bias;
+    const void *dout;
+    void *din;
+    float *dweight, *dbias;
     int64_t rows, c;
 };
 
@@ -77,22 +83,25 @@ struct lt_layernorm {
  * and dbias = column sums of dout, added to what is there if `accumulate`, else overwriting it. din == NULL: nothing below
  * learns, so the input's gradient is neither computed nor counted. */
 struct lt_matmul {
-    float *out;
-    const float *in, *weight, *bias;
-    const float *dout;
-    float *din, *dweight, *dbias;
+    void *out;
+    const void *in, *weight;
+    const float *bias;
+    const void *dout;
+    void *din;
+    float *dweight, *dbias;
     int64_t rows, n, k;
     int accumulate;
 };
 
 /* Causal softmax attention. qkv[b,t,3c] holds query, key, value; out[b,t,c]; lse[b,h,t] = log of each row's sum of
  * exp(q.k / sqrt(c/h)), written by forward. Backward recomputes the probabilities from lse, so memory is linear in t.
- * scratch: `slots` regions of lt_attention_scratch(t) floats, one a thread. */
+ * scratch: `slots` regions of lt_attention_scratch(dtype, t, c / h) floats, one a thread, aligned as an arena's tensor. */
 struct lt_attention {
-    float *out, *lse;
-    const float *qkv;
-    const float *dout;
-    float *dqkv;
+    void *out;
+    float *lse;
+    const void *qkv;
+    const void *dout;
+    void *dqkv;
     float *scratch;
     int64_t b, t, c, h;
     int slots;
@@ -100,24 +109,25 @@ struct lt_attention {
 
 /* y = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). Backward may work in place (din == dout). */
 struct lt_gelu {
-    float *out;
-    const float *in;
-    const float *dout;
-    float *din;
+    void *out;
+    const void *in;
+    const void *dout;
+    void *din;
     int64_t count;
 };
 
 /* out = a + b. Its backward hands the same gradient to both sides, which the in-place gradient of the residual stream does. */
 struct lt_residual {
-    float *out;
-    const float *a, *b;
+    void *out;
+    const void *a, *b;
     int64_t count;
 };
 
 /* Softmax and cross-entropy in one pass over logits[rows,v]: losses[row] = -log p(target). If `backward`, logits are replaced
  * by their gradient scale * (p - onehot), else they are left as they are. */
 struct lt_classifier {
-    float *logits, *losses;
+    void *logits;
+    float *losses;
     const int32_t *targets;
     int64_t rows, v;
     float scale;
@@ -190,6 +200,7 @@ struct lt_context {
     enum lt_backend backend;
     enum lt_dtype dtype;    /* of activations and matrix products */
     int evaluation;         /* work is marked as pass EVALUATION */
+    int recompute;          /* work is marked as pass RECOMPUTE and is no model FLOP: it has been made before */
     struct lt_trace *trace; /* NULL: no ranges */
     /* Told by backward, on the thread of the steps, that the gradients [first, first + count) of the flat array are final; a
      * model tells each element of its parameters once. NULL: nobody asks. */
@@ -204,7 +215,7 @@ void lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_ar
 const char *const *lt_op_names(void);
 
 /* The work of a call without making it (ops_cost.c has the formulas). */
-void lt_op_work(enum lt_op_id op, enum lt_backend backend, const union lt_args *args, struct tacho_work *work);
+void lt_op_work(enum lt_op_id op, const struct lt_context *context, const union lt_args *args, struct tacho_work *work);
 
 /* Backend called `name`, or -1. */
 int lt_backend_find(const char *name);
@@ -213,7 +224,7 @@ const char *lt_backend_name(enum lt_backend backend);
 /* Query-key pairs per head that a backend multiplies out for a causal mask of t: t (t + 1) / 2, or more where it works in
  * blocks. */
 uint64_t lt_attention_pairs(enum lt_backend backend, int64_t t);
-size_t lt_attention_scratch(int64_t t);
+size_t lt_attention_scratch(enum lt_dtype dtype, int64_t t, int64_t head_channels);
 size_t lt_norm_partials(int64_t count);
 
 /* Threads that the cpu backend uses: the cores this process may run on, or $OMP_NUM_THREADS. */

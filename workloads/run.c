@@ -66,8 +66,8 @@ static int make_context(struct lt_context *context, const struct options *o, str
     int backend = lt_backend_find(o->backend), dtype = lt_dtype_find(o->dtype);
     if (backend < 0)
         return tacho_fail(err, TACHO_EUSAGE, "cpu or reference", "--backend %s: unknown", o->backend);
-    if (dtype != LT_DTYPE_FP32)
-        return tacho_fail(err, TACHO_EUSAGE, "fp32", "--dtype %s: unknown", o->dtype);
+    if (dtype < 0)
+        return tacho_fail(err, TACHO_EUSAGE, "fp32 or bf16", "--dtype %s: unknown", o->dtype);
     context->backend = (enum lt_backend)backend;
     context->dtype = (enum lt_dtype)dtype;
     return 0;

@@ -75,6 +75,27 @@ static inline float *copy_of(const float *x, int64_t n)
     return y;
 }
 
+/* The same values as elements of a type, rounded; and elements as floats. */
+static inline void *typed(enum lt_dtype dtype, const float *x, int64_t n)
+{
+    if (dtype == LT_DTYPE_FP32)
+        return copy_of(x, n);
+    lt_bf16 *y = pool_bytes((size_t)n * sizeof *y);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = lt_bf16_round(x[i]);
+    return y;
+}
+
+static inline float *floats(enum lt_dtype dtype, const void *x, int64_t n)
+{
+    if (dtype == LT_DTYPE_FP32)
+        return copy_of(x, n);
+    float *y = zeros(n);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = lt_bf16_float(((const lt_bf16 *)x)[i]);
+    return y;
+}
+
 static inline int32_t *words(int64_t n, uint64_t key, int64_t v)
 {
     int32_t *x = pool_bytes((size_t)n * sizeof *x);

@@ -6,7 +6,6 @@
  */
 #include "lt_support.h"
 
-#include "libtrain/gemm.h"
 #include "libtrain/ops.h"
 
 #define STEP         1e-2 /* of the differences: their error is about STEP^2 / 6 plus 1e-7 / STEP of rounding */
@@ -311,14 +310,15 @@ static void compare_attention(const struct lt_context *x)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         int64_t b = shapes[i][0], t = shapes[i][1], c = shapes[i][2], h = shapes[i][3], n = b * t * c;
         int slots = lt_threads();
-        union lt_args a = {.attention_forward = {.qkv = normals(3 * n, 1, 1),
-                                                 .dout = normals(n, 2, 1),
-                                                 .b = b,
-                                                 .t = t,
-                                                 .c = c,
-                                                 .h = h,
-                                                 .slots = slots,
-                                                 .scratch = zeros(slots * (int64_t)lt_attention_scratch(t))}};
+        union lt_args a = {
+            .attention_forward = {.qkv = normals(3 * n, 1, 1),
+                                  .dout = normals(n, 2, 1),
+                                  .b = b,
+                                  .t = t,
+                                  .c = c,
+                                  .h = h,
+                                  .slots = slots,
+                                  .scratch = zeros(slots * (int64_t)lt_attention_scratch(LT_DTYPE_FP32, t, c / h))}};
         union lt_args r = a;
         struct lt_attention *p[2] = {&a.attention_forward, &r.attention_forward};
         for (int q = 0; q < 2; q++) {
@@ -459,33 +459,6 @@ static void adamw_by_hand(void **state)
     }
 }
 
-/* All strides that gemm accepts, alpha and beta, all threads and one, against a double sum. */
-static void gemm_strides(void **state)
-{
-    (void)state;
-    static const int64_t shapes[][3] = {{1, 1, 1}, {7, 47, 3}, {8, 48, 769}, {33, 350, 20}, {70, 9, 65}};
-    for (size_t q = 0; q < sizeof shapes / sizeof *shapes * 16; q++) {
-        int64_t m = shapes[q / 16][0], n = shapes[q / 16][1], k = shapes[q / 16][2];
-        const float *a = normals(m * k, 1, 1), *b = normals(k * n, 2, 1);
-        int64_t ar = q & 1 ? k : 1, ac = q & 1 ? 1 : m, br = q & 2 ? n : 1, bc = q & 2 ? 1 : k, cr = q & 4 ? n : n + 5;
-        float *c = normals(m * cr, 3, 1), *want = copy_of(c, m * cr), *alone = copy_of(c, m * cr), beta = q & 8 ? 0.5f : 0;
-        for (int64_t i = 0; i < m; i++)
-            for (int64_t j = 0; j < n; j++) {
-                double sum = 0;
-                for (int64_t p = 0; p < k; p++)
-                    sum += (double)a[i * ar + p * ac] * b[p * br + j * bc];
-                want[i * cr + j] = (float)(1.5 * sum + (double)beta * want[i * cr + j]);
-            }
-        lt_gemm(m, n, k, 1.5f, (struct lt_matrix){a, ar, ac}, (struct lt_matrix){b, br, bc}, beta, c, cr);
-#pragma omp parallel num_threads(lt_threads() < 2 ? 1 : 2)
-#pragma omp single
-        lt_gemm(m, n, k, 1.5f, (struct lt_matrix){a, ar, ac}, (struct lt_matrix){b, br, bc}, beta, alone, cr);
-        assert_near("gemm", c, want, m * cr, BACKEND_NEAR);
-        assert_near("gemm in a parallel region", alone, want, m * cr, BACKEND_NEAR);
-        pool_free(NULL);
-    }
-}
-
 #define BACKENDS(name) \
     static void backends_##name(void **state) \
     { \
@@ -510,7 +483,7 @@ int main(void)
         TEST(attention_is_causal), TEST(gelu_gradient),      TEST(residual_gradient),   TEST(classifier_gradient),
         TEST(backends_embedding),  TEST(backends_layernorm), TEST(backends_matmul),     TEST(backends_attention),
         TEST(backends_gelu),       TEST(backends_residual),  TEST(backends_classifier), TEST(backends_optimizer),
-        TEST(adamw_by_hand),       TEST(gemm_strides),
+        TEST(adamw_by_hand),
     };
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,9 +119,9 @@ static void gpt2_closed_form(void **state)
         struct lt_model *m = NULL;
         struct tacho_error err = {0};
         lt_memory_read(&before);
-        assert_int_equal(lt_gpt2_create(&m, &k, s[5], s[6], 1, &err), 0);
+        assert_int_equal(lt_gpt2_create(&m, &k, (struct lt_gpt2_mode){0}, s[5], s[6], 1, &err), 0);
         lt_memory_read(&held);
-        lt_gpt2_memory(&k, s[5], s[6], lt_threads(), &plan);
+        lt_gpt2_memory(&k, (struct lt_gpt2_mode){0}, s[5], s[6], lt_threads(), &plan);
         int64_t moved[LT_MEMORY_COUNT];
         for (int t = 0; t < LT_MEMORY_COUNT; t++)
             moved[t] = held.tag[t] - before.tag[t];
@@ -164,7 +164,7 @@ static void runs_give_back(void **state)
             .micro_steps = 1,
             .optimizer = {.kind = (enum lt_optimizer_kind)kind, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8}};
         lt_memory_read(&before);
-        assert_int_equal(lt_gpt2_create(&m, &k, 2, 32, 1, &err), 0);
+        assert_int_equal(lt_gpt2_create(&m, &k, (struct lt_gpt2_mode){0}, 2, 32, 1, &err), 0);
         lt_memory_reset_peak();
         if (lt_train(m, &part, NULL, &x, &config, NULL, &err))
             fail_msg("%s", err.what);

@@ -14,7 +14,7 @@ static struct lt_model *make(const struct lt_gpt2_config *k, int64_t b, int64_t 
 {
     struct tacho_error err = {0};
     struct lt_model *m = NULL;
-    if (lt_gpt2_create(&m, k, b, t, 7, &err))
+    if (lt_gpt2_create(&m, k, (struct lt_gpt2_mode){0}, b, t, 7, &err))
         fail_msg("%s", err.what);
     return m;
 }
@@ -147,7 +147,7 @@ static void impossible_shapes(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct tacho_error err = {0};
         struct lt_model *m = NULL;
-        assert_int_equal(lt_gpt2_create(&m, &bad[i], 2, 9, 1, &err), TACHO_EUSAGE);
+        assert_int_equal(lt_gpt2_create(&m, &bad[i], (struct lt_gpt2_mode){0}, 2, 9, 1, &err), TACHO_EUSAGE);
         assert_null(m);
         assert_true(strlen(err.what) > 0 && strlen(err.hint) > 0);
     }
@@ -230,12 +230,13 @@ static void flops_are_closed_forms(void **state)
             uint64_t matrix = 6 * (12 * l * c * c + v * c) * n * micro;
             uint64_t issued = matrix + 14 * l * c * pairs * b * micro;
             uint64_t rest =
-                micro * (3 * n * c + 22 * n * c * (2 * l + 1) + 114 * n * c * l + 5 * n * v + 4 * n) + 17 * count + decayed;
+                micro * (3 * n * c + 22 * n * c * (2 * l + 1) + 114 * n * c * l + 7 * n * v + 4 * n) + 17 * count + decayed;
             assert_int_equal(s.model_flops, matrix + 6 * l * c * t * (t + 1) * b * micro);
             assert_int_equal(s.palm_flops, matrix + 12 * l * c * t * t * b * micro);
             assert_int_equal(s.matrix_flops, issued);
             assert_int_equal(s.flops, issued + rest);
-            struct lt_gpt2_flops f = lt_gpt2_flops(&k, (enum lt_backend)backend, (int64_t)b, (int64_t)t, (int64_t)micro);
+            struct lt_gpt2_flops f =
+                lt_gpt2_flops(&k, (enum lt_backend)backend, (struct lt_gpt2_mode){0}, (int64_t)b, (int64_t)t, (int64_t)micro);
             assert_int_equal(f.model, s.model_flops);
             assert_int_equal(f.palm, s.palm_flops);
             assert_int_equal(f.issued, s.matrix_flops);

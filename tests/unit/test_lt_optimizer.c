@@ -146,17 +146,18 @@ static void costs(void **state)
     (void)state;
     uint16_t copy;
     struct tacho_work w;
+    const struct lt_context cpu = {.backend = LT_BACKEND_CPU};
     for (int shadow = 0; shadow < 2; shadow++) {
         union lt_args a = {.adamw = {.count = 100, .decayed = 30, .shadow = shadow ? &copy : NULL}};
-        lt_op_work(LT_OP_ADAMW, LT_BACKEND_CPU, &a, &w);
+        lt_op_work(LT_OP_ADAMW, &cpu, &a, &w);
         assert_int_equal(w.flops, 15 * 100 + 30);
         assert_int_equal(w.bytes_read + w.bytes_written, 28 * 100 + 200 * shadow);
         union lt_args m = {.momentum = {.count = 100, .decayed = 30, .shadow = shadow ? &copy : NULL}};
-        lt_op_work(LT_OP_MOMENTUM, LT_BACKEND_CPU, &m, &w);
+        lt_op_work(LT_OP_MOMENTUM, &cpu, &m, &w);
         assert_int_equal(w.flops, 5 * 100 + 30);
         assert_int_equal(w.bytes_read + w.bytes_written, 20 * 100 + 200 * shadow);
         union lt_args s = {.sgd = {.count = 100, .decayed = 30, .shadow = shadow ? &copy : NULL}};
-        lt_op_work(LT_OP_SGD, LT_BACKEND_CPU, &s, &w);
+        lt_op_work(LT_OP_SGD, &cpu, &s, &w);
         assert_int_equal(w.flops, 3 * 100 + 30);
         assert_int_equal(w.bytes_read + w.bytes_written, 12 * 100 + 200 * shadow);
         assert_int_equal(w.pass, TACHO_PASS_OPTIMIZER);

@@ -36,7 +36,7 @@ static void told_once_and_final(void **state)
         int64_t n = k->batch * k->seq;
         struct lt_model *m = NULL;
         struct tacho_error err = {0};
-        assert_int_equal(lt_gpt2_create(&m, k, k->batch, k->seq, 7, &err), 0);
+        assert_int_equal(lt_gpt2_create(&m, k, (struct lt_gpt2_mode){0}, k->batch, k->seq, 7, &err), 0);
         struct told t = {.p = &m->parameters, .times = pool_bytes(m->parameters.count)};
         t.value = zeros((int64_t)m->parameters.count);
         struct lt_batch batch = {.tokens = words(n, 1, k->vocab), .targets = words(n, 2, k->vocab)};

@@ -92,7 +92,7 @@ static struct lt_model *make(int64_t b, uint64_t seed)
 {
     struct tacho_error err = {0};
     struct lt_model *m = NULL;
-    if (lt_gpt2_create(&m, &tiny, b, 32, seed, &err))
+    if (lt_gpt2_create(&m, &tiny, (struct lt_gpt2_mode){0}, b, 32, seed, &err))
         fail_msg("%s", err.what);
     return m;
 }
@@ -375,7 +375,7 @@ static void other_models_and_texts_are_refused(void **state)
     struct lt_checkpoint s;
     struct tacho_error err = {0};
     struct record *r = pool_bytes(sizeof *r);
-    assert_int_equal(lt_gpt2_create(&w, &wide, 1, 32, 1, &err), 0);
+    assert_int_equal(lt_gpt2_create(&w, &wide, (struct lt_gpt2_mode){0}, 1, 32, 1, &err), 0);
     write_checkpoint(file, m, 3);
     assert_int_equal(read_back(w, &s, &err), TACHO_EFORMAT);
     assert_non_null(strstr(err.what, "another model"));

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Template (typed.h): the reference backend, each operation written down as its formula, one thread, sums in double, one
+ * rounding where a result is stored. Slow, and meant to be read: tests hold every other backend against it, and its gradients
+ * against finite differences.
+ */
+
+void TYPED(lt_reference_embedding_forward)(const union lt_args *args)
+{
+    const struct lt_embedding *a = &args->embedding_forward;
+    const ELEMENT *word = a->word, *position = a->position;
+    ELEMENT *out = a->out;
+    for (int64_t i = 0; i < a->b * a->t; i++)
+        for (int64_t c = 0; c < a->c; c++)
+            out[i * a->c + c] = PUT(GET(word[a->tokens[i] * a->c + c]) + GET(position[i % a->t * a->c + c]));
+}
+
+void TYPED(lt_reference_embedding_backward)(const union lt_args *args)
+{
+    const struct lt_embedding *a = &args->embedding_backward;
+    const ELEMENT *dout = a->dout;
+    for (int64_t i = 0; i < a->b * a->t; i++)
+        for (int64_t c = 0; c < a->c; c++) {
+            a->dword[a->tokens[i] * a->c + c] += GET(dout[i * a->c + c]);
+            a->dposition[i % a->t * a->c + c] += GET(dout[i * a->c + c]);
+        }
+}
+
+void TYPED(lt_reference_layernorm_forward)(const union lt_args *args)
+{
+    const struct lt_layernorm *a = &args->layernorm_forward;
+    for (int64_t r = 0; r < a->rows; r++) {
+        const ELEMENT *x = (const ELEMENT *)a->in + r * a->c;
+        ELEMENT *out = (ELEMENT *)a->out + r * a->c;
+        double mean = 0, variance = 0;
+        for (int64_t c = 0; c < a->c; c++)
+            mean += (double)GET(x[c]);
+        mean /= (double)a->c;
+        for (int64_t c = 0; c < a->c; c++)
+            variance += ((double)GET(x[c]) - mean) * ((double)GET(x[c]) - mean);
+        double rstd = 1 / sqrt(variance / (double)a->c + (double)LT_LAYERNORM_EPS);
+        for (int64_t c = 0; c < a->c; c++)
+            out[c] = PUT((float)(((double)GET(x[c]) - mean) * rstd * (double)a->weight[c] + (double)a->bias[c]));
+        a->mean[r] = (float)mean;
+        a->rstd[r] = (float)rstd;
+    }
+}
+
+void TYPED(lt_reference_layernorm_backward)(const union lt_args *args)
+{
+    const struct lt_layernorm *a = &args->layernorm_backward;
+    for (int64_t r = 0; r < a->rows; r++) {
+        const ELEMENT *x = (const ELEMENT *)a->in + r * a->c, *dy = (const ELEMENT *)a->dout + r * a->c;
+        ELEMENT *din = (ELEMENT *)a->din + r * a->c;
+        double mean = (double)a->mean[r], rstd = (double)a->rstd[r], sum = 0, sum_hat = 0;
+        for (int64_t c = 0; c < a->c; c++) {
+            double g = (double)GET(dy[c]) * (double)a->weight[c];
+            sum += g;
+            sum_hat += g * ((double)GET(x[c]) - mean) * rstd;
+        }
+        for (int64_t c = 0; c < a->c; c++) {
+            double hat = ((double)GET(x[c]) - mean) * rstd, g = (double)GET(dy[c]) * (double)a->weight[c];
+            double gradient = rstd * (g - sum / (double)a->c - hat * sum_hat / (double)a->c);
+            din[c] = PUT((float)((double)GET(din[c]) + gradient));
+            a->dweight[c] += (float)((double)GET(dy[c]) * hat);
+            a->dbias[c] += GET(dy[c]);
+        }
+    }
+}
+
+void TYPED(lt_reference_matmul_forward)(const union lt_args *args)
+{
+    const struct lt_matmul *a = &args->matmul_forward;
+    const ELEMENT *in = a->in, *weight = a->weight;
+    ELEMENT *out = a->out;
+    for (int64_t r = 0; r < a->rows; r++)
+        for (int64_t n = 0; n < a->n; n++) {
+            double sum = a->bias ? (double)a->bias[n] : 0;
+            for (int64_t k = 0; k < a->k; k++)
+                sum += (double)GET(in[r * a->k + k]) * (double)GET(weight[n * a->k + k]);
+            out[r * a->n + n] = PUT((float)sum);
+        }
+}
+
+void TYPED(lt_reference_matmul_backward)(const union lt_args *args)
+{
+    const struct lt_matmul *a = &args->matmul_backward;
+    const ELEMENT *in = a->in, *weight = a->weight, *dout = a->dout;
+    ELEMENT *din = a->din;
+    for (int64_t r = 0; din && r < a->rows; r++)
+        for (int64_t k = 0; k < a->k; k++) {
+            double sum = 0;
+            for (int64_t n = 0; n < a->n; n++)
+                sum += (double)GET(dout[r * a->n + n]) * (double)GET(weight[n * a->k + k]);
+            din[r * a->k + k] = PUT((float)sum);
+        }
+    for (int64_t n = 0; n < a->n; n++) {
+        double bias = a->dbias && a->accumulate ? (double)a->dbias[n] : 0;
+        for (int64_t r = 0; r < a->rows; r++)
+            bias += (double)GET(dout[r * a->n + n]);
+        if (a->dbias)
+            a->dbias[n] = (float)bias;
+        for (int64_t k = 0; k < a->k; k++) {
+            double sum = a->accumulate ? (double)a->dweight[n * a->k + k] : 0;
+            for (int64_t r = 0; r < a->rows; r++)
+                sum += (double)GET(dout[r * a->n + n]) * (double)GET(in[r * a->k + k]);
+            a->dweight[n * a->k + k] = (float)sum;
+        }
+    }
+}
+
+static double TYPED(dot)(const ELEMENT *a, const ELEMENT *b, int64_t n)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += (double)GET(a[i]) * (double)GET(b[i]);
+    return sum;
+}
+
+/* Score of query i against key j of a head: q.k / sqrt(head channels). `q` and `k` are at the head's first channel. */
+static double TYPED(attention_score)(const ELEMENT *q, const ELEMENT *k, int64_t channels)
+{
+    return TYPED(dot)(q, k, channels) / sqrt((double)channels);
+}
+
+void TYPED(lt_reference_attention_forward)(const union lt_args *args)
+{
+    const struct lt_attention *a = &args->attention_forward;
+    int64_t d = a->c / a->h, row = 3 * a->c;
+    for (int64_t bh = 0; bh < a->b * a->h; bh++) {
+        const ELEMENT *q = (const ELEMENT *)a->qkv + bh / a->h * a->t * row + bh % a->h * d, *k = q + a->c, *v = k + a->c;
+        ELEMENT *out = (ELEMENT *)a->out + bh / a->h * a->t * a->c + bh % a->h * d;
+        for (int64_t i = 0; i < a->t; i++) {
+            double max = -INFINITY, sum = 0;
+            for (int64_t j = 0; j <= i; j++)
+                max = fmax(max, TYPED(attention_score)(q + i * row, k + j * row, d));
+            for (int64_t j = 0; j <= i; j++)
+                sum += exp(TYPED(attention_score)(q + i * row, k + j * row, d) - max);
+            a->lse[bh * a->t + i] = (float)(max + log(sum));
+            for (int64_t c = 0; c < d; c++) {
+                double o = 0;
+                for (int64_t j = 0; j <= i; j++)
+                    o += exp(TYPED(attention_score)(q + i * row, k + j * row, d) - max) / sum * (double)GET(v[j * row + c]);
+                out[i * a->c + c] = PUT((float)o);
+            }
+        }
+    }
+}
+
+/* One head of one sequence, for backward. */
+struct TYPED(reference_head) {
+    const ELEMENT *q, *k, *v, *out, *dout;
+    const float *lse;
+    int64_t d, row, c;
+};
+
+/* With p = softmax(s), dp = dO.v and D = dO.O = sum_j p_j dp_j: ds = p (dp - D) / sqrt(d). */
+static void TYPED(pair)(const struct TYPED(reference_head) * h, int64_t i, int64_t j, double *p, double *ds)
+{
+    const ELEMENT *dout = h->dout + i * h->c;
+    double big_d = TYPED(dot)(dout, h->out + i * h->c, h->d), dp = TYPED(dot)(dout, h->v + j * h->row, h->d);
+    *p = exp(TYPED(attention_score)(h->q + i * h->row, h->k + j * h->row, h->d) - (double)h->lse[i]);
+    *ds = *p * (dp - big_d) / sqrt((double)h->d);
+}
+
+/* dq_i = sum_j ds k_j; dk_j = sum_i ds q_i; dv_j = sum_i p dO_i; a few channels at a time, so that the sums have a place. */
+static void TYPED(attention_backward_channels)(const struct TYPED(reference_head) * h, ELEMENT *dq, int64_t t, int64_t from,
+                                               int64_t n)
+{
+    ELEMENT *dk = dq + h->c, *dv = dk + h->c;
+    double p, ds, sum[2][REFERENCE_CHANNELS];
+    for (int64_t i = 0; i < t; i++) {
+        memset(sum, 0, sizeof sum);
+        for (int64_t j = 0; j <= i; j++) {
+            TYPED(pair)(h, i, j, &p, &ds);
+            for (int64_t c = 0; c < n; c++)
+                sum[0][c] += ds * (double)GET(h->k[j * h->row + from + c]);
+        }
+        for (int64_t c = 0; c < n; c++)
+            dq[i * h->row + from + c] = PUT((float)sum[0][c]);
+    }
+    for (int64_t j = 0; j < t; j++) {
+        memset(sum, 0, sizeof sum);
+        for (int64_t i = j; i < t; i++) {
+            TYPED(pair)(h, i, j, &p, &ds);
+            for (int64_t c = 0; c < n; c++) {
+                sum[0][c] += ds * (double)GET(h->q[i * h->row + from + c]);
+                sum[1][c] += p * (double)GET(h->dout[i * h->c + from + c]);
+            }
+        }
+        for (int64_t c = 0; c < n; c++) {
+            dk[j * h->row + from + c] = PUT((float)sum[0][c]);
+            dv[j * h->row + from + c] = PUT((float)sum[1][c]);
+        }
+    }
+}
+
+void TYPED(lt_reference_attention_backward)(const union lt_args *args)
+{
+    const struct lt_attention *a = &args->attention_backward;
+    int64_t d = a->c / a->h, row = 3 * a->c;
+    for (int64_t bh = 0; bh < a->b * a->h; bh++) {
+        int64_t at = bh / a->h * a->t * row + bh % a->h * d, at_out = bh / a->h * a->t * a->c + bh % a->h * d;
+        struct TYPED(reference_head) h = {.q = (const ELEMENT *)a->qkv + at,
+                                          .out = (const ELEMENT *)a->out + at_out,
+                                          .dout = (const ELEMENT *)a->dout + at_out,
+                                          .lse = a->lse + bh * a->t,
+                                          .d = d,
+                                          .row = row,
+                                          .c = a->c};
+        h.k = h.q + a->c;
+        h.v = h.k + a->c;
+        for (int64_t c = 0; c < d; c += REFERENCE_CHANNELS)
+            TYPED(attention_backward_channels)
+        (&h, (ELEMENT *)a->dqkv + at, a->t, c, d - c < REFERENCE_CHANNELS ? d - c : REFERENCE_CHANNELS);
+    }
+}
+
+void TYPED(lt_reference_gelu_forward)(const union lt_args *args)
+{
+    const struct lt_gelu *a = &args->gelu_forward;
+    const ELEMENT *in = a->in;
+    ELEMENT *out = a->out;
+    for (int64_t i = 0; i < a->count; i++) {
+        double x = (double)GET(in[i]);
+        out[i] = PUT((float)(0.5 * x * (1 + tanh((double)LT_GELU_SCALE * (x + (double)LT_GELU_CUBIC * x * x * x)))));
+    }
+}
+
+void TYPED(lt_reference_gelu_backward)(const union lt_args *args)
+{
+    const struct lt_gelu *a = &args->gelu_backward;
+    const ELEMENT *in = a->in, *dout = a->dout;
+    ELEMENT *din = a->din;
+    for (int64_t i = 0; i < a->count; i++) {
+        double x = (double)GET(in[i]), s = (double)LT_GELU_SCALE, g = (double)LT_GELU_CUBIC;
+        double t = tanh(s * (x + g * x * x * x));
+        din[i] = PUT((float)((double)GET(dout[i]) * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * s * (1 + 3 * g * x * x))));
+    }
+}
+
+void TYPED(lt_reference_residual_forward)(const union lt_args *args)
+{
+    const struct lt_residual *sum = &args->residual_forward;
+    const ELEMENT *a = sum->a, *b = sum->b;
+    ELEMENT *out = sum->out;
+    for (int64_t i = 0; i < sum->count; i++)
+        out[i] = PUT(GET(a[i]) + GET(b[i]));
+}
+
+void TYPED(lt_reference_classifier)(const union lt_args *args)
+{
+    const struct lt_classifier *a = &args->classifier;
+    for (int64_t r = 0; r < a->rows; r++) {
+        ELEMENT *x = (ELEMENT *)a->logits + r * a->v;
+        double max = -INFINITY, sum = 0;
+        for (int64_t i = 0; i < a->v; i++)
+            max = fmax(max, (double)GET(x[i]));
+        for (int64_t i = 0; i < a->v; i++)
+            sum += exp((double)GET(x[i]) - max);
+        a->losses[r] = (float)(max + log(sum) - (double)GET(x[a->targets[r]]));
+        for (int64_t i = 0; a->backward && i < a->v; i++)
+            x[i] = PUT((float)((double)a->scale * (exp((double)GET(x[i]) - max) / sum - (i == a->targets[r]))));
+    }
+}
