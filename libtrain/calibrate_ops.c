@@ -121,13 +121,14 @@ static int make_attention(void *args, int i, struct making *m)
     if (i >= SHAPES)
         return 0;
     int64_t t = tokens[i], n = BATCH * t * CHANNELS;
+    enum lt_dtype dtype = m->element == sizeof(float) ? LT_DTYPE_FP32 : LT_DTYPE_BF16;
     *a = (struct lt_attention){.b = BATCH, .t = t, .c = CHANNELS, .h = HEADS, .slots = lt_threads()};
     a->out = take(&m->carver, n, m->element);
     a->qkv = take(&m->carver, 3 * n, m->element);
     a->dout = take(&m->carver, n, m->element);
     a->dqkv = take(&m->carver, 3 * n, m->element);
     a->lse = take(&m->carver, BATCH * HEADS * t, sizeof(float));
-    a->scratch = take(&m->carver, a->slots * (int64_t)lt_attention_scratch(t), sizeof(float));
+    a->scratch = take(&m->carver, a->slots * (int64_t)lt_attention_scratch(dtype, t, CHANNELS / HEADS), sizeof(float));
     snprintf(m->shape, sizeof m->shape, "%d x %lld tokens, %d heads of %d", BATCH, (long long)t, HEADS, CHANNELS / HEADS);
     return 1;
 }
@@ -331,7 +332,7 @@ static int add_row(struct lt_calibration *c, const struct subject *s, const stru
     struct lt_op_time *row = add(c, s->op, s->context.dtype, m->shape);
     if (!row)
         return TACHO_ENOMEM;
-    lt_op_work(s->op, s->context.backend, &s->set[0], &work);
+    lt_op_work(s->op, &s->context, &s->set[0], &work);
     row->kind = work.kind == TACHO_WORK_MATRIX ? "matrix" : work.kind == TACHO_WORK_ATTENTION ? "attention" : "other";
     row->flops = work.flops;
     row->bytes_read = work.bytes_read;
@@ -355,7 +356,7 @@ static int one(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype, 
     memset(&first, 0, sizeof first);
     if (!table[op].make(&first, i, &m))
         return 0;
-    lt_op_work(op, s.context.backend, &first, &work);
+    lt_op_work(op, &s.context, &first, &work);
     size_t size = m.carver.used, room = MOST / size, last = (size_t)lt_cache_bytes(3, &cores);
     last *= (size_t)(cores > 0 ? (lt_threads() + cores - 1) / cores : 1);
     size_t sets = 2 * last / (work.bytes_read + work.bytes_written) + 1; /* what it touches may be less than it has */
