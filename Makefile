@@ -177,12 +177,12 @@ $(O)/tests/targets/%: $(O)/obj/tests/targets/%.o
 FAKES := $(O)/tests/fake/libcuda.so.1 $(O)/tests/fake/libcupti.so.13 $(O)/tests/fake/libnvidia-ml.so.1
 $(O)/obj/tests/targets/fake_%.o: CFLAGS_ALL += -fPIC
 $(O)/tests/fake/libcuda.so.1: $(O)/obj/tests/targets/fake_cuda.o
-$(O)/tests/fake/libcupti.so.13: $(O)/obj/tests/targets/fake_cupti.o
+$(O)/tests/fake/libcupti.so.13: $(O)/obj/tests/targets/fake_cupti.o $(O)/obj/tests/targets/fake_profiler.o
 $(O)/tests/fake/libnvidia-ml.so.1: $(O)/obj/tests/targets/fake_nvml.o
 $(FAKES):
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
-	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $< -lpthread -ldl
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $^ -lpthread -ldl
 $(O)/tests/bench/lt_%: $(O)/obj/tests/bench/lt_%.o $(O)/libtrain.a
 	@mkdir -p $(@D)
 	@echo "  LD      $@"

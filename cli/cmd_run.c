@@ -13,6 +13,7 @@ struct values {
     double overhead;
     const char *gpu, *graphs;
     double duration;
+    const char *counters;
     bool gpu_memory;
     bool no_counters, no_hook, no_peak, report, gemm_shapes, separate;
 };
@@ -29,6 +30,8 @@ static const struct cli_option options[] = {
     {"duration", 0, CLI_NUMBER, AT(duration), "SECONDS", "record work on GPUs for that long from the start only", 0.001, 1e9},
     {"cuda-graphs", 0, CLI_CHOICE, AT(graphs), "nodes|whole", "each kernel of a CUDA graph (nodes), or one row a graph", 0, 0},
     {"gpu-memory", 0, CLI_FLAG, AT(gpu_memory), NULL, "record allocations on GPUs too", 0, 0},
+    {"counters", 0, CLI_CHOICE, AT(counters), "sampled|roofline",
+     "hardware counters of GPUs: over time, or of a few whole steps", 0, 0},
     {"gemm-shapes", 0, CLI_FLAG, AT(gemm_shapes), NULL, "record the shape of each matrix product of cuBLAS (LD_PRELOAD)", 0, 0},
     {"sample-ms", 0, CLI_INT, AT(sample_ms), "N", "milliseconds between looks at CPU, memory, disk (100; 0: none)", 0, 60000},
     {"overhead", 0, CLI_NUMBER, AT(overhead), "P", "share of steps that run unrecorded, to measure what recording costs (0.05)",
@@ -97,6 +100,8 @@ int cli_run(int argc, char **argv)
     o.duration_ns = (int64_t)(v.duration * 1e9);
     o.whole_graphs = v.graphs && !strcmp(v.graphs, "whole");
     o.gpu_memory = v.gpu_memory;
+    if (v.counters)
+        o.gpu_counters = !strcmp(v.counters, "sampled") ? COL_COUNTERS_SAMPLED : COL_COUNTERS_ROOFLINE;
     o.gemm_shapes = v.gemm_shapes;
     o.no_hook = v.no_hook;
     o.no_peak = v.no_peak;

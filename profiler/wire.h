@@ -48,11 +48,12 @@
 #define WIRE_NONE          "none." /* "none.PID[.EVENTS]", an empty file: a process that found no space for a pool, and what it lost */
 
 /* Environment the collector sets for the target. */
-#define WIRE_ENV_SEGMENTS  "TACHO_SEGMENTS" /* absolute folder for pools; unset = the agent stays off */
-#define WIRE_ENV_POOL_MIB  "TACHO_POOL_MIB" /* cap of segments a process, MiB */
-#define WIRE_ENV_PAUSE     "TACHO_PAUSE"    /* probability that a tacho.step is run with recording paused, "0" = never */
-#define WIRE_ENV_CLOCK     "TACHO_CLOCK"    /* "monotonic" forces clock_gettime (tests) */
-#define WIRE_ENV_GPU       "TACHO_GPU"      /* "off": no device work is recorded; "whole-graphs", "memory": see agent/cupti.c */
+#define WIRE_ENV_SEGMENTS "TACHO_SEGMENTS" /* absolute folder for pools; unset = the agent stays off */
+#define WIRE_ENV_POOL_MIB "TACHO_POOL_MIB" /* cap of segments a process, MiB */
+#define WIRE_ENV_PAUSE    "TACHO_PAUSE"    /* probability that a tacho.step is run with recording paused, "0" = never */
+#define WIRE_ENV_CLOCK    "TACHO_CLOCK"    /* "monotonic" forces clock_gettime (tests) */
+#define WIRE_ENV_GPU \
+    "TACHO_GPU" /* "off": no device work is recorded; "whole-graphs", "memory", "pm", "range": see agent/cupti.c */
 #define WIRE_ENV_GPU_KINDS "TACHO_GPU_KINDS"  /* CUPTI activity kinds instead of the default ones: "10,5" */
 #define WIRE_ENV_GPU_MIB   "TACHO_GPU_MIB"    /* cap of device buffers a process, MiB */
 #define WIRE_ENV_CUPTI     "TACHO_CUPTI"      /* path of the libcupti to use */
@@ -256,6 +257,33 @@ struct wire_gpu_gap {
     _Atomic int64_t t0, t1;
 };
 
+/* Hardware counters: how far asking for them came. One entry for what is sampled over time, one for what is counted in steps.
+ */
+enum wire_counters { WIRE_COUNTERS_PM = 0, WIRE_COUNTERS_RANGE = 1, WIRE_COUNTERS = 2 };
+#define WIRE_COUNTERS_STAGE_MAP(X) \
+    X(NONE, "") \
+    X(LIBRARY, "this CUPTI has no such interface (12.6 or later has)") \
+    X(CHIP, "the chip's name") \
+    X(AVAILABLE, "which counters are free") \
+    X(METRICS, "the metrics of the chip") \
+    X(ENABLE, "enabling") \
+    X(CONFIG, "the configuration") \
+    X(START, "starting") \
+    X(DECODE, "reading")
+enum wire_counters_stage {
+#define WIRE_COUNTERS_STAGE_ENUM(name, text) WIRE_COUNTERS_STAGE_##name,
+    WIRE_COUNTERS_STAGE_MAP(WIRE_COUNTERS_STAGE_ENUM)
+#undef WIRE_COUNTERS_STAGE_ENUM
+};
+enum wire_counters_state { WIRE_COUNTERS_OFF = 0, WIRE_COUNTERS_WAITING = 1, WIRE_COUNTERS_ON = 2, WIRE_COUNTERS_FAILED = 3 };
+struct wire_gpu_counters {
+    _Atomic uint32_t state, stage, error; /* stage, error: where it failed, with CUPTI's result */
+    _Atomic uint32_t metrics, passes;
+    _Atomic uint32_t overflows; /* times that samples were lost */
+    _Atomic uint64_t values;    /* samples, or steps that were counted to their end */
+    char chip[32];
+};
+
 struct wire_gpu {
     uint64_t magic; /* written last, with release order */
     uint32_t version, pid;
@@ -282,6 +310,7 @@ struct wire_gpu {
     _Atomic uint32_t api_name[2][WIRE_GPU_APIS];   /* arena ids by callback id: driver, runtime */
     struct wire_gpu_anchor anchor[WIRE_GPU_ANCHORS];
     struct wire_gpu_gap gap[WIRE_GPU_GAPS];
+    struct wire_gpu_counters counters[WIRE_COUNTERS];
 };
 
 /* ---- capture windows: the file `control` in the segment folder ----------------------------------------------------------------

@@ -255,6 +255,11 @@ void agent_counter_sample(uint32_t domain, uint64_t id, const void *values, size
 void agent_counter_none(uint32_t domain, uint64_t id, uint8_t reason);
 void agent_counter_batch(uint32_t domain, const nvtxCounterBatch_t *batch);
 
+/* Counters of the agent's own: a track of its process with that unit and device "gpu:N". 0: no room. */
+uint32_t agent_counter_own(const char *name, const char *unit, int device);
+/* time: of the pool's clock. Not on a thread that is inside of NVTX. */
+void agent_counter_put(uint32_t id, double value, uint64_t time);
+
 /* ---- pausing ---- */
 
 /* At the push of a tacho.step, before it is recorded: whether recording is to be paused inside it. */

@@ -134,6 +134,21 @@ static void counter_put_plain(uint32_t domain, uint64_t id, uint32_t type, uint6
         counter_put(domain, g ? g->id[0] : (uint32_t)id, type, value, 0);
 }
 
+uint32_t agent_counter_own(const char *name, const char *unit, int device)
+{
+    char text[160];
+    int n = snprintf(text, sizeof text, "%.60s\t0\t%llu\tgpu:%d\t%.40s", name,
+                     (unsigned long long)NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, device, unit);
+    return agent_name_intern(WIRE_TEXT_COUNTER, text, (size_t)n, true);
+}
+
+void agent_counter_put(uint32_t id, double value, uint64_t time)
+{
+    uint64_t word;
+    memcpy(&word, &value, 8);
+    counter_put(0, id, WIRE_VALUE_F64, word, time);
+}
+
 void agent_counter_int64(uint32_t domain, uint64_t id, int64_t value)
 {
     counter_put_plain(domain, id, WIRE_VALUE_I64, (uint64_t)value);

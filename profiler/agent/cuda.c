@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda.h"
+#include "gpu_counters.h"
 
 #define AGENT_EXPORT __attribute__((visibility("default"), used))
 
@@ -122,6 +122,9 @@ void agent_cuda_step(uint64_t index, bool paused)
         return;
     atomic_store_explicit(&g->step_time, agent_clock_monotonic(), memory_order_relaxed);
     atomic_store_explicit(&g->step, index + 1, memory_order_release);
+    gpu_range_step(index);
+    if (gpu_range_busy())
+        return;
     if (paused)
         agent_cupti_pause(true);
     else
@@ -130,6 +133,7 @@ void agent_cuda_step(uint64_t index, bool paused)
 
 void agent_cuda_resume(void)
 {
-    if (agent_cuda_live() && atomic_load_explicit(&agent_cuda.gpu->state, memory_order_relaxed) == WIRE_GPU_ON)
+    if (agent_cuda_live() && atomic_load_explicit(&agent_cuda.gpu->state, memory_order_relaxed) == WIRE_GPU_ON &&
+        !gpu_range_busy())
         agent_cupti_pause(false);
 }

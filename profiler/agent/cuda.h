@@ -41,6 +41,10 @@ void agent_cupti_foreign(bool active);
 void agent_cupti_end(void);
 /* Reads the control word and opens or closes the window. index: of the tacho.step that begins, -1 = no step. */
 void agent_cupti_window(int64_t index);
+/* Is `word` one of those in $TACHO_GPU? */
+bool agent_cupti_option(const char *word);
+/* Is the step in a window? */
+bool agent_cupti_wanted(uint64_t index);
 /* While a step runs unrecorded, so that what recording costs can be measured. */
 void agent_cupti_pause(bool paused);
 

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cuda.h"
+#include "gpu_counters.h"
 
 #define TICK_NS     100000000 /* the flush thread looks at the control word and at free buffers */
 #define FLUSH_TICKS 10u       /* between flushes */
@@ -55,7 +55,7 @@ static bool bounded(void);
 
 /* ---- kinds ---- */
 
-static bool option(const char *word)
+bool agent_cupti_option(const char *word)
 {
     const char *text = getenv(WIRE_ENV_GPU), *at = text ? strstr(text, word) : NULL;
     size_t n = strlen(word);
@@ -79,8 +79,8 @@ static void choose_kinds(void)
             state.chosen[kind_table[i].kind] |= (unsigned long)kind_table[i].kind == kind;
         list = *end == ',' ? end + 1 : end;
     }
-    state.chosen[CUPTI_KIND_MEMORY2] |= option("memory");
-    state.chosen[CUPTI_KIND_GRAPH_TRACE] = option("whole-graphs");
+    state.chosen[CUPTI_KIND_MEMORY2] |= agent_cupti_option("memory");
+    state.chosen[CUPTI_KIND_GRAPH_TRACE] = agent_cupti_option("whole-graphs");
     agent_cuda.gpu->whole_graphs = state.chosen[CUPTI_KIND_GRAPH_TRACE];
 }
 
@@ -181,6 +181,11 @@ static int wanted(int64_t index)
         break;
     }
     return 1;
+}
+
+bool agent_cupti_wanted(uint64_t index)
+{
+    return wanted((int64_t)(index & INT64_MAX)) == 1;
 }
 
 void agent_cupti_window(int64_t index)
@@ -483,7 +488,7 @@ static void configure(void)
     if (c->ActivitySetAttribute)
         c->ActivitySetAttribute(CUPTI_ATTR_ZEROED_BUFFER, &one_byte, &yes);
     /* CUPTI's own clock needs no callback: anchors tie it to ours. On request, where the callback is known to be safe. */
-    if (option("timestamp-callback") && agent_cuda.gpu->cupti_version >= CUPTI_VERSION_TIMESTAMP_OK &&
+    if (agent_cupti_option("timestamp-callback") && agent_cuda.gpu->cupti_version >= CUPTI_VERSION_TIMESTAMP_OK &&
         c->ActivityRegisterTimestampCallback)
         c->ActivityRegisterTimestampCallback(timestamp);
     if (c->EnableCallback && state.subscriber)
@@ -522,6 +527,7 @@ bool agent_cupti_start(void)
     }
     state.alive_at = (int64_t)agent_clock_monotonic();
     atomic_store_explicit(&g->state, WIRE_GPU_ON, memory_order_release);
+    agent_counters_start();
     return true;
 }
 
@@ -530,6 +536,7 @@ void agent_cupti_end(void)
     struct wire_gpu *g = agent_cuda.gpu;
     if (!agent_cuda_live() || atomic_load_explicit(&g->state, memory_order_relaxed) != WIRE_GPU_ON)
         return;
+    agent_counters_end();
     atomic_store_explicit(&agent_cuda.stop, 1, memory_order_release);
     atomic_store_explicit(&agent_cuda.wake, 1, memory_order_release);
     syscall(SYS_futex, &agent_cuda.wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);

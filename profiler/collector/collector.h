@@ -36,6 +36,9 @@
 /* Device work: recorded (in the windows of steps_from.., duration_ns), not at all, or once `tacho capture` asks for it. */
 enum col_gpu_mode { COL_GPU_ON, COL_GPU_OFF, COL_GPU_LATER };
 
+/* Hardware counters of GPUs that may be asked for. */
+enum { COL_COUNTERS_SAMPLED = 1, COL_COUNTERS_ROOFLINE = 2 };
+
 struct col_options {
     char *const *command;         /* argv of the target, NULL-terminated, borrowed */
     const char *output;           /* final file (".tacho" is appended if missing); NULL = PROGRAM-YYYYMMDD-HHMMSS.tacho here */
@@ -48,13 +51,14 @@ struct col_options {
     int pool_mib;                 /* cap of the segments of one process; 0 = the agent's default */
     bool no_counters;             /* leave the hardware counters alone */
     enum col_gpu_mode gpu;
-    int64_t duration_ns; /* device work of that long from the start only; 0 = all of it */
-    bool whole_graphs;   /* a CUDA graph is one row, without its kernels */
-    bool gpu_memory;     /* allocations on the device too */
-    bool gemm_shapes;    /* put libtacho_gemm.so (beside the library) before the target's cuBLAS */
-    bool no_hook;        /* do not put the Python hook on the target's PYTHONPATH */
-    bool no_peak;        /* do not measure the machine's instruction peak */
-    bool separate;       /* a recording of its own, also where other ranks of the same job are recorded on this node */
+    int64_t duration_ns;   /* device work of that long from the start only; 0 = all of it */
+    bool whole_graphs;     /* a CUDA graph is one row, without its kernels */
+    bool gpu_memory;       /* allocations on the device too */
+    unsigned gpu_counters; /* COL_COUNTERS_*: hardware counters of GPUs */
+    bool gemm_shapes;      /* put libtacho_gemm.so (beside the library) before the target's cuBLAS */
+    bool no_hook;          /* do not put the Python hook on the target's PYTHONPATH */
+    bool no_peak;          /* do not measure the machine's instruction peak */
+    bool separate;         /* a recording of its own, also where other ranks of the same job are recorded on this node */
     /* Called, from the calling thread, with one line (no newline) that a person should see while the target runs. May be NULL.
      * It must survive a terminal that is gone. SIGPIPE is ignored meanwhile. */
     void (*message)(void *ctx, const char *text);

@@ -213,6 +213,18 @@ static int on_mark(struct col_drain *d, struct col_pool *p, struct col_thread *t
 
 /* ---- counters, names ------------------------------------------------------------------------------------------------------- */
 
+/* The agent's own counters say two things more: "name TAB domain TAB schema TAB device TAB unit". */
+static void own_counter(char *text, char **device, char **unit)
+{
+    char *at = text;
+    for (int i = 0; at && i < 3; i++)
+        at = strchr(at, '\t') ? strchr(at, '\t') + 1 : NULL;
+    if (!at || !(*unit = strchr(at, '\t')))
+        return;
+    *(*unit)++ = 0;
+    *device = at;
+}
+
 static int counter_track(struct col_drain *d, struct col_pool *p, uint32_t arena, int64_t *track)
 {
     for (uint32_t i = 0; i < p->counter_count; i++)
@@ -226,7 +238,11 @@ static int counter_track(struct col_drain *d, struct col_pool *p, uint32_t arena
     const char *tab = text ? memchr(text, '\t', bytes) : NULL;
     if (text)
         snprintf(name, sizeof name, "%.*s", tab ? (int)(tab - text) : (int)bytes, text);
-    struct store_track t = {.process = p->process->id, .tid = STORE_ABSENT, .kind = "counter", .name = name};
+    char own[WIRE_STRING_MAX + 1], *device = NULL, *unit = NULL;
+    snprintf(own, sizeof own, "%.*s", text ? (int)bytes : 0, text ? text : "");
+    own_counter(own, &device, &unit);
+    struct store_track t = {
+        .process = p->process->id, .tid = STORE_ABSENT, .kind = "counter", .name = name, .device = device, .unit = unit};
     int rc = store_track_add(d->db, &t);
     if (rc)
         return rc;

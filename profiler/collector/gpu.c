@@ -185,6 +185,44 @@ static int tell_state(struct col_drain *d, struct col_gpu *g)
     return rc || state != WIRE_GPU_FAILED ? rc : tell_failure(d, g->head);
 }
 
+/* What became of the hardware counters that were asked for: once, at the end. */
+static int tell_counters(struct col_drain *d, const struct wire_gpu *h)
+{
+    static const char *const keys[] = {[WIRE_COUNTERS_PM] = "counters.sampled", [WIRE_COUNTERS_RANGE] = "counters.roofline"};
+    static const char *const stages[] = {
+#define STAGE_TEXT(name, text) text,
+        WIRE_COUNTERS_STAGE_MAP(STAGE_TEXT)
+#undef STAGE_TEXT
+    };
+    int rc = 0;
+    for (int i = 0; i < WIRE_COUNTERS && rc == 0; i++) {
+        const struct wire_gpu_counters *c = &h->counters[i];
+        uint32_t state = atomic_load_explicit(&c->state, memory_order_acquire), stage = c->stage, error = c->error;
+        char text[320];
+        if (state == WIRE_COUNTERS_OFF)
+            continue;
+        if (state == WIRE_COUNTERS_ON)
+            snprintf(text, sizeof text, "%.*s: %u metrics, %u %s, %llu %s", (int)sizeof c->chip, c->chip, c->metrics, c->passes,
+                     c->passes == 1 ? "pass" : "passes", (unsigned long long)c->values,
+                     i == WIRE_COUNTERS_PM ? "samples" : "times");
+        else if (state == WIRE_COUNTERS_WAITING)
+            snprintf(text, sizeof text, "nothing counted: %s",
+                     i == WIRE_COUNTERS_PM ? "the process made no context" : "too few steps (tacho.step) with a context");
+        else if (error)
+            snprintf(text, sizeof text, "failed: %s: CUPTI error %u: %s",
+                     stage < sizeof stages / sizeof *stages ? stages[stage] : "", error, error_text(error));
+        else
+            snprintf(text, sizeof text, "failed: %s", stage < sizeof stages / sizeof *stages ? stages[stage] : "");
+        rc = store_run_set(d->db, keys[i], text);
+        if (rc == 0 && state != WIRE_COUNTERS_ON)
+            rc = col_drain_loss(d, keys[i], text, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+        if (rc == 0 && c->overflows)
+            rc = col_drain_loss(d, keys[i], "samples overwritten before they were read", STORE_ABSENT, STORE_ABSENT,
+                                STORE_ABSENT);
+    }
+    return rc;
+}
+
 static int tell_gaps(struct col_drain *d, struct col_gpu *g, int64_t now)
 {
     uint32_t gaps = atomic_load_explicit(&g->head->gaps, memory_order_acquire);
@@ -326,6 +364,8 @@ int col_gpu_finish(struct col_drain *d, struct col_pool *p)
     if (rc == 0 && state == WIRE_GPU_STARTING && !g->told_state)
         rc = col_drain_loss(d, "cupti", "device work not recorded: the process ended while recording was being started",
                             STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+    if (rc == 0)
+        rc = tell_counters(d, g->head);
     return rc ? rc : col_gpu_stop(d, p);
 }
 

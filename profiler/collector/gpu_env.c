@@ -33,8 +33,18 @@ size_t col_gpu_environment(const struct col_options *o, const char *library, str
         env[n++] = (struct col_env){WIRE_ENV_GPU, "off"};
         return n;
     }
-    snprintf(keep->mode, sizeof keep->mode, "%s%s%s", o->whole_graphs ? "whole-graphs" : "",
-             o->whole_graphs && o->gpu_memory ? "," : "", o->gpu_memory ? "memory" : "");
+    const struct {
+        bool on;
+        const char *word;
+    } words[] = {{o->whole_graphs, "whole-graphs"},
+                 {o->gpu_memory, "memory"},
+                 {o->gpu_counters & COL_COUNTERS_SAMPLED, "pm"},
+                 {o->gpu_counters & COL_COUNTERS_ROOFLINE, "range"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t used = strlen(keep->mode);
+        if (words[i].on)
+            snprintf(keep->mode + used, sizeof keep->mode - used, "%s%s", used ? "," : "", words[i].word);
+    }
     if (keep->mode[0])
         env[n++] = (struct col_env){WIRE_ENV_GPU, keep->mode};
     if (set_by_user("CUDA_INJECTION64_PATH", library, &old)) {

@@ -31,6 +31,11 @@ static void initialise(void)
 EXPORT int cuInit(unsigned flags);
 EXPORT int cuDriverGetVersion(int *version);
 EXPORT int cuDeviceGetCount(int *count);
+EXPORT int cuDeviceGet(int *device, int ordinal);
+EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active);
+EXPORT int cuCtxGetCurrent(void **current);
+EXPORT int cuCtxGetDevice(int *device);
+EXPORT int cuCtxSynchronize(void);
 EXPORT void fake_cuda_set_tool(fake_tool f);
 EXPORT void fake_cuda_call(struct fake_call *c);
 
@@ -54,6 +59,40 @@ int cuDeviceGetCount(int *count)
     return atomic_load(&initialised) ? 0 : 3;
 }
 
+/* A program that calls has the primary context of its one device. */
+static _Atomic int context;
+
+int cuDeviceGet(int *device, int ordinal)
+{
+    *device = ordinal;
+    return 0;
+}
+
+int cuDevicePrimaryCtxGetState(int device, unsigned *flags, int *active)
+{
+    (void)device;
+    *flags = 0;
+    *active = atomic_load(&context);
+    return 0;
+}
+
+int cuCtxGetCurrent(void **current)
+{
+    *current = atomic_load(&context) ? &context : NULL;
+    return 0;
+}
+
+int cuCtxGetDevice(int *device)
+{
+    *device = 0;
+    return atomic_load(&context) ? 0 : 201;
+}
+
+int cuCtxSynchronize(void)
+{
+    return 0;
+}
+
 void fake_cuda_set_tool(fake_tool f)
 {
     atomic_store(&tool, f);
@@ -62,6 +101,7 @@ void fake_cuda_set_tool(fake_tool f)
 void fake_cuda_call(struct fake_call *c)
 {
     fake_tool f = atomic_load(&tool);
+    atomic_store(&context, 1);
     if (f)
         f(c);
 }
