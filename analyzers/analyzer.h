@@ -78,8 +78,8 @@ struct an_analyzer {
 };
 
 extern const struct an_analyzer an_steps, an_phases, an_budget, an_gpu, an_attribution, an_utilization, an_roofline, an_ops,
-    an_launches, an_copies, an_syncs, an_precision, an_loader, an_series, an_system, an_hardware, an_memory, an_quality,
-    an_trust, an_compat, an_sample_steps, an_findings, an_verdict;
+    an_launches, an_copies, an_syncs, an_precision, an_loader, an_communication, an_series, an_system, an_hardware, an_memory,
+    an_quality, an_trust, an_compat, an_sample_steps, an_findings, an_verdict;
 
 /* Notes a contradiction in the file for the trust section. */
 __attribute__((format(printf, 2, 3))) void an_problem(struct an_context *c, const char *format, ...);
@@ -92,6 +92,10 @@ enum an_class an_bound_class(const struct an_budget *b);
 
 /* Is the time that no class explains mostly that of graphs of which the kernels were not recorded? */
 bool an_mostly_opaque(const struct an_context *c);
+
+/* Lane of the rank that a process works for: its own, else that of the process that started it, else of its rank, else the only
+ * one; AN_NONE: of none (lanes.c). */
+uint32_t an_lane_of_process(const struct an_context *c, uint32_t process);
 
 /* Step of a lane that holds `time`, or NULL. */
 struct an_step *an_step_at(const struct an_context *c, const struct an_lane *l, int64_t time);

@@ -22,8 +22,24 @@ struct sweep {
     struct open_range *open;
     size_t depth, room;
     int64_t at;
-    int64_t *ns; /* AN_CLASS_COUNT + 1 sums */
+    int64_t *ns;                  /* AN_CLASS_COUNT + 1 sums */
+    struct an_class_spans *spans; /* NULL: only the sums are wanted */
+    int rc;
 };
+
+static void keep_span(struct sweep *w, int class, int64_t until)
+{
+    struct an_class_spans *x = w->spans;
+    if (w->rc || class == CLASS_CUT)
+        return;
+    if (x->count && x->at[x->count - 1].class == (enum an_class) class && x->at[x->count - 1].span.end == w->at) {
+        x->at[x->count - 1].span.end = until;
+        return;
+    }
+    if ((w->rc = an_grow(&x->at, &x->room, x->count + 1, sizeof *x->at)))
+        return;
+    x->at[x->count++] = (struct an_class_span){{w->at, until}, (enum an_class) class};
+}
 
 /* Gives the time from sweep.at to `time` to the ranges that were innermost meanwhile. The outermost entry stays. */
 static void sweep_to(struct sweep *w, int64_t time)
@@ -33,6 +49,8 @@ static void sweep_to(struct sweep *w, int64_t time)
         int64_t until = top->end < time ? top->end : time;
         if (until > w->at) {
             w->ns[top->class] = an_time_add(w->ns[top->class], an_time_sub(until, w->at));
+            if (w->spans)
+                keep_span(w, top->class, until);
             w->at = until;
         }
         if (top->end > time || w->depth == 1)
@@ -90,12 +108,11 @@ static int64_t phase_until(const struct an_lane *l, int64_t time)
     return i < l->cut_count && l->cut[i].start < time ? l->cut[i].end : time;
 }
 
-static int budget_step(struct an_context *c, const struct an_lane *l, struct an_step *s, struct sweep *w)
+/* Classes of the instants of a step: sums into w->ns, pieces into w->spans. */
+static int sweep_step(struct an_context *c, const struct an_lane *l, const struct an_step *s, struct sweep *w)
 {
     const struct an_trace *t = c->t;
     const struct an_track *k = &t->track[l->track];
-    int64_t ns[AN_CLASS_COUNT + 1] = {0};
-    w->ns = ns;
     w->at = s->start;
     w->depth = 1;
     w->open[0] = (struct open_range){s->end, AN_CLASS_UNATTRIBUTED};
@@ -118,10 +135,30 @@ static int budget_step(struct an_context *c, const struct an_lane *l, struct an_
         w->open[w->depth++] = (struct open_range){end < s->end ? end : s->end, class};
     }
     sweep_to(w, s->end);
+    return w->rc;
+}
+
+static int budget_step(struct an_context *c, const struct an_lane *l, struct an_step *s, struct sweep *w)
+{
+    int64_t ns[AN_CLASS_COUNT + 1] = {0};
+    w->ns = ns;
+    int rc = sweep_step(c, l, s, w);
     for (int i = 0; i < AN_CLASS_COUNT; i++)
         s->class_ns[i] = ns[i];
     s->cut_ns = ns[CLASS_CUT];
-    return 0;
+    return rc;
+}
+
+int an_budget_spans(struct an_context *c, const struct an_step *s, struct an_class_spans *out)
+{
+    int64_t ns[AN_CLASS_COUNT + 1] = {0};
+    struct sweep w = {.ns = ns, .spans = out};
+    int rc = an_grow(&w.open, &w.room, 2, sizeof *w.open);
+    out->count = 0;
+    if (!rc)
+        rc = sweep_step(c, &c->lane[s->lane], s, &w);
+    free(w.open);
+    return rc;
 }
 
 /* Sums the steps of one lane (or of all, lane = NULL). */

@@ -16,4 +16,18 @@ struct an_budget_host {
 /* Fills class_ns and cut_ns of the detailed steps of a lane on a device. 0 or TACHO_ENOMEM. */
 int an_budget_device(struct an_context *c, const struct an_lane *l, struct an_budget_host *host);
 
+/* A piece of a step that belongs to one class. */
+struct an_class_span {
+    struct an_span span;
+    enum an_class class;
+};
+struct an_class_spans {
+    struct an_class_span *at;
+    size_t count, room;
+};
+
+/* Pieces of a step on the thread that runs it, in order of time, the same that class_ns sums; for detailed steps of lanes
+ * without a device. `out` starts empty or used, is filled anew and belongs to the caller: free(out->at). 0 or TACHO_ENOMEM. */
+int an_budget_spans(struct an_context *c, const struct an_step *s, struct an_class_spans *out);
+
 #endif

@@ -154,6 +154,8 @@ static int findings_run(struct an_context *c)
 {
     struct an_findings_list l = {.c = c};
     int rc = an_findings_input(&l);
+    if (!rc)
+        rc = an_findings_comm(&l);
     if (!rc && c->gpu)
         rc = an_findings_gpu(&l);
     if (!rc)

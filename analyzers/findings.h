@@ -55,6 +55,9 @@ const char *an_findings_window(struct an_context *c);
 /* Input (findings_input.c). 0 or TACHO_ENOMEM. */
 int an_findings_input(struct an_findings_list *l);
 
+/* Communication on the CPU (findings_comm.c). 0 or TACHO_ENOMEM. */
+int an_findings_comm(struct an_findings_list *l);
+
 /* Who speaks the ranges of the run: whose settings an action may name. */
 enum an_framework { AN_FRAMEWORK_OTHER, AN_FRAMEWORK_LIBTRAIN, AN_FRAMEWORK_TORCH };
 enum an_framework an_findings_framework(const struct an_context *c);

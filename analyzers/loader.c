@@ -11,8 +11,6 @@
 
 #include "analyzers/loader.h"
 
-#define SAME_RANK_LEVELS 16 /* of parents that are looked at for the rank of a worker process */
-
 static const struct {
     enum an_role role;
     const char *name;
@@ -34,39 +32,11 @@ static bool makes_batches(enum an_role r)
     return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE;
 }
 
-/* ---- who belongs to which rank ------------------------------------------------------------------------------------------ */
-
-static uint32_t process_by_pid(const struct an_trace *t, int64_t pid, const char *host)
+/* Group of a process; the groups are the lanes. Without steps all are one. */
+static size_t group_of(const struct an_context *c, size_t n, uint32_t process)
 {
-    for (uint32_t p = 0; pid != STORE_ABSENT && p < t->process_count; p++)
-        if (t->process[p].pid == pid && !strcmp(t->process[p].host, host))
-            return p;
-    return AN_NONE;
-}
-
-static size_t group_of_process(const struct an_loader_sums *s, size_t n, uint32_t process)
-{
-    for (size_t k = 0; k < n; k++)
-        if (s[k].lane && s[k].lane->process == process)
-            return k;
-    return n;
-}
-
-/* Group of a process: its own steps, else those of the process that started it, else of its rank, else the only ones. */
-static size_t group_of(const struct an_context *c, const struct an_loader_sums *s, size_t n, uint32_t process)
-{
-    const struct an_trace *t = c->t;
-    uint32_t p = process;
-    for (int level = 0; p != AN_NONE && level < SAME_RANK_LEVELS; level++) {
-        size_t k = group_of_process(s, n, p);
-        if (k < n)
-            return k;
-        p = process_by_pid(t, t->process[p].parent, t->process[p].host);
-    }
-    for (size_t k = 0; process != AN_NONE && t->process[process].rank != STORE_ABSENT && k < n; k++)
-        if (s[k].lane && s[k].lane->process != AN_NONE && t->process[s[k].lane->process].rank == t->process[process].rank)
-            return k;
-    return n == 1 ? 0 : n;
+    uint32_t k = c->lane_count ? an_lane_of_process(c, process) : 0;
+    return k == AN_NONE ? n : k;
 }
 
 /* ---- sums --------------------------------------------------------------------------------------------------------------- */
@@ -198,7 +168,7 @@ static void sum_track(struct an_context *c, struct an_loader_sums *groups, size_
         enum an_role role = an_trace_role(t, t->slice.detail[i]);
         if (!is_stage(role) && role != AN_ROLE_INPUT_WAIT)
             continue;
-        if (g == n && (g = group_of(c, groups, n, k->process)) == n)
+        if (g == n && (g = group_of(c, n, k->process)) == n)
             return; /* of nobody's rank */
         sum_slice(c, &groups[g], i, role, &w);
     }

@@ -9,6 +9,7 @@
 #define GPM    "NVML's GPM (Hopper and later)"
 #define OPS    "device ops (kernels, copies, memsets, graphs)"
 #define MEMORY "counters memory.*, [memory] events of PyTorch"
+#define COMM   "tacho.comm ranges"
 #define LINKED "launch calls and device ops with correlation ids"
 
 const struct an_metric an_metrics[] = {
@@ -210,6 +211,57 @@ const struct an_metric an_metrics[] = {
      "0..1; null: cached (less than 1 % of read_bytes_per_s), or never measured"},
     {"dataloader/ranks[]", "", "the same of each rank", "tacho.range", ""},
     {"dataloader/worker[]", "", "name, rank, process (pid), batches, busy_pct of each worker", "tacho.range", ""},
+    /* communication */
+    {"communication", "",
+     "collectives (tacho.comm ranges on threads; with an accelerator its kernels), per step and rank: means over ranks and the "
+     "steps "
+     "the budget stands on",
+     COMM, "null: none was recorded"},
+    {"communication/bytes_per_step", "bytes", "sum of the bytes of its collectives / steps", "bytes in tacho.comm",
+     "bytes as nccl-tests counts them: of the buffer"},
+    {"communication/total_ms", "ms",
+     "union of the rank's collectives on any thread and of comm_wait on the step's thread, inside steps", COMM, ""},
+    {"communication/exposed_ms", "ms", "class exposed_comm / steps", RANGES, "the step's thread is in it and computes nothing"},
+    {"communication/overlap_pct", "%",
+     "100 x time of it in class compute of the step's thread / total; of accelerators as devices[]", COMM,
+     "null without communication"},
+    {"communication/transfer_ms", "ms",
+     "sum over calls of the shortest participant's time: collectives are matched over ranks by kind, communicator and sequence "
+     "number",
+     COMM " of every rank", "an upper bound; null where a rank is missing, and on accelerators"},
+    {"communication/waiting_ms", "ms", "sum over calls of own time - transfer", "the same",
+     "waiting for the rank that came last"},
+    {"communication/exposed_transfer_ms", "ms",
+     "exposed time inside [end - transfer, end) of a call of the rank, on any of its threads", "the same", ""},
+    {"communication/exposed_waiting_ms", "ms", "exposed time inside [start, end - transfer) of a call", "the same",
+     "what is left of exposed_ms is in no call: hand-over to the thread that communicates, packing"},
+    {"communication/blocking_ms", "ms",
+     "proven: on the CPU all that is exposed, because the step's thread is in the call or in comm_wait; of accelerators "
+     "devices[]",
+     COMM, ""},
+    {"communication/skew_ms", "ms", "last start - first start of a matched collective, mean", COMM " of every rank",
+     "null below the error up to which clocks of several hosts agree"},
+    {"communication/calls", "calls", "of all ranks in counted steps; of accelerators in the whole capture", COMM, ""},
+    {"communication/matched", "calls", "of these, in collectives that every rank of the communicator took part in", COMM, ""},
+    {"communication/missing", "", "ranks of the largest communicator that are not in the file", COMM,
+     "null: none is known to be missing"},
+    {"communication/collectives[]", "",
+     "one row a kind and communicator: calls, bytes, mean time of a call, its transfer and waiting", COMM, ""},
+    {"communication/collectives[]/algorithm_bytes_per_s", "bytes/s",
+     "bytes of a call / its time; bandwidth_of says which: transfer where "
+     "it is known, else the whole time, which is a lower bound",
+     "bytes in tacho.comm", ""},
+    {"communication/collectives[]/bus_bytes_per_s", "bytes/s",
+     "algorithm_bytes_per_s x factor: all_reduce 2 (n - 1) / n; all_gather, reduce_scatter, all_to_all, gather, scatter (n - "
+     "1) / n; "
+     "broadcast, reduce, send, recv 1",
+     "ranks in tacho.comm", "compares with the link, whatever the number of ranks"},
+    {"communication/collectives[]/bytes_max_over_mean", "ratio", "bytes of the rank that moves most / mean over ranks", COMM,
+     "1: even"},
+    {"communication/ranks[]", "", "the same of each rank", COMM, ""},
+    {"communication/ranks[]/last_pct", "%", "matched collectives for which the rank came last (the shortest call)",
+     COMM " of every rank", "who is waited for"},
+    {"communication/ranks[]/caused_ms", "ms", "waiting of the other ranks in these, a step", COMM " of every rank", ""},
     /* ops */
     {"kernels[]/count", "calls",
      "with an accelerator: device ops of the name, category and class (kind) in the whole capture, all devices; without: "

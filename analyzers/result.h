@@ -375,6 +375,46 @@ struct an_loader {
     size_t worker_count;
 };
 
+/* ---- communication ------------------------------------------------------------------------------------------------------ */
+
+/* One kind of collective on one communicator. Times are means of a call, bytes as nccl-tests counts them. */
+struct an_collective {
+    const char *name;                                    /* "all_reduce"; of device kernels without a payload their name */
+    struct an_count communicator, ranks;                 /* ranks: size of the communicator */
+    int64_t count;                                       /* calls, all ranks */
+    int64_t matched;                                     /* of these, in collectives of which every rank is in the file */
+    struct an_value calls_per_step, bytes_per_step;      /* of a rank */
+    struct an_value bytes_per_call, bytes_max_over_mean; /* the latter over ranks: 1 is even */
+    struct an_value mean_ms, transfer_ms, waiting_ms;
+    struct an_value algorithm_bytes_per_s, bus_bytes_per_s;
+    const char *bandwidth_of; /* "transfer", "time": of the whole call, waiting included; NULL: no bandwidth */
+};
+
+/* One rank; ms of a step where nothing else is said. */
+struct an_comm_rank {
+    int64_t rank;
+    struct an_value total_ms, exposed_ms, overlap_pct;
+    struct an_value transfer_ms, waiting_ms, exposed_transfer_ms, exposed_waiting_ms;
+    struct an_value last_pct;  /* of the matched collectives, those for which it came last */
+    struct an_value caused_ms; /* waiting of the other ranks for it */
+};
+
+struct an_communication {
+    const char *reason;             /* why there is nothing about communication */
+    struct an_value bytes_per_step; /* of a rank; so is all below: mean over ranks, ms of a step */
+    struct an_value total_ms, exposed_ms, overlap_pct;
+    struct an_value transfer_ms, waiting_ms;                 /* sums over calls: own time of the call = transfer + waiting */
+    struct an_value exposed_transfer_ms, exposed_waiting_ms; /* parts of exposed_ms; the rest is neither */
+    struct an_value blocking_proven_ms, blocking_inferred_ms, blocking_unknown_ms;
+    struct an_value skew_ms; /* last start - first start of a collective, mean */
+    int64_t calls, matched; /* of all ranks in counted steps; in collectives that every rank of the communicator took part in */
+    const char *missing;    /* which ranks are not in the file; NULL: none is known to be missing */
+    const struct an_collective *collectives; /* by time, largest first */
+    size_t collective_count;
+    const struct an_comm_rank *ranks;
+    size_t rank_count;
+};
+
 /* ---- system ------------------------------------------------------------------------------------------------------------- */
 
 struct an_system {
@@ -559,6 +599,7 @@ struct an_result {
     struct an_compat_table compat;
     const struct an_samples *samples; /* diff.h; NULL: not asked for */
     struct an_loader loader;
+    struct an_communication communication;
     struct an_system system;
     const struct an_series *series;
     size_t series_count;

@@ -386,6 +386,7 @@ int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE 
     put_critical_path(w, r->critical_path.reason);
     rep_json_roofline(w, r);
     rep_json_loader(w, &r->loader);
+    rep_json_communication(w, &r->communication);
     put_kernels(w, r);
     rep_json_host_to_device(w, r);
     rep_json_attribution(w, rep_attribution(r, o->by));

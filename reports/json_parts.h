@@ -8,5 +8,6 @@
 #include "reports/json_writer.h"
 
 void rep_json_loader(struct rep_writer *w, const struct an_loader *l);
+void rep_json_communication(struct rep_writer *w, const struct an_communication *x);
 
 #endif

@@ -390,6 +390,7 @@ int rep_text_write(const struct an_result *r, const struct rep_options *o, FILE 
     utilization(&p, r);
     phases(&p, r);
     rep_text_loader(&p, r);
+    rep_text_communication(&p, r);
     series(&p, r);
     system_line(&p, r);
     rep_text_hardware(&p, r);
@@ -397,6 +398,7 @@ int rep_text_write(const struct an_result *r, const struct rep_options *o, FILE 
     for (size_t i = 0; i < r->finding_count; i++)
         card(&p, &r->findings[i], i + 1);
     rep_text_loader_ranks(&p, r);
+    rep_text_communication_tables(&p, r, o->ops);
     rep_text_devices(&p, r, o->ops);
     rep_text_host_to_device(&p, r);
     rep_text_ops(&p, r, o->ops);

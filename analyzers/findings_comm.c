@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * EXPOSED_COMM on the CPU: what it is decides what to do. Waiting points to the rank that comes last, transfer to buckets,
+ * overlap and bytes. A file that lacks a rank cannot tell them apart: then the only advice is to record all ranks (DESIGN 5).
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "analyzers/findings.h"
+
+#define CEILING_NONE "a ceiling has no expected value: nothing was replayed"
+#define NAMED_SHARE  0.75 /* of all waiting: a rank that causes as much is the one who is waited for */
+#define OVERLAPS_PCT 5.0  /* of communication beside compute: below it there is no overlap to speak of */
+
+struct exposure {
+    struct an_class_share share;
+    double step, exposed, waiting, most_waiting; /* ms of a step; most_waiting: of the rank that waits most */
+    const struct an_comm_rank *most, *last;      /* the rank that waits most, the one the others wait for most */
+    bool split;
+};
+
+static struct exposure measure(const struct an_context *c)
+{
+    const struct an_communication *x = &c->r->communication;
+    const struct an_budget *b = &c->r->budget;
+    struct exposure e = {.step = (double)b->step_ns / (double)b->steps / 1e6};
+    e.exposed = e.step * b->pct[AN_CLASS_COMM].value / 100;
+    e.split = !x->reason && x->exposed_waiting_ms.valid;
+    e.waiting = e.split ? x->exposed_waiting_ms.value : 0;
+    for (size_t i = 0; e.split && i < x->rank_count; i++) {
+        const struct an_comm_rank *k = &x->ranks[i];
+        if (k->exposed_waiting_ms.valid && (!e.most || k->exposed_waiting_ms.value > e.most->exposed_waiting_ms.value))
+            e.most = k;
+        if (k->caused_ms.valid && (!e.last || k->caused_ms.value > e.last->caused_ms.value))
+            e.last = k;
+    }
+    e.most_waiting = e.most ? e.most->exposed_waiting_ms.value : 0;
+    return e;
+}
+
+/* ---- evidence ----------------------------------------------------------------------------------------------------------- */
+
+static const char *exposed_words(struct an_context *c, const struct exposure *e)
+{
+    if (!isfinite(e->share.half))
+        return an_arena_format(c->a, "exposed communication %.3g ms (%s)", e->exposed, an_findings_window(c));
+    return an_arena_format(c->a, "exposed communication %.3g ± %.2g ms a step (%s)", e->exposed, e->step * e->share.half / 100,
+                           an_findings_window(c));
+}
+
+static const char *split_words(struct an_context *c, const struct exposure *e)
+{
+    const struct an_communication *x = &c->r->communication;
+    if (!e->split || !x->exposed_transfer_ms.valid)
+        return NULL;
+    return an_arena_format(c->a, "of it %.3g ms transfer, %.3g ms waiting for other ranks (mean over %zu ranks)",
+                           x->exposed_transfer_ms.value, x->exposed_waiting_ms.value, x->rank_count);
+}
+
+static const char *overlap_words(struct an_context *c)
+{
+    const struct an_communication *x = &c->r->communication;
+    if (x->reason || !x->overlap_pct.valid || !x->total_ms.valid)
+        return NULL;
+    return an_arena_format(c->a, "%.3g ms of communication a step, %.1f %% of it beside compute", x->total_ms.value,
+                           x->overlap_pct.value);
+}
+
+/* Bandwidth of the largest collective, beside the measured link. */
+static const char *link_words(struct an_context *c)
+{
+    const struct an_communication *x = &c->r->communication;
+    const struct an_collective *k = x->reason || !x->collective_count ? NULL : &x->collectives[0];
+    const char *beside = "";
+    if (!k || !k->bus_bytes_per_s.valid || !k->bytes_per_call.valid)
+        return NULL;
+    for (size_t i = 0; i < c->t->ceiling_count; i++)
+        if (!strcmp(c->t->ceiling[i].resource, "mpi_bandwidth") && c->t->ceiling[i].value > 0)
+            beside = an_arena_format(c->a, "; the link was measured at %.3g GB/s", c->t->ceiling[i].value / 1e9);
+    return an_arena_format(c->a, "%.60s of %.3g MB: %.3g GB/s on the bus (%s)%s", k->name, k->bytes_per_call.value / 1e6,
+                           k->bus_bytes_per_s.value / 1e9, k->bandwidth_of ? k->bandwidth_of : "", beside);
+}
+
+static const char *last_words(struct an_context *c, const struct exposure *e)
+{
+    if (!e->last || !e->last->last_pct.valid)
+        return NULL;
+    return an_arena_format(c->a,
+                           "rank %" PRId64 " comes last to %.0f %% of the collectives, the others wait %.3g ms a step for it",
+                           e->last->rank, e->last->last_pct.value, e->last->caused_ms.value);
+}
+
+static const char *most_words(struct an_context *c, const struct exposure *e)
+{
+    return e->most ? an_arena_format(c->a, "rank %" PRId64 " waits most: %.3g ms a step", e->most->rank, e->most_waiting)
+                   : NULL;
+}
+
+/* ---- the three forms ---------------------------------------------------------------------------------------------------- */
+
+/* The file cannot tell why: record more. */
+static void one_rank(struct an_context *c, const struct exposure *e, struct an_finding *f)
+{
+    const struct an_communication *x = &c->r->communication;
+    const char *why = x->reason ? x->reason : x->missing ? x->missing : x->exposed_waiting_ms.reason;
+    f->claim = an_arena_format(c->a,
+                               "%.1f %% of the step is communication that no compute hides; whether ranks wait for each "
+                               "other or transfer is not in the file",
+                               c->r->budget.pct[AN_CLASS_COMM].value);
+    an_finding_evidence(f, exposed_words(c, e));
+    an_finding_evidence(f, overlap_words(c));
+    an_finding_evidence(f, an_arena_format(c->a, "%.300s", why));
+    f->action =
+        "record every rank into one report: tacho run -- mpirun ..., or tacho merge of their files; it tells a slow link "
+        "from a slow rank";
+    f->effort = "another recording";
+    f->confidence = AN_LOW;
+    f->method = "ceiling \"no exposed communication\": step / (step - exposed) - 1; nothing was replayed";
+    f->verify = "report the merged file and read the line Communication";
+    f->wrong_when = "the cause is known already";
+    an_finding_ceiling(f, e->step, e->exposed, CEILING_NONE);
+}
+
+static void waiting(struct an_context *c, const struct exposure *e, struct an_finding *f)
+{
+    double caused = 0;
+    for (size_t i = 0; i < c->r->communication.rank_count; i++)
+        caused += c->r->communication.ranks[i].caused_ms.valid ? c->r->communication.ranks[i].caused_ms.value : 0;
+    bool named = e->last && e->last->caused_ms.value >= NAMED_SHARE * caused;
+    f->claim =
+        an_arena_format(c->a,
+                        "the step waits for other ranks: %.3g of %.3g ms of exposed communication are waiting, %.1f %% of "
+                        "the step",
+                        e->waiting, e->exposed, 100 * e->waiting / e->step);
+    an_finding_evidence(f, exposed_words(c, e));
+    an_finding_evidence(f, split_words(c, e));
+    an_finding_evidence(f, last_words(c, e));
+    an_finding_evidence(f, most_words(c, e));
+    an_finding_evidence(f, overlap_words(c));
+    f->action =
+        named ? an_arena_format(c->a,
+                                "make rank %" PRId64 " come earlier: compare its budget with the others' (its loader, its "
+                                "share of the work, its cores); the link is not the cause",
+                                e->last->rank)
+              : "even out the ranks: they take turns in coming last (uneven batches, cores that are shared); the link is not "
+                "the cause";
+    f->effort = "find out what that rank does longer";
+    f->method =
+        "ceiling \"no rank waits\": step / (step - exposed waiting of the rank that waits most) - 1; nothing was replayed";
+    f->verify = "record all ranks again and compare: tacho diff; the column waiting of the table of ranks falls";
+    f->wrong_when =
+        "the shortest call of a collective holds waiting too (every rank was held up inside it): then it counts as transfer";
+    an_finding_ceiling(f, e->step, e->most_waiting, CEILING_NONE);
+}
+
+static const char *transfer_action(struct an_context *c, bool overlaps, const char **option)
+{
+    bool lib = an_findings_framework(c) == AN_FRAMEWORK_LIBTRAIN;
+    if (!overlaps) {
+        *option = lib ? "no --no-overlap" : "overlap";
+        return lib ? "overlap the gradients' all-reduce with backward: run without --no-overlap"
+                   : "overlap the gradients' all-reduce with backward: reduce buckets on a thread of their own";
+    }
+    *option = lib ? "--bucket-mib 1" : "smaller buckets";
+    return lib ? "smaller buckets, so that less is left when backward ends: --bucket-mib; or fewer bytes: --dtype bf16 reduces "
+                 "half as "
+                 "many"
+               : "smaller buckets, so that less is left when backward ends; or fewer bytes: reduce gradients in bf16";
+}
+
+static void transfer(struct an_context *c, const struct exposure *e, struct an_finding *f)
+{
+    const struct an_communication *x = &c->r->communication;
+    bool overlaps = x->overlap_pct.valid && x->overlap_pct.value >= OVERLAPS_PCT;
+    const char *option;
+    double removed = e->exposed - e->waiting;
+    f->claim = an_arena_format(c->a, "%.3g ms of transfer between ranks run while nothing computes, %.1f %% of the step",
+                               removed, 100 * removed / e->step);
+    an_finding_evidence(f, exposed_words(c, e));
+    an_finding_evidence(f, split_words(c, e));
+    an_finding_evidence(f, overlap_words(c));
+    an_finding_evidence(f, link_words(c));
+    an_finding_evidence(f, last_words(c, e));
+    f->action = transfer_action(c, overlaps, &option);
+    f->effort = "a setting of the parallel layer";
+    f->method = "ceiling \"all transfer hidden\": step / (step - exposed + exposed waiting) - 1; nothing was replayed";
+    f->verify = an_arena_format(c->a, "%s, and read the row exposed communication", an_findings_rerun(c, option));
+    f->wrong_when = "cores are short: a thread that communicates takes one from compute, which then takes longer";
+    an_finding_ceiling(f, e->step, removed, CEILING_NONE);
+}
+
+/* Is a part of the exposed time above the noise floor, as far as the whole is? */
+static bool part_matters(const struct exposure *e, double ms)
+{
+    struct an_class_share part = e->share;
+    part.mean = 100 * ms / e->step;
+    return an_class_share_matters(&part);
+}
+
+int an_findings_comm(struct an_findings_list *l)
+{
+    struct an_context *c = l->c;
+    const struct an_budget *b = &c->r->budget;
+    if (b->reason || !b->pct[AN_CLASS_COMM].valid || c->gpu)
+        return 0;
+    struct exposure e = measure(c);
+    if (an_class_share(c, AN_CLASS_COMM, &e.share))
+        return TACHO_ENOMEM;
+    bool waits = e.split && 2 * e.waiting >= e.exposed;
+    double part = waits ? e.waiting : e.exposed - e.waiting;
+    if (!an_class_share_matters(&e.share) || !part_matters(&e, part)) {
+        an_findings_checked(l, "communication that no compute hides");
+        return 0;
+    }
+    struct an_finding *f = an_findings_add(l, "EXPOSED_COMM", NULL);
+    if (!e.split)
+        one_rank(c, &e, f);
+    else if (waits)
+        waiting(c, &e, f);
+    else
+        transfer(c, &e, f);
+    return 0;
+}
