@@ -12,6 +12,7 @@
 #include "analyzers/attribution.h"
 #include "analyzers/roofline.h"
 
+#define REDUCED_MOST    4 /* times fewer multiplications: Winograd's F(4x4, 3x3) */
 #define IMPOSSIBLE_TOLD 3 /* points of which trust tells one by one */
 
 /* Element type whose peak bounds a call: what is no product does not run on matrix units, short types are computed in fp32. */
@@ -92,7 +93,12 @@ static void place(struct an_roof *r, struct roofs *m, struct an_roofline_point *
         p->attainable_flops = memory < peak->value ? memory : peak->value;
     }
     if (peak && p->achieved_flops > peak->value) {
-        impossible(r, m, p, peak);
+        if (!strcmp(p->kind, "convolution") && p->achieved_flops <= REDUCED_MOST * peak->value) {
+            p->bound = "reduced";
+            p->level_reason = "a convolution that multiplies less than its direct form, whose FLOPs are counted (Winograd)";
+        } else {
+            impossible(r, m, p, peak);
+        }
     } else if (p->achieved_flops > memory) {
         p->bound = "cached";
         name_level(m, p);
