@@ -309,8 +309,9 @@ const struct an_metric an_metrics[] = {
      "the highest that was measured for the DRAM: triad, reads, writes, updates in place",
      "ceilings of the device", "null: no peak is known for the type (tacho calibrate, --peak)"},
     {"roofline/points[]/bound", "",
-     "the smaller of the two roofs: compute or memory; cached: above the memory roof with bytes of a model; impossible: above "
-     "the peak of its arithmetic, a counting error or a stale ceiling, which trust/problems tells too",
+     "the smaller of the two roofs: compute or memory. Above it: cached (the memory roof, with bytes of a model); reduced (a "
+     "convolution whose algorithm multiplies less than the direct form that is counted, at most 4 times); impossible (the peak "
+     "of its arithmetic: a counting error or a stale ceiling, which trust/problems tells too)",
      "ceilings of the device", ""},
     {"roofline/points[]/level", "",
      "dram: bound by memory. l3, l2, l1: cached, and the slowest cache level whose bandwidth is enough for it",

@@ -302,10 +302,11 @@ struct an_roofline_point {
     double intensity, achieved_flops;
     double attainable_flops; /* NAN: no peak is known for its type */
     double peak_flops;       /* of its arithmetic, 0: not known */
-    const char *bound; /* "compute", "memory", "cached": above the memory roof with bytes of a model, "impossible": above the
-                          peak of its arithmetic; NULL: not known */
-    const char
-        *level; /* "dram": bound by memory; "l3", "l2", "l1": cached, and below the roof of that level; NULL: see reason */
+    /* "compute", "memory"; above their roof: "cached" (of the memory, with bytes of a model), "reduced" (a convolution with
+     * fewer multiplications than are counted), "impossible"; NULL: not known */
+    const char *bound;
+    /* "dram": bound by memory; "l3", "l2", "l1": cached, and below the roof of that level; NULL: see the reason */
+    const char *level;
     const char *level_reason;
     bool bytes_measured;
 };
