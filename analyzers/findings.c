@@ -75,6 +75,11 @@ bool an_class_share_matters(const struct an_class_share *s)
     return s->steps <= 1 ? s->mean >= ONE_STEP_PCT : s->mean - s->half >= FINDINGS_NOISE_PCT;
 }
 
+const char *an_findings_bytes(struct an_context *c, double bytes)
+{
+    return bytes >= 1e9 ? an_arena_format(c->a, "%.3g GB", bytes / 1e9) : an_arena_format(c->a, "%.3g MB", bytes / 1e6);
+}
+
 const char *an_findings_window(struct an_context *c)
 {
     const struct an_steps *s = &c->r->steps;
@@ -135,10 +140,11 @@ static void verdict_first(struct an_findings_list *l)
     static const struct {
         const char *id;
         enum an_class class;
-    } classes[] = {{"INPUT_STALL", AN_CLASS_INPUT},     {"EXPOSED_COMM", AN_CLASS_COMM},
-                   {"LAUNCH_BOUND", AN_CLASS_HOST},     {"HOST_BOUND", AN_CLASS_HOST},
-                   {"SYNC_STALL", AN_CLASS_HOST},       {"PAGEABLE_COPY", AN_CLASS_COPY},
-                   {"LOW_PRECISION", AN_CLASS_COMPUTE}, {"UNFUSED_ATTENTION", AN_CLASS_COMPUTE}};
+    } classes[] = {
+        {"INPUT_STALL", AN_CLASS_INPUT},     {"EXPOSED_COMM", AN_CLASS_COMM},         {"LAUNCH_BOUND", AN_CLASS_HOST},
+        {"HOST_BOUND", AN_CLASS_HOST},       {"SYNC_STALL", AN_CLASS_HOST},           {"PAGEABLE_COPY", AN_CLASS_COPY},
+        {"LOW_PRECISION", AN_CLASS_COMPUTE}, {"UNFUSED_ATTENTION", AN_CLASS_COMPUTE}, {"SMALL_BATCH", AN_CLASS_COMPUTE},
+        {"RECOMPUTE", AN_CLASS_COMPUTE},     {"LOW_INTENSITY", AN_CLASS_COMPUTE}};
     const struct an_budget *b = &l->c->r->budget;
     for (size_t i = 0; !b->reason && i < l->count; i++)
         for (size_t k = 0; k < sizeof classes / sizeof *classes; k++)
@@ -158,6 +164,8 @@ static int findings_run(struct an_context *c)
         rc = an_findings_comm(&l);
     if (!rc && c->gpu)
         rc = an_findings_gpu(&l);
+    if (!rc && !c->gpu)
+        rc = an_findings_engine(&l);
     if (!rc)
         rc = unattributed(&l);
     if (rc)

@@ -49,6 +49,8 @@ int an_pageable_share(struct an_context *c, struct an_class_share *s);
 /* A sentence about the rows that threads which launch were innermost in while their device idled in counted steps
  * (findings_host.c), and the name with most of that time; NULL and "" when nothing is known. 0 or TACHO_ENOMEM. */
 int an_idle_host(struct an_context *c, const char **words, const char **name);
+/* "1.5 GB", "320 MB" */
+const char *an_findings_bytes(struct an_context *c, double bytes);
 /* "steps 4-19" */
 const char *an_findings_window(struct an_context *c);
 
@@ -63,6 +65,9 @@ enum an_framework { AN_FRAMEWORK_OTHER, AN_FRAMEWORK_LIBTRAIN, AN_FRAMEWORK_TORC
 enum an_framework an_findings_framework(const struct an_context *c);
 /* How to run it again with another option and compare: the commands to type. */
 const char *an_findings_rerun(struct an_context *c, const char *option);
+
+/* Steps that compute on the processor (findings_engine.c). 0 or TACHO_ENOMEM. */
+int an_findings_engine(struct an_findings_list *l);
 
 /* Accelerators (findings_gpu.c). 0 or TACHO_ENOMEM. */
 int an_findings_gpu(struct an_findings_list *l);

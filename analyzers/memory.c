@@ -278,6 +278,8 @@ static void compare(struct an_context *c)
         m->uncounted_bytes = an_int_none("the counters are those of devices, the resident set is the host's");
     else if (!m->resident_peak_bytes.valid)
         m->uncounted_bytes = an_int_none(m->resident_peak_bytes.reason);
+    else if (!m->peak_bytes.valid)
+        m->uncounted_bytes = an_int_none(m->peak_bytes.reason);
     else if (m->resident_peak_bytes.value < m->peak_bytes.value)
         m->uncounted_bytes =
             an_int_none("less was resident than is counted: some of it was never touched, or not sampled at its "
@@ -388,8 +390,10 @@ static int memory_run(struct an_context *c)
     memory_absent(c, source && !strcmp(source, "kineto")
                          ? "no memory events in the trace; record with torch.profiler, profile_memory=True"
                          : WHAT_TO_EMIT);
-    if (!any)
+    if (!any) {
+        compare(c);
         return 0;
+    }
     m->reason = NULL;
     m->source = allocator ? "torch allocator" : "memory.* counters";
     if (gather_tags(c))
