@@ -155,18 +155,27 @@ static double batch_gain_pct(const struct an_engine *e, const struct batch *b, s
     return 100 * (ms + once * (1 - 1 / b->factor)) / step_ms;
 }
 
+/* Settings of the engine. */
+static const char *batch_option(const struct batch *b, double micro)
+{
+    struct an_context *c = b->e->c;
+    if (b->micro_steps > 1)
+        return an_arena_format(c->a, "--batch %.0f --accumulate %.0f", micro * b->factor,
+                               ceil((double)b->micro_steps / b->factor));
+    return an_arena_format(c->a, "--batch %.0f", micro * b->factor);
+}
+
 static const char *batch_action(const struct an_engine *e, const struct batch *b, double samples)
 {
     struct an_context *c = e->c;
     double micro = samples / (double)b->micro_steps, global = samples * (double)(c->r->run.ranks > 1 ? c->r->run.ranks : 1);
-    const char *option = e->libtrain ? "--batch " : "a micro-batch of ";
+    const char *to = e->libtrain ? batch_option(b, micro) : an_arena_format(c->a, "a micro-batch of %.0f", micro * b->factor);
     if (b->micro_steps > 1)
-        return an_arena_format(c->a, "%s%.0f, %s%.0f: the same global batch of %.0f samples in fewer micro-steps", option,
-                               micro * b->factor, e->libtrain ? "--accumulate " : "accumulated ",
-                               ceil((double)b->micro_steps / b->factor), global);
+        return an_arena_format(c->a, "%s in place of %.0f: the same global batch of %.0f samples in fewer micro-steps", to,
+                               micro, global);
     return an_arena_format(c->a,
-                           "%s%.0f in place of %.0f: a global batch of %.0f samples, not %.0f; the learning rate has to follow",
-                           option, micro * b->factor, micro, global * b->factor, global);
+                           "%s in place of %.0f: a global batch of %.0f samples, not %.0f; the learning rate has to follow", to,
+                           micro, global * b->factor, global);
 }
 
 void an_engine_small_batch(struct an_engine *e)
@@ -212,7 +221,7 @@ void an_engine_small_batch(struct an_engine *e)
         "ceiling: products at their measured roof, other work that grows with samples at the fastest memory level, what is "
         "once a step or micro-step divided by the factor; nothing was replayed";
     f->confidence = f->confidence > AN_MEDIUM ? AN_MEDIUM : f->confidence;
-    f->verify = "run again with the change and compare samples/s (steps get longer): tacho diff BEFORE AFTER";
+    f->verify = an_findings_rerun(c, e->libtrain ? batch_option(&b, micro) : "the larger batch");
     f->wrong_when = "the loss needs that batch, or the larger tensors leave the caches";
 }
 
@@ -268,8 +277,7 @@ void an_engine_recompute(struct an_engine *e)
     f->effort = "a setting";
     an_finding_ceiling(f, 100, s.mean, ENGINE_CEILING);
     f->method = "ceiling: step / (step - recomputation) - 1; nothing was replayed";
-    f->verify = e->libtrain ? "run again with --recompute none and compare samples/s and memory: tacho diff BEFORE AFTER"
-                            : "run again without and compare samples/s and memory: tacho diff BEFORE AFTER";
+    f->verify = an_findings_rerun(c, e->libtrain ? "--recompute none" : "the activations kept");
     f->wrong_when = "other programs need that memory, or the activations that are kept have to be read from memory again where "
                     "recomputed ones were in the caches";
 }

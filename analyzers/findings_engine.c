@@ -135,6 +135,11 @@ static double whole_time(const struct an_engine *e, const struct an_engine_call 
     return at_the_memory(e, x) ? 0 : NAN;
 }
 
+static double wide_time(const struct an_engine *e, const struct an_engine_call *x)
+{
+    return !strcmp(x->d->dtype, "fp32") ? whole_time(e, x) : NAN;
+}
+
 /* Without its traffic an op still has its arithmetic. */
 static double arithmetic_alone(const struct an_engine *e, const struct an_engine_call *x)
 {
@@ -154,11 +159,6 @@ static const char *largest_words(const struct an_engine *e)
                                    p->intensity, an_findings_window(e->c));
     }
     return NULL;
-}
-
-static bool computes_in(const struct an_result *r, const char *dtype)
-{
-    return r->utilization.dtype && strstr(r->utilization.dtype, dtype);
 }
 
 static void low_intensity(struct an_engine *e)
@@ -184,7 +184,9 @@ static void low_intensity(struct an_engine *e)
     an_finding_evidence(f,
                         an_arena_format(c->a, "the memory moves %.3g GB/s at most (measured); the ridge lies at %.3g FLOP/byte",
                                         e->dram * e->share / 1e9, e->peak / e->dram));
-    bool wide = !computes_in(c->r, "bf16") && !computes_in(c->r, "fp16");
+    double in_fp32;
+    an_engine_gain(e, wide_time, &in_fp32);
+    bool wide = in_fp32 > time / 2; /* most of it has tensors that could be narrower */
     f->action = e->libtrain && wide ? "--dtype bf16: activations of half the bytes"
                 : wide ? "a 16-bit type for activations (bf16), or one pass over each tensor: fuse element-wise work "
                          "into the product before it (torch.compile)"
@@ -194,7 +196,7 @@ static void low_intensity(struct an_engine *e)
     an_finding_ceiling(f, 100, s.mean, ENGINE_CEILING);
     f->method = "ceiling: step / (step - time of such work + its arithmetic at the instruction peak) - 1; nothing was replayed";
     f->confidence = f->confidence > AN_MEDIUM ? AN_MEDIUM : f->confidence;
-    f->verify = "run again with the change and compare samples/s and roofline: tacho diff BEFORE AFTER";
+    f->verify = an_findings_rerun(c, e->libtrain && wide ? "--dtype bf16" : "the change");
     f->wrong_when = "the tensors do not get smaller, or what is fused is needed in memory anyway (kept for backward)";
 }
 
@@ -242,8 +244,7 @@ static void precision_words(const struct an_engine *e, struct an_finding *f)
                             : "mixed precision: torch.autocast(\"cpu\", torch.bfloat16) around forward and loss";
     f->effort = "a setting; the loss has to be watched";
     f->confidence = f->confidence > AN_MEDIUM ? AN_MEDIUM : f->confidence;
-    f->verify = e->libtrain ? "run again with --dtype bf16 and compare samples/s and loss: tacho diff BEFORE AFTER"
-                            : "run again in bf16 and compare samples/s and loss: tacho diff BEFORE AFTER";
+    f->verify = an_findings_rerun(e->c, e->libtrain ? "--dtype bf16" : "bf16");
     f->wrong_when =
         "something else than arithmetic holds the products (small shapes, other programs on the cores), or training "
         "does not converge in that type";
@@ -305,21 +306,14 @@ static double ranks_a_machine(const struct an_context *c)
     return (double)most;
 }
 
-static bool is_libtrain(const struct an_context *c)
-{
-    for (size_t i = 0; i < c->step_count; i++)
-        if (c->step[i].slice != AN_NONE)
-            return !strcmp(an_trace_name(c->t, c->t->slice.category[c->step[i].slice]), "libtrain");
-    return false;
-}
-
 int an_findings_engine(struct an_findings_list *l)
 {
     struct an_context *c = l->c;
     struct an_memory_level level[AN_MEMORY_LEVELS];
     size_t levels = an_memory_levels(c, "cpu", level);
     const struct an_ceiling_row *peak = an_ceiling_find(c, "cpu", "flops", "fp32");
-    struct an_engine e = {.l = l, .c = c, .share = ranks_a_machine(c), .libtrain = is_libtrain(c)};
+    struct an_engine e = {
+        .l = l, .c = c, .share = ranks_a_machine(c), .libtrain = an_findings_framework(c) == AN_FRAMEWORK_LIBTRAIN};
     if (c->r->budget.reason || !c->r->steps.detailed)
         return 0;
     e.cost = an_arena_zero(c->work, c->t->detail_count + 1, sizeof *e.cost);
