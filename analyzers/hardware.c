@@ -131,7 +131,7 @@ static struct an_value metric(struct an_context *c, const struct window *w, int6
 {
     char device[32];
     snprintf(device, sizeof device, "gpu:%" PRId64, gpu);
-    const struct an_track *k = an_sampled_find(c->t, device, name);
+    const struct an_track *k = an_sampled_find(c->t, AN_NONE, device, name);
     if (!k)
         return why(c, gpu, name);
     struct an_sampled x = over(c, w, k);
@@ -152,7 +152,7 @@ static struct an_value key_value(struct an_context *c, int64_t gpu, const char *
 /* Joules in the window, by the GPU's counter. */
 static bool counted_energy(const struct an_context *c, const struct window *w, const char *device, double *joules)
 {
-    const struct an_track *k = an_sampled_find(c->t, device, "gpu_energy");
+    const struct an_track *k = an_sampled_find(c->t, AN_NONE, device, "gpu_energy");
     double from, to;
     *joules = 0;
     for (size_t i = 0; k && i < w->count; i++) {
@@ -203,7 +203,7 @@ static int throttling(struct an_context *c, const struct window *w, struct an_gp
     char device[32];
     uint64_t any = 0;
     snprintf(device, sizeof device, "gpu:%" PRId64, g->gpu);
-    const struct an_track *k = an_sampled_find(c->t, device, "gpu_throttle_reasons");
+    const struct an_track *k = an_sampled_find(c->t, AN_NONE, device, "gpu_throttle_reasons");
     if (!k || over(c, w, k).covered < COVERED_LEAST) {
         g->throttled_pct = why(c, g->gpu, "gpu_throttle_reasons");
         return 0;
@@ -223,8 +223,116 @@ static int throttling(struct an_context *c, const struct window *w, struct an_gp
     return 0;
 }
 
+/* ---- counters that were asked for: tracks of the process on the GPU --------------------------------------------------------- */
+
+/* Where a process has this GPU: its index and its own name for the GPU. */
+static bool owner(const struct an_trace *t, const char *uuid, uint32_t *process, char *device, size_t size)
+{
+    for (uint32_t p = 0; p < t->process_count; p++)
+        for (int m = 0; m < GPUS; m++) {
+            char key[64];
+            snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%d.uuid", t->process[p].id, m);
+            const char *value = an_trace_key(t, key);
+            if (!value || strcmp(value, uuid))
+                continue;
+            snprintf(device, size, "gpu:%d", m);
+            if (an_sampled_find(t, p, device, "pm_sm_active") || an_sampled_find(t, p, device, "range_time")) {
+                *process = p;
+                return true;
+            }
+        }
+    return false;
+}
+
+struct counters {
+    struct an_context *c;
+    const struct window *w;
+    uint32_t process; /* AN_NONE: nothing was counted */
+    char device[32];
+};
+
+static struct an_value not_counted(struct an_context *c, const char *which)
+{
+    char key[32];
+    snprintf(key, sizeof key, "counters.%s", which);
+    const char *status = an_trace_key(c->t, key);
+    if (!status)
+        return an_num_none(an_arena_format(c->a, "not asked for: tacho run --counters %s", which));
+    return an_num_none(strncmp(status, "failed", 6) && strncmp(status, "nothing", 7) ? "this chip does not count it"
+                                                                                     : an_arena_text(c->a, status));
+}
+
+/* Mean over the window of what was sampled. */
+static struct an_value pm(const struct counters *x, const char *name)
+{
+    const struct an_track *k = x->process == AN_NONE ? NULL : an_sampled_find(x->c->t, x->process, x->device, name);
+    if (!k)
+        return not_counted(x->c, "sampled");
+    struct an_sampled m = over(x->c, x->w, k);
+    return m.covered >= COVERED_LEAST ? an_num(m.mean) : an_num_none("the samples cover too little of the steps");
+}
+
+/* The one value that was counted over steps. */
+static struct an_value counted(const struct counters *x, const char *name)
+{
+    const struct an_track *k = x->process == AN_NONE ? NULL : an_sampled_find(x->c->t, x->process, x->device, name);
+    if (!k || !isfinite(x->c->t->counter.value[k->counter_first]))
+        return not_counted(x->c, "roofline");
+    return an_num(x->c->t->counter.value[k->counter_first]);
+}
+
+static struct an_value plus(struct an_value a, struct an_value b, double factor)
+{
+    return !a.valid ? a : !b.valid ? b : an_num(a.value + factor * b.value);
+}
+
+static struct an_value known_or_zero(struct an_value v, bool any)
+{
+    return v.valid || !any ? v : an_num(0); /* a type that the chip has no unit for */
+}
+
+static struct an_value ratio(struct an_value a, struct an_value b, double factor)
+{
+    if (!a.valid || !b.valid)
+        return a.valid ? b : a;
+    return b.value > 0 ? an_num(factor * a.value / b.value) : an_num_none("nothing was moved");
+}
+
+static void count(struct an_context *c, const struct window *w, struct an_gpu_hardware *g)
+{
+    struct counters x = {.c = c, .w = w};
+    if (!owner(c->t, g->uuid, &x.process, x.device, sizeof x.device))
+        x.process = AN_NONE;
+    g->pm_sm_active_pct = pm(&x, "pm_sm_active");
+    g->pm_tensor_active_pct = pm(&x, "pm_tensor_active");
+    g->pm_dram_read_pct = pm(&x, "pm_dram_read");
+    g->pm_dram_write_pct = pm(&x, "pm_dram_write");
+    struct an_step_counted *s = &g->step;
+    struct an_value bf16 = counted(&x, "range_tensor_bf16"), fp16 = counted(&x, "range_tensor_fp16");
+    struct an_value tf32 = counted(&x, "range_tensor_tf32"), fp8 = counted(&x, "range_tensor_fp8");
+    bool any = bf16.valid || fp16.valid || tf32.valid || fp8.valid;
+    s->matrix_ops = plus(plus(plus(known_or_zero(bf16, any), known_or_zero(fp16, any), 1), known_or_zero(tf32, any), 1),
+                         known_or_zero(fp8, any), 1);
+    s->fp32_flops =
+        plus(plus(counted(&x, "range_fp32_add"), counted(&x, "range_fp32_mul"), 1), counted(&x, "range_fp32_fma"), 2);
+    s->dram_bytes = plus(counted(&x, "range_dram_read"), counted(&x, "range_dram_write"), 1);
+    s->l2_bytes = counted(&x, "range_l2");
+    s->l1_bytes = counted(&x, "range_l1");
+    struct an_value ns = counted(&x, "range_time");
+    s->time_ms = ns.valid ? an_num(ns.value / 1e6) : ns;
+    s->occupancy_pct = counted(&x, "range_occupancy");
+    s->intensity = ratio(plus(s->matrix_ops, s->fp32_flops, 1), s->dram_bytes, 1);
+    s->flops_per_s = ratio(plus(s->matrix_ops, s->fp32_flops, 1), ns, 1e9);
+    s->dram_bytes_per_s = ratio(s->dram_bytes, ns, 1e9);
+    s->stall_memory = counted(&x, "range_stall_memory");
+    s->stall_barrier = counted(&x, "range_stall_barrier");
+    s->stall_math = counted(&x, "range_stall_math");
+    s->stall_wait = counted(&x, "range_stall_wait");
+}
+
 static int look_at(struct an_context *c, const struct window *w, struct an_gpu_hardware *g)
 {
+    count(c, w, g);
     g->power_w = metric(c, w, g->gpu, "gpu_power", false);
     g->power_limit_w = key_value(c, g->gpu, "power_limit_w");
     g->clock_sm_mhz = metric(c, w, g->gpu, "gpu_clock_sm", false);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzers/result.h"
 
-#define STEPS  "steps"
-#define RANGES "ranges of the step's thread"
-#define WORK   "tacho.work ranges in steps; on accelerators operators with recorded shapes"
-#define PROC   "samples of /proc"
-#define END    PROC ", the kernel's account at the end"
-#define GPM    "NVML's GPM (Hopper and later)"
-#define OPS    "device ops (kernels, copies, memsets, graphs)"
-#define MEMORY "counters memory.*, [memory] events of PyTorch"
-#define COMM   "tacho.comm ranges"
-#define LINKED "launch calls and device ops with correlation ids"
+#define STEPS      "steps"
+#define RANGES     "ranges of the step's thread"
+#define WORK       "tacho.work ranges in steps; on accelerators operators with recorded shapes"
+#define PROC       "samples of /proc"
+#define END        PROC ", the kernel's account at the end"
+#define GPM        "NVML's GPM (Hopper and later)"
+#define OPS        "device ops (kernels, copies, memsets, graphs)"
+#define MEMORY     "counters memory.*, [memory] events of PyTorch"
+#define COMM       "tacho.comm ranges"
+#define LINKED     "launch calls and device ops with correlation ids"
+#define CUPTIPM    "tacho run --counters sampled"
+#define CUPTIRANGE "tacho run --counters roofline"
 
 const struct an_metric an_metrics[] = {
     {"run/file", "", "name of the run as it was given", "", "null: not given"},
@@ -382,6 +384,30 @@ const struct an_metric an_metrics[] = {
     {"hardware[]/fp32_active_pct", "%", "share of time in which the FP32 units worked", GPM, ""},
     {"hardware[]/fp16_active_pct", "%", "the same of FP16 outside of the matrix units", GPM, ""},
     {"hardware[]/fp64_active_pct", "%", "the same of FP64", GPM, ""},
+    {"hardware[]/pm_sm_active_pct", "%", "mean over the window of PM samples: cycles in which an SM worked, of the peak",
+     CUPTIPM, ""},
+    {"hardware[]/pm_tensor_active_pct", "%", "the same of the matrix units", CUPTIPM, ""},
+    {"hardware[]/pm_dram_read_pct", "%", "the same of what is read from DRAM", CUPTIPM, ""},
+    {"hardware[]/pm_dram_write_pct", "%", "the same of what is written to DRAM", CUPTIPM, ""},
+    {"hardware[]/step/matrix_ops", "op", "operations of the matrix units in one step, sources bf16, fp16, tf32 and fp8",
+     CUPTIRANGE, "as the hardware counts them"},
+    {"hardware[]/step/fp32_flops", "FLOP",
+     "FP32 adds + multiplies + 2 x multiply-adds of all threads outside of the matrix units", CUPTIRANGE, ""},
+    {"hardware[]/step/dram_bytes", "bytes", "read from and written to DRAM in one step", CUPTIRANGE, ""},
+    {"hardware[]/step/l2_bytes", "bytes", "through L2", CUPTIRANGE, ""},
+    {"hardware[]/step/l1_bytes", "bytes", "through L1", CUPTIRANGE, ""},
+    {"hardware[]/step/time_ms", "ms", "time of the step on the device while it was counted", CUPTIRANGE,
+     "synchronised at both ends: longer than a step of the run"},
+    {"hardware[]/step/intensity", "op/byte", "(matrix_ops + fp32_flops) / dram_bytes", CUPTIRANGE,
+     "measured bytes, not those of a model"},
+    {"hardware[]/step/flops_per_s", "op/s", "(matrix_ops + fp32_flops) / time_ms", CUPTIRANGE, ""},
+    {"hardware[]/step/dram_bytes_per_s", "bytes/s", "dram_bytes / time_ms", CUPTIRANGE, ""},
+    {"hardware[]/step/occupancy_pct", "%", "warps on the SMs that have any / warps they have room for", CUPTIRANGE, ""},
+    {"hardware[]/step/stall_memory", "warps", "warps that wait for memory, mean over the cycles in which one issues",
+     CUPTIRANGE, "long scoreboard"},
+    {"hardware[]/step/stall_barrier", "warps", "the same: for a barrier", CUPTIRANGE, ""},
+    {"hardware[]/step/stall_math", "warps", "the same: for a unit of arithmetic", CUPTIRANGE, "math pipe throttle"},
+    {"hardware[]/step/stall_wait", "warps", "the same: for a fixed latency", CUPTIRANGE, ""},
     {"hardware[]/throttled_pct", "%", "share of the window in which any reason held the clocks below what the GPU asks for",
      "nvmlClocksEventReasons", "idle is no reason"},
     {"hardware[]/throttle_reasons[]/pct", "%", "the same of one reason", "nvmlClocksEventReasons",

@@ -542,6 +542,14 @@ struct an_throttle {
     bool fault;
 };
 
+/* What the hardware counted in one whole step of the device (tacho run --counters roofline). Operations of the matrix units are
+ * as the hardware counts them; an FP32 multiply-add is 2. */
+struct an_step_counted {
+    struct an_value matrix_ops, fp32_flops, dram_bytes, l2_bytes, l1_bytes, time_ms, occupancy_pct;
+    struct an_value intensity, flops_per_s, dram_bytes_per_s;            /* of matrix_ops + fp32_flops */
+    struct an_value stall_memory, stall_barrier, stall_math, stall_wait; /* warps that waited for it, mean while one issued */
+};
+
 /* A GPU that the run used, as NVML samples it, over the counted steps (window): shares are means over time. */
 struct an_gpu_hardware {
     int64_t gpu;             /* NVML's number, by bus */
@@ -549,6 +557,8 @@ struct an_gpu_hardware {
     struct an_value power_w, power_limit_w, energy_j, clock_sm_mhz, clock_sm_max_mhz, temperature_max_c, memory_used_bytes;
     struct an_value sm_active_pct, sm_occupancy_pct, tensor_active_pct, dram_active_pct, fp32_active_pct, fp16_active_pct,
         fp64_active_pct;
+    struct an_value pm_sm_active_pct, pm_tensor_active_pct, pm_dram_read_pct, pm_dram_write_pct; /* --counters sampled */
+    struct an_step_counted step;
     struct an_value throttled_pct;     /* held back by any reason of the list */
     const struct an_throttle *reasons; /* those that were seen, largest first */
     size_t reason_count;

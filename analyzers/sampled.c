@@ -6,11 +6,11 @@
 
 #include "analyzers/interval.h"
 
-const struct an_track *an_sampled_find(const struct an_trace *t, const char *device, const char *name)
+const struct an_track *an_sampled_find(const struct an_trace *t, uint32_t process, const char *device, const char *name)
 {
     for (size_t k = 0; k < t->track_count; k++) {
         const struct an_track *track = &t->track[k];
-        if (track->process == AN_NONE && track->counter_count && !strcmp(track->kind, "counter") &&
+        if (track->process == process && track->counter_count && !strcmp(track->kind, "counter") &&
             !strcmp(track->name, name) && !strcmp(track->device, device))
             return track;
     }

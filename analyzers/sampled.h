@@ -8,8 +8,9 @@
 
 #include "analyzers/trace.h"
 
-/* The counter track `name` of a device of the machine ("gpu:0"), or NULL. */
-const struct an_track *an_sampled_find(const struct an_trace *t, const char *device, const char *name);
+/* The counter track `name` of a device ("gpu:0") as the machine counts them (process AN_NONE), or as a process does, or NULL.
+ */
+const struct an_track *an_sampled_find(const struct an_trace *t, uint32_t process, const char *device, const char *name);
 
 /* Value of a growing total at `time`, linear between the samples around it. False outside of the samples. */
 bool an_sampled_at(const struct an_trace *t, const struct an_track *k, int64_t time, double *value);

@@ -18,6 +18,26 @@ void rep_json_energy(struct rep_writer *w, const struct an_energy *e)
     rep_close(w);
 }
 
+static void put_step(struct rep_writer *w, const struct an_step_counted *s)
+{
+    rep_open(w, "step");
+    rep_put_value(w, "matrix_ops", s->matrix_ops);
+    rep_put_value(w, "fp32_flops", s->fp32_flops);
+    rep_put_value(w, "dram_bytes", s->dram_bytes);
+    rep_put_value(w, "l2_bytes", s->l2_bytes);
+    rep_put_value(w, "l1_bytes", s->l1_bytes);
+    rep_put_value(w, "time_ms", s->time_ms);
+    rep_put_value(w, "intensity", s->intensity);
+    rep_put_value(w, "flops_per_s", s->flops_per_s);
+    rep_put_value(w, "dram_bytes_per_s", s->dram_bytes_per_s);
+    rep_put_value(w, "occupancy_pct", s->occupancy_pct);
+    rep_put_value(w, "stall_memory", s->stall_memory);
+    rep_put_value(w, "stall_barrier", s->stall_barrier);
+    rep_put_value(w, "stall_math", s->stall_math);
+    rep_put_value(w, "stall_wait", s->stall_wait);
+    rep_close(w);
+}
+
 static void put_throttling(struct rep_writer *w, const struct an_gpu_hardware *g)
 {
     rep_put_value(w, "throttled_pct", g->throttled_pct);
@@ -60,6 +80,11 @@ void rep_json_hardware(struct rep_writer *w, const struct an_result *r)
         rep_put_value(w, "fp32_active_pct", g->fp32_active_pct);
         rep_put_value(w, "fp16_active_pct", g->fp16_active_pct);
         rep_put_value(w, "fp64_active_pct", g->fp64_active_pct);
+        rep_put_value(w, "pm_sm_active_pct", g->pm_sm_active_pct);
+        rep_put_value(w, "pm_tensor_active_pct", g->pm_tensor_active_pct);
+        rep_put_value(w, "pm_dram_read_pct", g->pm_dram_read_pct);
+        rep_put_value(w, "pm_dram_write_pct", g->pm_dram_write_pct);
+        put_step(w, &g->step);
         put_throttling(w, g);
         rep_close(w);
     }

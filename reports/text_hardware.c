@@ -62,11 +62,37 @@ static void one(struct page *p, const struct an_gpu_hardware *g)
     page_end(p);
 }
 
+static void counted(struct page *p, const struct an_gpu_hardware *g)
+{
+    const struct an_step_counted *s = &g->step;
+    char a[32], label[32];
+    if (!s->time_ms.valid && !g->pm_sm_active_pct.valid)
+        return;
+    snprintf(label, sizeof label, "    counted");
+    page_label(p, label);
+    share(p, g->pm_sm_active_pct, "SMs");
+    share(p, g->pm_tensor_active_pct, "matrix units");
+    share(p, g->pm_dram_read_pct, "memory read");
+    share(p, g->pm_dram_write_pct, "written");
+    if (s->time_ms.valid)
+        page_item(p, "a step %s", page_time(a, s->time_ms.value * 1e6));
+    if (s->flops_per_s.valid)
+        page_item(p, "%s", page_si(a, s->flops_per_s.value, "op/s"));
+    if (s->dram_bytes_per_s.valid)
+        page_item(p, "%s", page_si(a, s->dram_bytes_per_s.value, "B/s"));
+    if (s->intensity.valid)
+        page_item(p, "%.3g op a byte of DRAM", s->intensity.value);
+    share(p, s->occupancy_pct, "occupancy");
+    page_end(p);
+}
+
 void rep_text_hardware(struct page *p, const struct an_result *r)
 {
     if (r->hardware.reason) /* a run without GPUs; why a GPU was not sampled stands in trust and JSON */
         return;
     energy(p, &r->energy);
-    for (size_t i = 0; i < r->hardware_gpu_count; i++)
+    for (size_t i = 0; i < r->hardware_gpu_count; i++) {
         one(p, &r->hardware_gpus[i]);
+        counted(p, &r->hardware_gpus[i]);
+    }
 }

@@ -191,6 +191,45 @@ static void test_odd(void **state)
     fx_close(f);
 }
 
+/* Counters of the process on the GPU, which it calls gpu:2 where NVML calls it 0. */
+static void test_counted(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    static const struct {
+        const char *name;
+        double value;
+    } values[] = {{"range_tensor_bf16", 8e12}, {"range_tensor_tf32", 1e12}, {"range_fp32_fma", 2e11},
+                  {"range_fp32_add", 5e10},    {"range_fp32_mul", 5e10},    {"range_dram_read", 6e10},
+                  {"range_dram_write", 4e10},  {"range_time", 5e7}};
+    char key[64];
+    fx_open(f);
+    steps(f);
+    own(f, "0", "GPU-a", false);
+    snprintf(key, sizeof key, "device.%lld.gpu:2.uuid", (long long)f->process);
+    FX(store_run_set(f->s, key, "GPU-a"));
+    FX(store_run_set(f->s, "counters.roofline", "GH100: 8 metrics, 7 passes, 1 times"));
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        struct store_track t = {
+            .process = f->process, .tid = FX_NONE, .kind = "counter", .name = values[i].name, .unit = "x", .device = "gpu:2"};
+        FX(store_track_add(f->s, &t));
+        fx_counter(f, t.id, 300 * MS, values[i].value);
+    }
+    const struct an_result *r = fx_analyze(f);
+    assert_int_equal(r->hardware_gpu_count, 1);
+    const struct an_step_counted *s = &r->hardware_gpus->step;
+    assert_true(s->matrix_ops.value == 9e12); /* fp16 and fp8: the chip has no such counter */
+    assert_true(s->fp32_flops.value == 5e11);
+    assert_true(s->dram_bytes.value == 1e11);
+    assert_true(fabs(s->intensity.value - 95) < 1e-9);
+    assert_true(fabs(s->flops_per_s.value - 9.5e12 / 0.05) < 1);
+    assert_false(s->l2_bytes.valid);
+    assert_string_equal(s->l2_bytes.reason, "this chip does not count it");
+    assert_false(r->hardware_gpus->pm_sm_active_pct.valid);
+    assert_non_null(strstr(r->hardware_gpus->pm_sm_active_pct.reason, "--counters sampled"));
+    fx_close(f);
+}
+
 static void test_nobody(void **state)
 {
     (void)state;
@@ -214,7 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_energy_counter), cmocka_unit_test(test_power_only),
         cmocka_unit_test(test_throttling),     cmocka_unit_test(test_odd),
-        cmocka_unit_test(test_nobody),
+        cmocka_unit_test(test_nobody),         cmocka_unit_test(test_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
