@@ -31,10 +31,16 @@ static void on_signal(int signal)
     stop_signal = signal;
 }
 
-/* The first signal ends the run after its step; a second one of the same kind ends it at once. */
+/* The first signal ends the run after its step; a second one of the same kind ends it at once. The handler has a stack of its
+ * own: matrix kernels of oneDNN 2.6 use the stack pointer's register for something else meanwhile, and a handler that runs at
+ * such a moment on the thread's stack writes over the heap (a storm of signals broke every run without this). */
 static void catch_signals(void)
 {
+    static char stack[1 << 16];
+    stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
     struct sigaction act = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    if (sigaltstack(&own, NULL) == 0)
+        act.sa_flags |= SA_ONSTACK;
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
 }
