@@ -39,19 +39,24 @@ int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *
     *out = p;
     if (!p)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    p->config = *config;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->idle, NULL);
     int rc = lt_mpi_open(&p->place, err);
     if (rc)
         return rc;
-    p->overlap = config->overlap && p->place.serialized && p->place.ranks > 1;
+    lt_parallel_configure(p, config);
     if (config->slow_rank >= p->place.ranks)
         rc = tacho_fail(err, TACHO_EUSAGE, "ranks count from 0; mpirun -np N starts N of them",
                         "--slow-rank %d: there %s %d rank%s", config->slow_rank, p->place.ranks == 1 ? "is" : "are",
                         p->place.ranks, p->place.ranks == 1 ? "" : "s");
     return lt_parallel_agree(p, rc, err);
+}
+
+void lt_parallel_configure(struct lt_parallel *parallel, const struct lt_parallel_config *config)
+{
+    parallel->config = *config;
+    parallel->overlap = config->overlap && parallel->place.serialized && parallel->place.ranks > 1;
 }
 
 void lt_parallel_close(struct lt_parallel *parallel)

@@ -40,6 +40,9 @@ struct lt_parallel;
  * TACHO_ENOTSUP, TACHO_EUSAGE (slow_rank is no rank), TACHO_ENOMEM with words in *err. */
 int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *config, struct tacho_error *err);
 
+/* Other settings for the ranks that are joined; between lt_parallel_detach and lt_parallel_attach. */
+void lt_parallel_configure(struct lt_parallel *parallel, const struct lt_parallel_config *config);
+
 /* Waits for the other ranks. Accepts NULL. */
 void lt_parallel_close(struct lt_parallel *parallel);
 

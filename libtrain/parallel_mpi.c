@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Variables of Open MPI's mpirun, and of launchers that speak PMI: MPICH's, Slurm's. */
@@ -40,7 +41,8 @@ static void alone(struct lt_mpi_place *place)
 #ifdef HAVE_MPI
 #include <mpi.h>
 
-#define WAIT_NS 20000 /* between looks at whether the others have come */
+#define LOOKS   50    /* at whether the others have come, before this rank gives its core away in between */
+#define WAIT_NS 50000 /* between later looks */
 
 static struct {
     int open;
@@ -56,6 +58,20 @@ static void add_bf16(void *in, void *inout, int *count, MPI_Datatype *type)
     (void)type;
     for (int i = 0; i < *count; i++)
         b[i] = lt_bf16_round(lt_bf16_float(a[i]) + lt_bf16_float(b[i]));
+}
+
+/* Waits until all ranks are here. The library's own waiting takes a whole core, which those may need that are waited for. */
+static void meet(MPI_Comm comm)
+{
+    const struct timespec pause = {.tv_nsec = WAIT_NS};
+    MPI_Request request;
+    int here = 0;
+    MPI_Ibarrier(comm, &request);
+    for (int looks = 0; !here; looks++) {
+        MPI_Test(&request, &here, MPI_STATUS_IGNORE);
+        if (!here && looks >= LOOKS)
+            nanosleep(&pause, NULL);
+    }
 }
 
 /* Which of the ranks on this machine may run where this one may. */
@@ -89,6 +105,7 @@ int lt_mpi_open(struct lt_mpi_place *place, struct tacho_error *err)
     alone(place);
     if (!launched)
         return 0;
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* what waits inside Open MPI lets others have the core */
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &granted);
     mpi.open = 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &place->rank);
@@ -125,6 +142,7 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
 {
     const size_t most = (size_t)1 << 30; /* an MPI count is an int */
     size_t size = lt_dtype_bytes(dtype);
+    meet(mpi.gradients);
     for (size_t at = 0; at < count; at += most) {
         const void *source = from == to ? MPI_IN_PLACE : (const char *)from + at * size;
         int n = (int)(count - at < most ? count - at : most);
@@ -135,6 +153,7 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
 
 void lt_mpi_gather(const void *mine, void *all, size_t bytes)
 {
+    meet(mpi.control);
     MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, mpi.control);
 }
 
