@@ -37,9 +37,13 @@ static int check(const struct lt_gpt2_config *k, int64_t b, int64_t t, struct ta
 
 static void fill(float *x, int64_t count, float deviation, float constant, uint64_t key)
 {
+    if (deviation > 0) {
+        lt_random_fill(x, count, deviation, key);
+        return;
+    }
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < count; i++)
-        x[i] = deviation > 0 ? deviation * lt_random_normal(key, (uint64_t)i) : constant;
+        x[i] = constant;
 }
 
 static void initialise(struct gpt2 *g, uint64_t seed)

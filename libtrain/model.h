@@ -40,6 +40,8 @@ struct lt_model_ops {
     double (*forward)(struct lt_model *model, const struct lt_context *context, const struct lt_batch *batch, int parts);
     /* Gradients of the last forward; `first` overwrites what the arrays hold, else they are added to. Tells context->ready. */
     void (*backward)(struct lt_model *model, const struct lt_context *context, const struct lt_batch *batch, int first);
+    /* Samples of the last forward, an evaluation, whose most likely class is the right one; NULL: not for this model. */
+    int64_t (*correct)(const struct lt_model *model, const struct lt_batch *batch);
     void (*destroy)(struct lt_model *model);
 };
 

@@ -26,6 +26,14 @@ static inline float lt_random_normal(uint64_t key, uint64_t counter)
     return radius * cosf(6.28318531f * ((float)(r & 0xffffff) * 0x1p-24f));
 }
 
+/* x[i] = deviation times the i-th standard normal value of `key`. */
+static inline void lt_random_fill(float *x, int64_t count, float deviation, uint64_t key)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < count; i++)
+        x[i] = deviation * lt_random_normal(key, (uint64_t)i);
+}
+
 /* The image of i under a permutation of 0..n-1 chosen by `key`; needs no table. Four Feistel rounds on the smallest even number
  * of bits that holds n, walked until the value is below n (fewer than four tries on average). i < n. */
 static inline uint64_t lt_random_permute(uint64_t key, uint64_t i, uint64_t n)

@@ -170,9 +170,15 @@ static int train_step(struct run *r, struct tacho_error *err)
 
 /* ---- between steps ------------------------------------------------------------------------------------------------------- */
 
-/* Losses of this rank's share of the batches: with R ranks every R-th, from its own number on. */
-static int evaluate_share(struct run *r, double *loss, int64_t *made, struct tacho_error *err)
+/* What one evaluated batch came to. Doubles throughout: they travel between ranks. */
+struct seen {
+    double loss, correct;
+};
+
+/* This rank's share of the batches: with R ranks every R-th, from its own number on. */
+static int evaluate_share(struct run *r, struct seen *seen, int64_t *made, struct tacho_error *err)
 {
+    const struct lt_model_ops *ops = r->model->ops;
     int rank = lt_parallel_rank(r->parallel), ranks = lt_parallel_ranks(r->parallel);
     struct lt_loader_config config = {.options = {.in_order = 1}, .b = r->model->b, .rank = rank, .ranks = ranks};
     struct lt_loader *loader = NULL;
@@ -180,11 +186,26 @@ static int evaluate_share(struct run *r, double *loss, int64_t *made, struct tac
     int rc = lt_loader_create(&loader, r->held_out, &config, r->trace, err);
     for (int64_t i = rank; rc == 0 && i < r->config->eval_batches && !stopping(r); i += ranks) {
         rc = lt_loader_next(loader, &batch, err);
-        if (rc == 0)
-            loss[(*made)++] = r->model->ops->forward(r->model, &r->evaluation, &batch, 1);
+        if (rc)
+            break;
+        struct seen *s = &seen[(*made)++];
+        s->loss = ops->forward(r->model, &r->evaluation, &batch, 1);
+        s->correct = ops->correct ? (double)ops->correct(r->model, &batch) : 0;
     }
     lt_loader_destroy(loader);
     return rc;
+}
+
+/* The mean of p->evaluated batches; batch i is number i / ranks of rank i % ranks. */
+static void mean_of(const struct run *r, struct lt_progress *p, const struct seen *all, int64_t share, int64_t ranks)
+{
+    double correct = 0;
+    for (int64_t i = 0; i < p->evaluated; i++) {
+        p->loss += all[i % ranks * share + i / ranks].loss;
+        correct += all[i % ranks * share + i / ranks].correct;
+    }
+    p->loss /= (double)p->evaluated;
+    p->accuracy = r->model->ops->correct ? correct / (double)(p->evaluated * r->model->b) : (double)NAN;
 }
 
 /* The held-out tail in file order, from its start, so that losses of different steps compare. They are added up in that order
@@ -193,23 +214,24 @@ static int evaluate(struct run *r, struct tacho_error *err)
 {
     int64_t ranks = lt_parallel_ranks(r->parallel), share = (r->config->eval_batches + ranks - 1) / ranks;
     struct lt_progress p = {.event = LT_EVENT_EVALUATION, .step = r->step - 1};
-    double start = seconds(), *loss = calloc((size_t)(share * (ranks + 1)), sizeof *loss), *all = loss + share;
+    double start = seconds();
+    struct seen *seen = calloc((size_t)(share * (ranks + 1)), sizeof *seen), *all = seen + share;
     lt_trace_begin(r->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(share * r->model->b));
-    int rc = loss ? evaluate_share(r, loss, &p.evaluated, err) : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    int rc = seen ? evaluate_share(r, seen, &p.evaluated, err) : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     rc = lt_parallel_agree(r->parallel, rc, err);
     if (rc == 0) {
-        lt_parallel_gather(r->parallel, loss, (size_t)share, all);
+        lt_parallel_gather(r->parallel, &seen->loss, 2 * (size_t)share, &all->loss);
         p.evaluated = ranks > 1 ? r->config->eval_batches : p.evaluated;
-        for (int64_t i = 0; i < p.evaluated; i++)
-            p.loss += all[i % ranks * share + i / ranks];
     }
-    free(loss);
     if (rc == 0 && p.evaluated > 0) {
-        p.loss /= (double)p.evaluated;
+        mean_of(r, &p, all, share, ranks);
         p.seconds = seconds() - start;
         lt_trace_count(r->trace, LT_COUNTER_EVAL_LOSS, p.loss);
+        if (!isnan(p.accuracy))
+            lt_trace_count(r->trace, LT_COUNTER_EVAL_ACCURACY, p.accuracy);
         tell(r, &p);
     }
+    free(seen);
     lt_trace_end(r->trace);
     return rc;
 }

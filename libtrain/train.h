@@ -38,6 +38,7 @@ struct lt_progress {
     uint64_t tokens, samples;             /* of the step, of all ranks; of images there are no tokens */
     uint64_t train_samples, eval_samples; /* START: samples an epoch, samples held out */
     int64_t evaluated;                    /* EVALUATION: batches */
+    double accuracy;                      /* EVALUATION: share of samples put into the right class; NAN: not for this model */
     const char *warning;                  /* START: what does not work as asked; NULL: nothing */
 };
 

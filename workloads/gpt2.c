@@ -52,8 +52,10 @@ static int mode_of(struct lt_gpt2_mode *mode, const struct options *o, struct ta
     return tacho_fail(err, TACHO_EUSAGE, "none or block", "--recompute %s: unknown", o->recompute);
 }
 
-static int create(void *arg, const struct lt_context *context, struct lt_model **out, struct tacho_error *err)
+static int create(void *arg, const struct lt_source *source, const struct lt_context *context, struct lt_model **out,
+                  struct tacho_error *err)
 {
+    (void)source;
     const struct gpt2_plan *p = arg;
     (void)context;
     return lt_gpt2_create(out, &p->shape, p->mode, p->shape.batch, p->shape.seq, (uint64_t)p->options->seed, err);

@@ -7,6 +7,7 @@
 
 #include "libtrain/memory.h"
 #include "libtrain/model.h"
+#include "libtrain/source.h"
 #include "workloads/options.h"
 
 /* A family of names. */
@@ -17,7 +18,7 @@ struct recipe {
     int (*run)(const char *name, const struct options *options, const volatile sig_atomic_t *stop, struct tacho_error *err);
 };
 
-extern const struct recipe recipe_gpt2;
+extern const struct recipe recipe_gpt2, recipe_mlp;
 
 /* train calibrate (calibrate.c): argv[0] is its name. 0 or a negative code with words in *err. */
 int calibrate_command(int argc, char **argv, struct tacho_error *err);
@@ -27,8 +28,9 @@ struct recipe_plan {
     const struct options *options;
     const volatile sig_atomic_t *stop;
     int64_t seq; /* tokens a sample; 0: images */
-    /* Makes the model; called once, when the input is open. The caller frees it. */
-    int (*create)(void *arg, const struct lt_context *context, struct lt_model **out, struct tacho_error *err);
+    /* Makes the model for samples of that source; called once, when the input is open. The caller frees it. */
+    int (*create)(void *arg, const struct lt_source *source, const struct lt_context *context, struct lt_model **out,
+                  struct tacho_error *err);
     /* Prints what the model is; what every run has (dtype, threads, memory) is printed behind it. */
     void (*describe)(void *arg, const struct lt_model *model);
     /* The model's memory in closed form, for the threads that there are. */

@@ -143,7 +143,7 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     if (lt_memory_resident(&before, &unused))
         before = -1;
     if (rc == 0)
-        rc = plan->create(plan->arg, &context, &model, err);
+        rc = plan->create(plan->arg, in.source, &context, &model, err);
     if (rc == 0 && lt_trace_create(&context.trace, lt_op_names(), LT_OP_COUNT, o->timers != NULL))
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     rc = lt_parallel_agree(parallel, rc, err);
