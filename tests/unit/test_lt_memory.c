@@ -103,10 +103,9 @@ static void assert_close(const char *what, int64_t held, uint64_t predicted)
         fail_msg("%s: %lld bytes held, %llu predicted", what, (long long)held, (unsigned long long)predicted);
 }
 
-/* Shapes of the whole model, each tag; and the activations once more, tensor by tensor. */
-static void gpt2_closed_form(void **state)
+/* Shapes of the whole model in each mode, each tag; and the activations once more, tensor by tensor. */
+static void gpt2_closed_form_of(struct lt_gpt2_mode mode)
 {
-    (void)state;
     static const int64_t shapes[][7] = {/* layers, channels, heads, vocab, positions; b, t */
                                         {4, 256, 4, 5000, 256, 4, 128},
                                         {2, 512, 8, 10000, 64, 2, 200},
@@ -119,28 +118,38 @@ static void gpt2_closed_form(void **state)
         struct lt_model *m = NULL;
         struct tacho_error err = {0};
         lt_memory_read(&before);
-        assert_int_equal(lt_gpt2_create(&m, &k, (struct lt_gpt2_mode){0}, s[5], s[6], 1, &err), 0);
+        assert_int_equal(lt_gpt2_create(&m, &k, mode, s[5], s[6], 1, &err), 0);
         lt_memory_read(&held);
-        lt_gpt2_memory(&k, (struct lt_gpt2_mode){0}, s[5], s[6], lt_threads(), &plan);
+        lt_gpt2_memory(&k, mode, s[5], s[6], lt_threads(), &plan);
         int64_t moved[LT_MEMORY_COUNT];
         for (int t = 0; t < LT_MEMORY_COUNT; t++)
             moved[t] = held.tag[t] - before.tag[t];
-        assert_int_equal(plan.tag[LT_MEMORY_PARAMETERS], 4 * m->parameters.trainable);
-        assert_int_equal(moved[LT_MEMORY_PARAMETERS], pages(4 * m->parameters.count));
+        int bf16 = mode.dtype == LT_DTYPE_BF16;
+        assert_int_equal(plan.tag[LT_MEMORY_PARAMETERS], (bf16 ? 6 : 4) * m->parameters.trainable);
+        assert_int_equal(moved[LT_MEMORY_PARAMETERS], pages(4 * m->parameters.count) + bf16 * pages(2 * m->parameters.count));
         assert_int_equal(moved[LT_MEMORY_GRADIENTS], pages(4 * m->parameters.count));
         assert_close("parameters", moved[LT_MEMORY_PARAMETERS], plan.tag[LT_MEMORY_PARAMETERS]);
         assert_close("activations", moved[LT_MEMORY_ACTIVATIONS], plan.tag[LT_MEMORY_ACTIVATIONS]);
         assert_close("workspace", moved[LT_MEMORY_WORKSPACE], plan.tag[LT_MEMORY_WORKSPACE]);
-        /* a block: ln1, qkv (3), attention, middle, ln2, up (4), gelu (4), its input; four statistics a row; logits */
+        /* a block: ln1, qkv (3), attention, middle, ln2, up (4), gelu (4), and four statistics a row; its input; logits */
         uint64_t l = (uint64_t)s[0], c = (uint64_t)s[1], h = (uint64_t)s[2], v = (uint64_t)s[3], n = (uint64_t)(s[5] * s[6]);
-        uint64_t block = n * c * (1 + 3 + 1 + 1 + 1 + 4 + 4 + 1) + 4 * n + n * h;
-        uint64_t rest = n * c * (1 /* last stream */ + 1 /* final */) + 2 * n + n /* losses */ + n * v;
-        uint64_t gradients = n * c * (1 + 1 + 1 + 4 + 3);
-        assert_int_equal(plan.tag[LT_MEMORY_ACTIVATIONS], 4 * (l * block + rest + gradients));
+        uint64_t blocks = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l, size = bf16 ? 2 : 4;
+        uint64_t block = size * n * c * (1 + 3 + 1 + 1 + 1 + 4 + 4) + 4 * (4 * n + n * h);
+        uint64_t rest = size * (n * c * (l + 1 /* last stream */ + 1 /* final */) + n * v) + 4 * (2 * n + n /* losses */);
+        uint64_t gradients = size * n * c * (1 + 1 + 1 + 4 + 3);
+        assert_int_equal(plan.tag[LT_MEMORY_ACTIVATIONS], blocks * block + rest + gradients);
         lt_model_destroy(m);
         lt_memory_read(&after);
         assert_int_equal(after.total, before.total);
     }
+}
+
+static void gpt2_closed_form(void **state)
+{
+    (void)state;
+    for (int d = 0; d < LT_DTYPE_COUNT; d++)
+        for (int r = 0; r < LT_RECOMPUTE_COUNT; r++)
+            gpt2_closed_form_of((struct lt_gpt2_mode){(enum lt_dtype)d, (enum lt_recompute)r});
 }
 
 /* A whole run with each optimizer: its state is held while it lasts; afterwards nothing is. */
