@@ -143,27 +143,48 @@ static const struct rep_column of_roof[] = {{"time", 9, roof_time},        {"FLO
                                             {"% of roof", 10, roof_share}, {"bound", 11, roof_bound},
                                             {"type", 9, roof_dtype}};
 
-/* What stands above the points: "DRAM 28.1 GB/s", "fp32 428 GFLOP/s". Of rows that say the same the highest. */
+/* What bounds points in the words of the table: of the DRAM the highest of its rows. NULL: nothing. */
+static const char *roof_label(const struct an_ceiling *x)
+{
+    static const char *const labels[][2] = {{"flops", ""},
+                                            {"gemm", " products"},
+                                            {"bandwidth", "DRAM"},
+                                            {"bandwidth_read", "DRAM"},
+                                            {"bandwidth_write", "DRAM"},
+                                            {"bandwidth_update", "DRAM"},
+                                            {"bandwidth_l3", "L3"},
+                                            {"bandwidth_l2", "L2"},
+                                            {"bandwidth_l1", "L1"}};
+    for (size_t i = 0; i < COUNT(labels) && x->value > 0; i++)
+        if (!strcmp(x->resource, labels[i][0]))
+            return labels[i][1];
+    return NULL;
+}
+
+/* Is the row the highest of those that say the same, the first of equal ones? */
+static bool roof_counts(const struct an_result *r, size_t i)
+{
+    const struct an_ceiling *x = &r->ceilings[i];
+    for (size_t k = 0; k < r->ceiling_count; k++) {
+        const struct an_ceiling *y = &r->ceilings[k];
+        bool alike = roof_label(y) && !strcmp(roof_label(y), roof_label(x)) && !strcmp(y->dtype, x->dtype);
+        if (alike && (y->value > x->value || (!(y->value < x->value) && k < i)))
+            return false;
+    }
+    return true;
+}
+
+/* "fp32 428 GFLOP/s", "DRAM 28.1 GB/s" */
 static void roof_ceilings(struct page *p, const struct an_result *r)
 {
-    static const struct {
-        const char *resource, *label;
-    } shown[] = {{"flops", ""},          {"gemm", " products"},  {"bandwidth", "DRAM"},
-                 {"bandwidth_l3", "L3"}, {"bandwidth_l2", "L2"}, {"bandwidth_l1", "L1"}};
     char a[32];
     page_label(p, "Ceilings");
-    for (size_t k = 0; k < COUNT(shown); k++)
-        for (size_t i = 0; i < r->ceiling_count; i++) {
-            const struct an_ceiling *x = &r->ceilings[i];
-            bool highest = !strcmp(x->resource, shown[k].resource) && x->value > 0;
-            for (size_t j = 0; highest && j < r->ceiling_count; j++) {
-                const struct an_ceiling *y = &r->ceilings[j];
-                bool alike = !strcmp(y->resource, x->resource) && !strcmp(y->dtype, x->dtype);
-                highest = !alike || y->value < x->value || (!(y->value > x->value) && j >= i);
-            }
-            if (highest)
-                page_item(p, "%.20s%s %s", x->dtype, shown[k].label, page_si(a, x->value, k < 2 ? "FLOP/s" : "B/s"));
-        }
+    for (size_t i = 0; i < r->ceiling_count; i++) {
+        const struct an_ceiling *x = &r->ceilings[i];
+        const char *label = roof_label(x);
+        if (label && roof_counts(r, i))
+            page_item(p, "%.20s%s %s", x->dtype, label, page_si(a, x->value, strcmp(x->unit, "FLOP/s") ? "B/s" : "FLOP/s"));
+    }
     page_end(p);
 }
 
