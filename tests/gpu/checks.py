@@ -6,6 +6,7 @@ The table goes to standard output and, with date and versions, to OUT/results.md
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -142,24 +143,66 @@ def check_kill():
         "ok" if status == 128 + signal.SIGKILL and k["n"] >= 400 and ended else "FAIL")
 
 
+def report_of(path, *options):
+    done = run([TACHO, "report", "--json", path, *options])
+    return json.loads(done[1]) if done[0] == 0 else {}
+
+
 def check_energy():
+    """Joules a step in the report against what the job itself read from NVML, around the same kind of steps."""
     path, own = own_job("7", "energy", "gpu", 150, 400)
     if not path:
         return
-    rows = ask(path, "SELECT (max(value) - min(value)) AS joule, (max(time) - min(time)) / 1e9 AS s FROM counter "
-                     "JOIN track ON track.id = track WHERE name = 'gpu_energy' AND device = 'gpu:0'")
-    power = ask(path, "SELECT avg(value) AS w FROM counter JOIN track ON track.id = track WHERE name = 'gpu_power' AND device = 'gpu:0'")
-    done = run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
-    if not rows or rows[0]["joule"] is None:
-        row("7", "energy", f"NVML does not tell it (driver {done[1].strip()})", "open")
+    energy = report_of(path).get("energy") or {}
+    step = energy.get("per_step_j")
+    if own.get("joule", -1) <= 0 or step is None:
+        row("7", "energy a step", f"NVML tells the job {own.get('joule')} J, the report {step}", "open" if own.get("joule", -1) <= 0 else "FAIL")
         return
-    mean = rows[0]["joule"] / rows[0]["s"]
-    row("7", "energy counter beside the mean of the power readings", f"{mean:.1f} W / {power[0]['w']:.1f} W, "
-        f"{rows[0]['joule'] / own['steps']:.2f} J a step", "ok" if near(mean, power[0]["w"], 0.1) else "FAIL")
+    theirs = own["joule"] / own["joule_steps"]
+    row("7", "energy a step, beside NVML's own counter", f"{step:.3f} J / {theirs:.3f} J ({energy['power_w']:.0f} W)",
+        "ok" if near(step, theirs, 0.02) else "FAIL")
+
+
+def check_roofline():
+    """Ceilings measured by a program of its own are put into the file; no product may stand above them."""
+    roof = books(run([WORK, "roof", "20"])[1])
+    if "bf16_flops" not in roof:
+        row("3", "ceilings", f"not measured: no {roof.get('missing', 'answer')}", "open")
+        return
+    path, own, status, _ = record("roofline", [WORK, "gemm", "20", "40"], ["--overhead", "0", "--gemm-shapes"])
+    if status or "missing" in own:
+        row("3", "a run of products", f"status {status} {own}", "FAIL")
+        return
+    with sqlite3.connect(path) as db:
+        db.executemany("INSERT INTO ceiling VALUES (?, ?, ?, ?, 'measured: tests/gpu/work.cu')",
+                       [("", "flops", "bf16", roof["bf16_flops"]), ("", "bandwidth", "", roof["bytes_per_s"])])
+    points = (report_of(path).get("roofline") or {}).get("points") or []
+    over = [x for x in points if x["dtype"] == "bf16" and x["flops"] / x["time_us"] * 1e6 > 1.02 * roof["bf16_flops"]]
+    best = max((x["flops"] / x["time_us"] * 1e6 for x in points), default=0)
+    row("3", "ceilings and roofline", f"bf16 {roof['bf16_flops'] / 1e12:.0f} TFLOP/s, memory {roof['bytes_per_s'] / 1e12:.2f} TB/s; "
+        f"{len(points)} points, best {best / 1e12:.0f} TFLOP/s, {len(over)} above", "ok" if points and not over else "FAIL")
+
+
+def check_counters():
+    """Hardware counters: what the permission allows. The step of `gpu` does no matrix work; that of `gemm` does."""
+    for mode, key in (("sampled", "counters.sampled"), ("roofline", "counters.roofline")):
+        path, own, status, _ = record("counters-" + mode, [WORK, "gemm", "40", "400"], ["--overhead", "0", "--counters", mode])
+        said = ask(path, f"SELECT value FROM run WHERE key = '{key}'") if status == 0 else []
+        text = said[0]["value"] if said else f"status {status}"
+        verdict = "open" if "not permitted" in text or "missing" in own else "ok" if "metrics" in text else "FAIL"
+        gpus = report_of(path).get("hardware") or [{}]
+        if mode == "sampled":
+            text += f"; matrix units {gpus[0].get('pm_tensor_active_pct')} %"
+        else:
+            step, flops = gpus[0].get("step") or {}, 100 * 2 * (4096**3 + 4096 * 768 * (2304 + 3072) + 4096 * 16 * 4096)
+            text += f"; matrix operations {step.get('matrix_ops')}, of the shapes {flops}"
+            if verdict == "ok" and not near(step.get("matrix_ops"), flops, 0.05):
+                verdict = "FAIL"
+        row("3b", f"hardware counters, {mode}", text, verdict)
 
 
 def main():
-    checks = (check_counts, check_kill, check_energy, check_cost, check_verdicts, torch_runs)
+    checks = (check_counts, check_kill, check_energy, check_roofline, check_counters, check_cost, check_verdicts, torch_runs)
     for check in checks:
         if time_left() < 20:
             row("-", check.__name__, "not run: no time left", "open")
@@ -168,7 +211,6 @@ def main():
             check()
         except Exception as error:  # one check that breaks must not cost the others
             row("-", check.__name__, f"{type(error).__name__}: {error}", "FAIL")
-    row("3", "ceilings and roofline", "not run: calibration is not built yet", "open")
     doctor = run([TACHO, "doctor"])[1]
     with open(os.path.join(OUT, "results.md"), "w", encoding="utf-8") as f:
         f.write(f"Run on {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}, {time.monotonic() - STARTED:.0f} s.\n\n")

@@ -8,9 +8,12 @@
  *       copy    copies from pageable memory to the device loader  the host sleeps before each step, as for its data
  *       cost    KERNELS empty kernels a step; prints ns for each launch, as the host sees it
  *       kill    like gpu, and SIGKILL in the middle of a step
+ *       gemm    KERNELS products of cuBLAS a step, bf16, of several shapes; needs libcublas at run time
+ *       roof    no steps: what the device reaches at most, as the best of STEPS tries: bf16 products of 8192 x 8192 of random numbers,
+ *               copies within the device
  *
  * Prints one line of JSON: steps, kernels, copies, step_ms (median of host times with a synchronise at the end), device_ms (by CUDA
- * events around each step), launch_ns.
+ * events around each step), launch_ns, joule (NVML's counter from the third step to the last one but one, and the steps between).
  */
 #include <algorithm>
 #include <chrono>
@@ -21,6 +24,9 @@
 #include <thread>
 #include <vector>
 
+#include <dlfcn.h>
+
+#include <cuda_bf16.h>
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtPayload.h>
 
@@ -57,12 +63,128 @@ static double now_ms()
     return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
 }
 
+/* ---- cuBLAS and NVML, found at run time ---- */
+
+struct blas {
+    void *handle;
+    int (*gemm)(void *handle, int ta, int tb, int m, int n, int k, const void *alpha, const void *a, int at, int lda, const void *b,
+                int bt, int ldb, const void *beta, void *c, int ct, int ldc, int compute, int algorithm);
+};
+
+static blas open_blas(cudaStream_t stream)
+{
+    blas b = {};
+    void *library = nullptr;
+    for (const char *name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so"})
+        library = library ? library : dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+    auto create = library ? (int (*)(void **))dlsym(library, "cublasCreate_v2") : nullptr;
+    auto set = library ? (int (*)(void *, cudaStream_t))dlsym(library, "cublasSetStream_v2") : nullptr;
+    if (!create || !set || create(&b.handle) || set(b.handle, stream)) {
+        printf("{\"missing\":\"libcublas\"}\n");
+        exit(0);
+    }
+    b.gemm = (decltype(b.gemm))dlsym(library, "cublasGemmEx");
+    return b;
+}
+
+/* c[m,n] = a[m,k] b[k,n], all bf16 (CUDA_R_16BF), summed in fp32 (CUBLAS_COMPUTE_32F). */
+static void product(const blas &b, int m, int n, int k, const void *x, const void *y, void *z)
+{
+    const float one = 1, zero = 0;
+    int rc = b.gemm(b.handle, 0, 0, m, n, k, &one, x, 14, m, y, 14, k, &zero, z, 14, m, 68, -1);
+    if (rc) {
+        fprintf(stderr, "cublasGemmEx: %d\n", rc);
+        exit(3);
+    }
+}
+
+/* Random numbers: constants need less power, and flatter. */
+__global__ void fill(__nv_bfloat16 *x, size_t n)
+{
+    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (i < n) {
+        unsigned long long z = (i + 1) * 0x9e3779b97f4a7c15ull;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+        z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+        x[i] = __float2bfloat16((float)(z >> 40) / 8388608.0f - 1.0f);
+    }
+}
+
+static double joules(void)
+{
+    static void *device;
+    static int (*energy)(void *, unsigned long long *);
+    static bool looked;
+    if (!looked) {
+        looked = true;
+        void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+        auto init = library ? (int (*)(void))dlsym(library, "nvmlInit_v2") : nullptr;
+        auto get = library ? (int (*)(const char *, void **))dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2") : nullptr;
+        char bus[32];
+        CHECK(cudaDeviceGetPCIBusId(bus, sizeof bus, 0));
+        if (init && get && !init() && !get(bus, &device))
+            energy = (int (*)(void *, unsigned long long *))dlsym(library, "nvmlDeviceGetTotalEnergyConsumption");
+    }
+    unsigned long long mj = 0;
+    return energy && !energy(device, &mj) ? 1e-3 * (double)mj : -1;
+}
+
+static int roof(long tries)
+{
+    const int n = 8192;
+    const size_t elements = (size_t)n * n, copy = (size_t)1 << 30;
+    cudaEvent_t begin, end;
+    cudaStream_t stream;
+    __nv_bfloat16 *x[3];
+    char *from, *to;
+    float ms;
+    double flops = 0, bytes = 0;
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(cudaEventCreate(&begin));
+    CHECK(cudaEventCreate(&end));
+    for (auto &p : x) {
+        CHECK(cudaMalloc(&p, elements * sizeof *p));
+        fill<<<(unsigned)(elements / 256), 256, 0, stream>>>(p, elements);
+    }
+    CHECK(cudaMalloc(&from, copy));
+    CHECK(cudaMalloc(&to, copy));
+    blas b = open_blas(stream);
+    for (long i = 0; i < tries; i++) {
+        CHECK(cudaEventRecord(begin, stream));
+        product(b, n, n, n, x[0], x[1], x[2]);
+        CHECK(cudaEventRecord(end, stream));
+        CHECK(cudaStreamSynchronize(stream));
+        CHECK(cudaEventElapsedTime(&ms, begin, end));
+        flops = std::max(flops, 2.0 * n * n * n / (1e-3 * ms));
+        CHECK(cudaEventRecord(begin, stream));
+        CHECK(cudaMemcpyAsync(to, from, copy, cudaMemcpyDeviceToDevice, stream));
+        CHECK(cudaEventRecord(end, stream));
+        CHECK(cudaStreamSynchronize(stream));
+        CHECK(cudaEventElapsedTime(&ms, begin, end));
+        bytes = std::max(bytes, 2.0 * (double)copy / (1e-3 * ms)); /* read and written */
+    }
+    cudaDeviceProp properties;
+    CHECK(cudaGetDeviceProperties(&properties, 0));
+    printf("{\"mode\":\"roof\",\"device\":\"%s\",\"bf16_flops\":%.0f,\"bytes_per_s\":%.0f}\n", properties.name, flops, bytes);
+    return 0;
+}
+
+/* Shapes of a transformer's products and a thin one that memory binds. */
+static void products(const blas &b, long count, __nv_bfloat16 *const x[3])
+{
+    static const int shape[][3] = {{4096, 4096, 4096}, {4096, 2304, 768}, {4096, 768, 3072}, {4096, 16, 4096}};
+    for (long i = 0; i < count; i++)
+        product(b, shape[i % 4][0], shape[i % 4][1], shape[i % 4][2], x[0], x[1], x[2]);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "gpu";
     long steps = argc > 2 ? atol(argv[2]) : 20, kernels = argc > 3 ? atol(argv[3]) : 50;
     bool copy = !strcmp(mode, "copy"), loader = !strcmp(mode, "loader"), cost = !strcmp(mode, "cost");
-    bool tiny = !strcmp(mode, "launch") || cost;
+    bool tiny = !strcmp(mode, "launch") || cost, gemm = !strcmp(mode, "gemm");
+    if (!strcmp(mode, "roof"))
+        return roof(steps);
     nvtxDomainHandle_t domain = nvtxDomainCreateA("work");
     nvtxPayloadSchemaEntry_t entry[3] = {};
     const char *name[] = {"index", "tokens", "samples"};
@@ -91,6 +213,16 @@ int main(int argc, char **argv)
     CHECK(cudaEventCreate(&begin));
     CHECK(cudaEventCreate(&end));
     CHECK(cudaMalloc(&device_data, bytes));
+    blas library = {};
+    __nv_bfloat16 *x[3] = {};
+    const size_t elements = (size_t)4096 * 4096;
+    for (int i = 0; gemm && i < 3; i++) {
+        CHECK(cudaMalloc(&x[i], elements * sizeof *x[i]));
+        fill<<<(unsigned)(elements / 256), 256, 0, stream>>>(x[i], elements);
+    }
+    if (gemm)
+        library = open_blas(stream);
+    double joule[2] = {-1, -1};
     std::vector<double> step_ms, launch_ns;
     double device_ms = 0;
     for (long s = 0; s < steps; s++) {
@@ -104,6 +236,10 @@ int main(int argc, char **argv)
         attr.payloadType = NVTX_PAYLOAD_TYPE_EXT;
         attr.reserved0 = 1;
         attr.payload.ullValue = (uint64_t)(uintptr_t)&data;
+        if (s == 2)
+            joule[0] = joules();
+        if (s == steps - 1)
+            joule[1] = joules();
         double from = now_ms();
         nvtxDomainRangePushEx(domain, &attr);
         if (loader) {
@@ -122,7 +258,9 @@ int main(int argc, char **argv)
         if (copy)
             CHECK(cudaMemcpyAsync(device_data, host.data(), bytes, cudaMemcpyHostToDevice, stream));
         double launch_from = now_ms();
-        for (long k = 0; k < kernels; k++) {
+        if (gemm)
+            products(library, kernels, x);
+        for (long k = 0; k < kernels && !gemm; k++) {
             if (tiny)
                 nothing<<<1, 32, 0, stream>>>();
             else
@@ -141,8 +279,8 @@ int main(int argc, char **argv)
     }
     std::sort(step_ms.begin(), step_ms.end());
     std::sort(launch_ns.begin(), launch_ns.end());
-    printf("{\"mode\":\"%s\",\"steps\":%ld,\"kernels\":%ld,\"copies\":%ld,\"step_ms\":%.6f,\"device_ms\":%.6f,\"launch_ns\":%.1f}\n",
+    printf("{\"mode\":\"%s\",\"steps\":%ld,\"kernels\":%ld,\"copies\":%ld,\"step_ms\":%.6f,\"device_ms\":%.6f,\"launch_ns\":%.1f,\"joule\":%.3f,\"joule_steps\":%ld}\n",
            mode, steps, steps * kernels, copy ? steps : 0, step_ms[step_ms.size() / 2], device_ms,
-           launch_ns[launch_ns.size() / 2]);
+           launch_ns[launch_ns.size() / 2], joule[0] >= 0 && joule[1] > joule[0] ? joule[1] - joule[0] : -1.0, steps - 3);
     return 0;
 }
