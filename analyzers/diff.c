@@ -471,6 +471,7 @@ static int compare(struct comparison *x, size_t most)
     rc = rc ? rc : keep_and_test(x, most);
     rc = rc ? rc : list_one_sided(x, true, &d->added, &d->added_count, &d->added_total);
     rc = rc ? rc : list_one_sided(x, false, &d->removed, &d->removed_count, &d->removed_total);
+    rc = rc ? rc : an_diff_scaling(d, x->side[0].r, x->side[1].r);
     if (!rc)
         an_diff_verdict(d, x->row, x->rows, x->tested);
     return rc ? rc : an_arena_failed(d->arena) ? TACHO_ENOMEM : 0;

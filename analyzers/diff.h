@@ -86,6 +86,20 @@ struct an_diff_side {
     double tokens_per_step; /* median; NAN: not known */
 };
 
+/* Runs with different numbers of ranks. Rates are medians over counted steps. */
+struct an_scaling {
+    const char *reason; /* why there is none; NULL: there is */
+    int64_t good_ranks, bad_ranks;
+    const char *of;                           /* what is counted: "samples", "tokens" */
+    const char *kind;                         /* "strong": the same global batch; "weak": the same of each rank; "mixed" */
+    struct an_value good_batch, bad_batch;    /* of a step, all ranks */
+    struct an_value good_rate, bad_rate;      /* a second, all ranks */
+    struct an_value speed_up;                 /* bad_rate / good_rate */
+    struct an_value efficiency, low, high;    /* speed_up / (bad_ranks / good_ranks), 95 % interval */
+    struct an_value lost_pct[AN_CLASS_COUNT]; /* of BAD's rank time: what the class costs more for a sample than in GOOD; they
+                                                 sum to 100 (1 - efficiency of the means) */
+};
+
 enum an_diff_unit { AN_DIFF_PER_STEP, AN_DIFF_PER_TOKENS, AN_DIFF_PER_SAMPLES, AN_DIFF_CAPTURE };
 
 struct an_diff {
@@ -102,6 +116,7 @@ struct an_diff {
     size_t compared;                           /* names that were compared: what Holm corrects for */
     const struct an_diff_row *added, *removed; /* names that only one run has, by time */
     size_t added_count, removed_count, added_total, removed_total;
+    struct an_scaling scaling;
     struct an_arena *arena; /* private: owns everything above */
 };
 

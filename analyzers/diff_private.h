@@ -37,6 +37,9 @@ double an_diff_median(const double *x, size_t n, double *work); /* NAN for n = 0
  */
 void an_diff_holm(double *const *p, size_t n, size_t family);
 
+/* Fills d->scaling. 0 or TACHO_ENOMEM. */
+int an_diff_scaling(struct an_diff *d, const struct an_result *good, const struct an_result *bad);
+
 /* Writes d->verdict from the step, the printed rows and all `count` rows. */
 void an_diff_verdict(struct an_diff *d, const struct an_diff_row *rows, size_t count, bool tested);
 

@@ -72,6 +72,32 @@ static void put_gate(struct rep_writer *w, const struct rep_diff_gate *g)
     rep_close(w);
 }
 
+static void put_scaling(struct rep_writer *w, const struct an_scaling *s)
+{
+    if (s->reason) {
+        rep_put_null(w, "scaling", s->reason);
+        return;
+    }
+    rep_open(w, "scaling");
+    rep_put_text(w, "kind", s->kind);
+    rep_put_text(w, "of", s->of);
+    rep_put_int(w, "good_ranks", s->good_ranks);
+    rep_put_int(w, "bad_ranks", s->bad_ranks);
+    rep_put_value(w, "good_global_batch", s->good_batch);
+    rep_put_value(w, "bad_global_batch", s->bad_batch);
+    rep_put_value(w, "good_per_s", s->good_rate);
+    rep_put_value(w, "bad_per_s", s->bad_rate);
+    rep_put_value(w, "speed_up", s->speed_up);
+    rep_put_value(w, "efficiency", s->efficiency);
+    rep_put_value(w, "efficiency_low", s->low);
+    rep_put_value(w, "efficiency_high", s->high);
+    rep_open(w, "lost_pct");
+    for (int k = 0; k < AN_CLASS_COUNT; k++)
+        rep_put_value(w, an_class_key((enum an_class)k), s->lost_pct[k]);
+    rep_close(w);
+    rep_close(w);
+}
+
 int rep_diff_json(const struct an_diff *d, const struct rep_diff_gate *gate, FILE *out)
 {
     static const char *const units[] = {[AN_DIFF_PER_STEP] = "step",
@@ -94,6 +120,7 @@ int rep_diff_json(const struct an_diff *d, const struct rep_diff_gate *gate, FIL
     put_gate(&w, gate);
     put_side(&w, "good", &d->good);
     put_side(&w, "bad", &d->bad);
+    put_scaling(&w, &d->scaling);
     put_row(&w, "step", d, &d->step);
     for (int k = AN_DIFF_STEP + 1; k < AN_DIFF_KIND_COUNT; k++)
         put_rows(&w, an_diff_kind_key((enum an_diff_kind)k), d, d->rows, d->row_count, (enum an_diff_kind)k);

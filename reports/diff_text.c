@@ -132,6 +132,35 @@ static bool is_news(const struct an_diff_row *r)
     return r->kind != AN_DIFF_CLASS || r->good != 0 || r->bad != 0;
 }
 
+/* Runs with different numbers of ranks: how well the second uses them, and which classes cost more of a rank's time. */
+static void scaling(struct page *p, const struct an_diff *d)
+{
+    const struct an_scaling *s = &d->scaling;
+    char a[32], b[32];
+    if (s->reason && s->good_ranks == s->bad_ranks)
+        return;
+    page_label(p, "Scaling");
+    if (s->reason) {
+        page_item(p, "not known: %.300s", s->reason);
+        page_end(p);
+        return;
+    }
+    if (s->low.valid)
+        page_item(p, "efficiency %.1f %% [%.1f, %.1f]", 100 * s->efficiency.value, 100 * s->low.value, 100 * s->high.value);
+    else
+        page_item(p, "efficiency %.1f %%", 100 * s->efficiency.value);
+    page_item(p, "%.3g times the %s/s (%s instead of %s) with %.3g times the ranks (%" PRId64 " instead of %" PRId64 ")",
+              s->speed_up.value, s->of, page_number(a, s->bad_rate.value), page_number(b, s->good_rate.value),
+              (double)s->bad_ranks / (double)s->good_ranks, s->bad_ranks, s->good_ranks);
+    page_item(p, "%s scaling: %s and %s %s a step", s->kind, page_number(a, s->good_batch.value),
+              page_number(b, s->bad_batch.value), s->of);
+    for (int k = 0; k < AN_CLASS_COUNT; k++)
+        if (s->lost_pct[k].valid && fabs(s->lost_pct[k].value) >= 0.5)
+            page_item(p, "%s %+.1f %%", an_class_label((enum an_class)k),
+                      s->lost_pct[k].value > 0 ? -s->lost_pct[k].value : fabs(s->lost_pct[k].value));
+    page_end(p);
+}
+
 static void head(struct page *p, const struct an_diff *d, const struct rep_diff_gate *g)
 {
     page_head(p, d->verdict);
@@ -143,6 +172,7 @@ static void head(struct page *p, const struct an_diff *d, const struct rep_diff_
         page_item(p, "%s", d->note);
         page_end(p);
     }
+    scaling(p, d);
     page_label(p, "Sure");
     if (d->significance)
         page_item(p, "%s", d->significance);
