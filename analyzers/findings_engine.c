@@ -21,10 +21,12 @@ static bool part_of_another(const struct an_trace *t, size_t i)
     return around && around->role == AN_ROLE_WORK && around->flops > 0;
 }
 
-void an_engine_each(const struct an_engine *e, void (*visit)(void *ctx, const struct an_engine_call *x), void *ctx)
+/* Finds the calls once; what is looked for goes over them many times. */
+static int find_calls(struct an_engine *e)
 {
     const struct an_context *c = e->c;
     const struct an_trace *t = c->t;
+    size_t room = 0;
     for (size_t k = 0; k < c->lane_count; k++) {
         const struct an_lane *l = &c->lane[k];
         const struct an_track *track = l->track == AN_NONE ? NULL : &t->track[l->track];
@@ -35,14 +37,25 @@ void an_engine_each(const struct an_engine *e, void (*visit)(void *ctx, const st
             const struct an_step *s = an_step_at(c, l, t->slice.start[i]);
             if (!s || !an_step_detailed(s) || part_of_another(t, i) || an_slice_in_phase(t, i))
                 continue;
-            struct an_engine_call x = {.d = d,
-                                       .detail = t->slice.detail[i],
-                                       .step = (size_t)(s - c->step),
-                                       .ns = (double)t->slice.dur[i],
-                                       .bytes = (double)(d->bytes_read > 0 ? d->bytes_read : 0) +
-                                                (double)(d->bytes_written > 0 ? d->bytes_written : 0)};
-            visit(ctx, &x);
+            if (an_grow(&e->found, &room, e->calls + 1, sizeof *e->found))
+                return TACHO_ENOMEM;
+            e->found[e->calls++] = (struct an_engine_found){t->slice.detail[i], (uint32_t)(s - c->step), t->slice.dur[i]};
         }
+    }
+    return 0;
+}
+
+void an_engine_each(const struct an_engine *e, void (*visit)(void *ctx, const struct an_engine_call *x), void *ctx)
+{
+    for (size_t i = 0; i < e->calls; i++) {
+        const struct an_detail *d = &e->c->t->detail[e->found[i].detail];
+        struct an_engine_call x = {.d = d,
+                                   .detail = e->found[i].detail,
+                                   .step = e->found[i].step,
+                                   .ns = (double)e->found[i].ns,
+                                   .bytes = (double)(d->bytes_read > 0 ? d->bytes_read : 0) +
+                                            (double)(d->bytes_written > 0 ? d->bytes_written : 0)};
+        visit(ctx, &x);
     }
 }
 
@@ -326,10 +339,14 @@ int an_findings_engine(struct an_findings_list *l)
         e.fastest = v > e.fastest ? v : e.fastest;
     }
     e.peak = peak ? peak->value / e.share : 0;
-    an_engine_each(&e, add_cost, &e);
-    low_precision(&e);
-    low_intensity(&e);
-    an_engine_small_batch(&e);
-    an_engine_recompute(&e);
-    return 0;
+    int rc = find_calls(&e);
+    if (!rc) {
+        an_engine_each(&e, add_cost, &e);
+        low_precision(&e);
+        low_intensity(&e);
+        an_engine_small_batch(&e);
+        an_engine_recompute(&e);
+    }
+    free(e.found);
+    return rc;
 }

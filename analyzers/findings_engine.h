@@ -16,9 +16,17 @@ struct an_engine_cost {
     int64_t calls, ns;
 };
 
+/* An op with FLOPs in a counted step, on a thread that runs steps. */
+struct an_engine_found {
+    uint32_t detail, step;
+    int64_t ns;
+};
+
 struct an_engine {
     struct an_findings_list *l;
     struct an_context *c;
+    struct an_engine_found *found;
+    size_t calls;
     struct an_engine_cost *cost; /* of each detail */
     double *x;                   /* room for a value of each step */
     double share;                /* ranks that share a machine: each is held against 1 / share of its ceilings */
