@@ -13,6 +13,7 @@
     X(train, "run the reference training engine under tacho, then print the report") \
     X(report, "say where each step's time went, from a recorded run") \
     X(diff, "say what takes more time in one run than in another; fail a build that got slower") \
+    X(merge, "make one run of those that the nodes of a job were recorded into") \
     X(import, "make a run of traces of other tools: Kineto JSON, Nsight SQLite") \
     X(export, "write a run for other tools: Perfetto, flame graphs, spreadsheets") \
     X(capture, "record work on GPUs for some steps, in a run started with --gpu later or --steps") \

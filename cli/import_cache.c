@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/merge_files.h"
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/progress.h"
@@ -216,11 +217,21 @@ static bool is_kept(const char *in, const char *path)
     return ok;
 }
 
+/* One file of what `in` is: an import, or the runs of a folder merged. *code: a TACHO_E* code, 0 after a merge. */
+static int convert(const char *in, const char *out, bool quiet, int *code)
+{
+    struct store_import_result import;
+    struct store_merge_result merge;
+    *code = 0;
+    if (cli_merge_runs(in))
+        return cli_merge_files(&in, 1, out, false, &merge);
+    return cli_import_files(&in, 1, out, quiet, &import, code);
+}
+
 /* ---- finding ------------------------------------------------------------------------------------------------------------- */
 
 static int temporary(const char *in, const char *why, char *path, size_t size)
 {
-    struct store_import_result r;
     const char *tmp = getenv("TMPDIR");
     char folder[PATH_MAX];
     cli_say("%s: nothing kept for the next time (%s)", in, why);
@@ -238,7 +249,8 @@ static int temporary(const char *in, const char *why, char *path, size_t size)
         tacho_fail(&err, TACHO_EINTERNAL, NULL, "%s: too many temporary files", in);
         return cli_fail(&err);
     }
-    return cli_import_files(&in, 1, path, false, &r, NULL);
+    int none;
+    return convert(in, path, false, &none);
 }
 
 /* Waits for the lock of KEY. A descriptor, or -1: there are no locks here; *stopped: the user wants no more. */
@@ -270,7 +282,6 @@ static int lock(const char *in, const char *path, bool *stopped)
 /* Imports into a name of its own, then gives the file the name of its key. *code: a TACHO_E* code. */
 static int make(const char *in, const char *path, int *code)
 {
-    struct store_import_result r;
     char own[PATH_MAX];
     if ((size_t)snprintf(own, sizeof own, "%s.%ld", path, (long)getpid()) >= sizeof own) {
         *code = TACHO_EDENIED;
@@ -278,7 +289,7 @@ static int make(const char *in, const char *path, int *code)
     }
     unlink(own);
     int64_t begun = now_ns();
-    int rc = cli_import_files(&in, 1, own, true, &r, code);
+    int rc = convert(in, own, true, code);
     if (rc)
         return rc;
     mark_begun(own, begun);
@@ -296,7 +307,12 @@ int cli_import_cached(const char *in, char *path, size_t size)
     char folder[PATH_MAX - 64], key[33];
     bool stopped = false;
     int64_t most = limit();
-    if (store_import_key(&in, 1, key, &err))
+    int rc = 0;
+    if (!cli_merge_runs(in))
+        rc = store_import_key(&in, 1, key, &err);
+    else if (cli_merge_key(in, key))
+        rc = tacho_fail(&err, TACHO_EIO, NULL, "%s: %s", in, strerror(errno));
+    if (rc)
         return cli_fail(&err);
     int os = most ? folder_make(folder, sizeof folder) : 0;
     if (!most || os)
@@ -310,7 +326,7 @@ int cli_import_cached(const char *in, char *path, size_t size)
         tacho_fail(&err, TACHO_EINTERRUPTED, NULL, "%s: interrupted", in);
         return cli_fail(&err);
     }
-    int rc = is_kept(in, path) ? 0 : make(in, path, &code);
+    rc = is_kept(in, path) ? 0 : make(in, path, &code);
     if (!rc)
         evict(folder, strrchr(path, '/') + 1, most);
     if (held >= 0) {

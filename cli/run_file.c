@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/import_cache.h"
+#include "cli/merge_files.h"
 #include "cli/message.h"
 #include "store/store.h"
 
@@ -35,6 +36,12 @@ int cli_run_find(const char *arg, struct col_found *found)
         cli_say("%s", found->note);
     if (found->live || found->recovered || is_own(found->path))
         return 0;
+    size_t runs = cli_merge_runs(found->run);
+    char only[COL_PATH_MAX];
+    if (runs == 1 && cli_merge_only(found->run, only, sizeof only) == 0)
+        return cli_run_find(only, found);
+    if (runs > 1)
+        return cli_import_cached(found->run, found->path, sizeof found->path);
     enum store_format format;
     int code = cli_import_check(found->run);
     if (code)
@@ -54,9 +61,12 @@ int cli_run_refuse_import(const struct col_found *found, const char *what)
 {
     struct tacho_error err;
     char hint[sizeof err.hint], *word = cli_shell_word(found->run);
-    snprintf(hint, sizeof hint, "make a run of it first: tacho import %.150s -o FILE.tacho", word ? word : found->run);
+    bool runs = cli_merge_runs(found->run) > 0;
+    snprintf(hint, sizeof hint, "make a run of it first: tacho %s %.150s -o FILE.tacho", runs ? "merge" : "import",
+             word ? word : found->run);
     free(word);
-    tacho_fail(&err, TACHO_EUSAGE, hint, "%s: %s: a trace of another tool is never written to", found->run, what);
+    tacho_fail(&err, TACHO_EUSAGE, hint, "%s: %s: a %s is never written to", found->run, what,
+               runs ? "folder of runs" : "trace of another tool");
     return cli_fail(&err);
 }
 

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/merge_files.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/message.h"
+#include "cli/progress.h"
+#include "profiler/collector/collector.h"
+
+/* Counts up when a merge would give other rows: what was kept is then made again. */
+#define MERGE_VERSION "merge 1"
+
+struct list {
+    char **path;
+    size_t count;
+};
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), m = strlen(end);
+    return n > m && !strcmp(text + n - m, end);
+}
+
+static bool is_run(const char *name)
+{
+    return name[0] != '.' && (ends_with(name, COL_SUFFIX) || ends_with(name, COL_LIVE_SUFFIX));
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    bool live =
+        n >= strlen(COL_LIVE_SUFFIX) && !strncmp(path + n - strlen(COL_LIVE_SUFFIX), COL_LIVE_SUFFIX, strlen(COL_LIVE_SUFFIX));
+    return !live && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+size_t cli_merge_runs(const char *path)
+{
+    size_t n = 0;
+    DIR *d = is_folder(path) ? opendir(path) : NULL;
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += is_run(e->d_name);
+    if (d)
+        closedir(d);
+    return n;
+}
+
+int cli_merge_only(const char *path, char *run, size_t size)
+{
+    int rc = -1;
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && rc && (e = readdir(d));)
+        if (is_run(e->d_name) && snprintf(run, size, "%s/%s", path, e->d_name) < (int)size)
+            rc = 0;
+    if (d)
+        closedir(d);
+    return rc;
+}
+
+static void key_add(uint64_t key[2], const void *bytes, size_t n)
+{
+    const unsigned char *p = bytes;
+    for (size_t i = 0; i < n; i++) {
+        key[0] = (key[0] ^ p[i]) * 0x100000001b3u;
+        key[1] = (key[1] + p[i]) * 0x9e3779b97f4a7c15u;
+        key[1] ^= key[1] >> 29;
+    }
+}
+
+int cli_merge_key(const char *path, char key[33])
+{
+    uint64_t k[2] = {14695981039346656037u, 1};
+    struct dirent **e = NULL;
+    int n = scandir(path, &e, NULL, versionsort);
+    key_add(k, MERGE_VERSION, sizeof MERGE_VERSION);
+    for (int i = 0; i < n; i++) {
+        char name[PATH_MAX];
+        struct stat st;
+        if (is_run(e[i]->d_name) && snprintf(name, sizeof name, "%s/%s", path, e[i]->d_name) < (int)sizeof name &&
+            !stat(name, &st)) {
+            key_add(k, e[i]->d_name, strlen(e[i]->d_name) + 1);
+            key_add(k, &st.st_dev, sizeof st.st_dev);
+            key_add(k, &st.st_ino, sizeof st.st_ino);
+            key_add(k, &st.st_size, sizeof st.st_size);
+            key_add(k, &st.st_mtim, sizeof st.st_mtim);
+        }
+        free(e[i]);
+    }
+    free(e);
+    snprintf(key, 33, "%016llx%016llx", (unsigned long long)k[0], (unsigned long long)k[1]);
+    return n < 0 ? -1 : 0;
+}
+
+static int out_of_memory(void)
+{
+    struct tacho_error err;
+    tacho_fail(&err, TACHO_ENOMEM, NULL, "merge: out of memory");
+    return cli_fail(&err);
+}
+
+/* A run that is still recorded has no end yet. */
+static int add(struct list *l, const char *arg)
+{
+    struct col_found found;
+    struct tacho_error err = {0};
+    if (strlen(arg) >= COL_PATH_MAX) {
+        tacho_fail(&err, TACHO_ENOTFOUND, NULL, "a RUN of %zu characters: no such run", strlen(arg));
+        return cli_fail(&err);
+    }
+    if (col_find_run(arg, true, &found, &err))
+        return cli_fail(&err);
+    if (found.recovered && found.note[0])
+        cli_say("%s", found.note);
+    if (found.live) {
+        tacho_fail(&err, TACHO_EBUSY, "wait until it has ended", "%s: is being recorded", found.run);
+        return cli_fail(&err);
+    }
+    char **p = realloc(l->path, (l->count + 1) * sizeof *p);
+    if (p)
+        l->path = p;
+    if (!p || !(l->path[l->count] = strdup(found.path)))
+        return out_of_memory();
+    l->count++;
+    return 0;
+}
+
+static int add_folder(struct list *l, const char *path)
+{
+    struct dirent **e = NULL;
+    int code = 0, n = scandir(path, &e, NULL, versionsort);
+    for (int i = 0; i < n; i++) {
+        char name[PATH_MAX];
+        bool fits = snprintf(name, sizeof name, "%s/%s", path, e[i]->d_name) < (int)sizeof name;
+        if (!code && fits && is_run(e[i]->d_name))
+            code = add(l, name);
+        free(e[i]);
+    }
+    free(e);
+    return code;
+}
+
+int cli_merge_files(const char *const *in, size_t in_count, const char *out, bool force, struct store_merge_result *r)
+{
+    struct list l = {0};
+    struct cli_progress p;
+    struct tacho_error err = {0};
+    int code = 0;
+    for (size_t i = 0; i < in_count && !code; i++)
+        code = cli_merge_runs(in[i]) ? add_folder(&l, in[i]) : add(&l, in[i]);
+    if (!code) {
+        cli_progress_begin(&p, out);
+        struct store_merge_options o = {.in = (const char *const *)l.path,
+                                        .in_count = l.count,
+                                        .out = out,
+                                        .force = force,
+                                        .progress = cli_progress_step,
+                                        .ctx = &p};
+        int rc = store_merge(&o, r, &err);
+        int stopped = cli_progress_end(&p);
+        if (rc == TACHO_EINTERRUPTED && stopped && stopped != SIGINT)
+            raise(stopped);
+        code = rc ? cli_fail(&err) : 0;
+    }
+    for (size_t i = 0; i < l.count; i++)
+        free(l.path[i]);
+    free(l.path);
+    return code;
+}
