@@ -76,8 +76,13 @@ python3 - << 'END' || bad=1
 import json
 a, b = (json.load(open(f + ".json")) for f in ("both", "merged"))
 bad = 0
-for x in (a, b): # whichever rank came first made the first row
-    x["budget_by_device"].sort(key=lambda d: d["rank"])
+def by_rank(x): # whichever rank came first made the first row
+    if isinstance(x, dict):
+        return {k: by_rank(v) for k, v in x.items()}
+    if isinstance(x, list) and x and all(isinstance(v, dict) and "rank" in v for v in x):
+        return sorted((by_rank(v) for v in x), key=lambda v: v["rank"])
+    return [by_rank(v) for v in x] if isinstance(x, list) else x
+a, b = by_rank(a), by_rank(b)
 for key in ("steps", "budget", "budget_ns", "budget_by_device", "kernels", "utilization", "ranks", "communication", "phases", "dataloader", "system", "findings"):
     if a.get(key) != b.get(key):
         print("FAIL: report of the merged file:", key, json.dumps(a.get(key))[:300], "|", json.dumps(b.get(key))[:300])
