@@ -5,20 +5,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "libtrain/source.h"
 
-#define IDENTITY_BLOCKS 32  /* places that the identity of the data looks at */
-#define OPEN_CAP        256 /* files kept open; the others are opened for each read */
+#define IDENTITY_BLOCKS 32 /* places that the identity of the data looks at */
 
 struct file {
     char *path;
-    int fd; /* -1: opened for each read */
+    int fd;          /* -1: opened for each read */
+    const char *map; /* NULL: not mapped */
     uint64_t start, bytes;
 };
 
@@ -26,14 +31,17 @@ struct lt_dataset {
     struct file *files;
     size_t count, cap;
     uint64_t bytes;
+    char *empty; /* the first file without bytes */
 };
 
 /* Takes over the open descriptor. */
 static int add_file(struct lt_dataset *d, const char *path, int fd, uint64_t bytes, struct tacho_error *err)
 {
     int rc = 0;
-    if (bytes == 0)
+    if (bytes == 0) {
+        d->empty = d->empty ? d->empty : strdup(path);
         goto out;
+    }
     if (d->count == d->cap) {
         size_t cap = d->cap ? 2 * d->cap : 16;
         struct file *more = realloc(d->files, cap * sizeof *more);
@@ -49,7 +57,12 @@ static int add_file(struct lt_dataset *d, const char *path, int fd, uint64_t byt
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
         goto out;
     }
-    int keep = d->count < OPEN_CAP;
+    if (d->count == LT_DATASET_OPEN) /* too many to keep open: then all are treated alike */
+        for (size_t i = 0; i < d->count; i++) {
+            close(d->files[i].fd);
+            d->files[i].fd = -1;
+        }
+    int keep = d->count < LT_DATASET_OPEN;
     d->files[d->count++] = (struct file){.path = copy, .fd = keep ? fd : -1, .start = d->bytes, .bytes = bytes};
     d->bytes += bytes;
     if (keep)
@@ -133,10 +146,14 @@ void lt_dataset_close(struct lt_dataset *data)
     if (!data)
         return;
     for (size_t i = 0; i < data->count; i++) {
-        if (data->files[i].fd >= 0)
-            close(data->files[i].fd);
+        struct file *f = &data->files[i];
+        if (f->map)
+            munmap((void *)(uintptr_t)f->map, f->bytes);
+        if (f->fd >= 0)
+            close(f->fd);
         free(data->files[i].path);
     }
+    free(data->empty);
     free(data->files);
     free(data);
 }
@@ -151,8 +168,84 @@ size_t lt_dataset_files(const struct lt_dataset *data)
     return data->count;
 }
 
+struct lt_dataset_file lt_dataset_file(const struct lt_dataset *data, size_t i)
+{
+    const struct file *f = &data->files[i];
+    return (struct lt_dataset_file){.path = f->path, .start = f->start, .bytes = f->bytes};
+}
+
+const char *lt_dataset_empty_file(const struct lt_dataset *data)
+{
+    return data->empty;
+}
+
+/* ---- mapped files -------------------------------------------------------------------------------------------------------- */
+
+static pthread_once_t bus_once = PTHREAD_ONCE_INIT;
+static struct sigaction bus_before;
+static _Thread_local sigjmp_buf *volatile bus_guard; /* where the copy under way gives up; NULL: none is */
+
+/* A fault that is none of ours happens again when this returns, and meets who was there before. */
+static void on_bus(int signal)
+{
+    if (bus_guard)
+        siglongjmp(*bus_guard, 1);
+    sigaction(signal, &bus_before, NULL);
+}
+
+/* SA_NODEFER: the jump leaves the handler with the signal mask as it was. */
+static void catch_bus(void)
+{
+    struct sigaction act = {.sa_handler = on_bus, .sa_flags = SA_NODEFER};
+    sigaction(SIGBUS, &act, &bus_before);
+}
+
+void lt_dataset_map(struct lt_dataset *data)
+{
+    pthread_once(&bus_once, catch_bus);
+    for (size_t i = 0; i < data->count; i++) {
+        struct file *f = &data->files[i];
+        void *map = f->fd >= 0 && !f->map ? mmap(NULL, f->bytes, PROT_READ, MAP_SHARED, f->fd, 0) : MAP_FAILED;
+        if (map != MAP_FAILED)
+            f->map = map;
+    }
+}
+
+/* 0, or -1 when the pages are gone. */
+static int copy_mapped(void *to, const void *from, size_t count)
+{
+    sigjmp_buf here;
+    if (sigsetjmp(here, 0)) {
+        bus_guard = NULL;
+        return -1;
+    }
+    bus_guard = &here;
+    atomic_signal_fence(memory_order_seq_cst);
+    memcpy(to, from, count);
+    atomic_signal_fence(memory_order_seq_cst);
+    bus_guard = NULL;
+    return 0;
+}
+
+static int shorter(const struct file *f, struct tacho_error *err)
+{
+    return tacho_fail(err, TACHO_EIO, "do not change the data while a run reads it", "%s: shorter than when the run began",
+                      f->path);
+}
+
+/* The rest of a page behind the end of a file reads as zeros, so the length counts too. */
+static int read_map(const struct file *f, uint64_t at, char *buffer, size_t count, struct tacho_error *err)
+{
+    struct stat st;
+    if (copy_mapped(buffer, f->map + at, count) || fstat(f->fd, &st) || (uint64_t)st.st_size < at + count)
+        return shorter(f, err);
+    return 0;
+}
+
 static int read_file(const struct file *f, uint64_t at, char *buffer, size_t count, struct tacho_error *err)
 {
+    if (f->map)
+        return read_map(f, at, buffer, count, err);
     int fd = f->fd >= 0 ? f->fd : open(f->path, O_RDONLY | O_CLOEXEC);
     int rc = 0;
     while (fd >= 0 && count > 0) {
@@ -160,8 +253,7 @@ static int read_file(const struct file *f, uint64_t at, char *buffer, size_t cou
         if (n < 0 && errno == EINTR)
             continue;
         if (n == 0)
-            rc = tacho_fail(err, TACHO_EIO, "do not change the data while a run reads it",
-                            "%s: shorter than when the run began", f->path);
+            rc = shorter(f, err);
         if (n <= 0)
             break;
         buffer += n;
@@ -169,7 +261,7 @@ static int read_file(const struct file *f, uint64_t at, char *buffer, size_t cou
         count -= (size_t)n;
     }
     if (rc == 0 && count > 0)
-        rc = tacho_fail(err, TACHO_EIO, NULL, "%s: %s", f->path, strerror(errno));
+        rc = tacho_fail(err, TACHO_EIO, "do not change the data while a run reads it", "%s: %s", f->path, strerror(errno));
     if (fd >= 0 && f->fd < 0)
         close(fd);
     return rc;

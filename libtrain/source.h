@@ -4,7 +4,13 @@
  * of them: read (one sample's raw bytes from storage), decode (raw bytes to an item: tokens, or features and label), collate
  * (the item into its row of the batch). The loader (loader.h) decides which samples, in which order, on which thread.
  *
- *     text      t + 1 bytes a sample from i t, a byte a token            item: t + 1 int32
+ *     text      bytes i t .. i t + t of files, a byte a token
+ *     bpe       tokens i t .. i t + t of text, cut by a tokenizer as it is read (bpe.h)
+ *     tokens    tokens i t .. i t + t of a shard of uint16 tokens
+ *     idx       image i of an IDX file, label i of another (MNIST)
+ *     images    file i of folders, one a class: raw PGM or PPM, or bare bytes
+ *
+ * Items of the first three are t + 1 int32; of the others width floats from 0 to 1, and one int32, the label.
  *
  * Sources are read only: all functions are thread-safe, and a forked child may use the source it inherited.
  */
@@ -73,6 +79,21 @@ uint64_t lt_part_identity(const struct lt_part *part);
 /* Bytes of the dataset, a byte a token. Takes over `data`, also when it fails. TACHO_EFORMAT when there is not one sample,
  * TACHO_ENOMEM, TACHO_EIO. The caller frees with lt_source_close. */
 int lt_source_open_text(struct lt_source **out, struct lt_dataset *data, int64_t t, struct tacho_error *err);
+
+/* Shards of uint16 tokens as llm.c writes them. `vocab`: what tokens must be below; one that is not is found when it is read.
+ * Takes over `data`, also when it fails. TACHO_EFORMAT, TACHO_ECORRUPT, TACHO_EVERSION, TACHO_ENOMEM, TACHO_EIO, with words in
+ * *err. */
+int lt_source_open_tokens(struct lt_source **out, struct lt_dataset *data, int64_t t, int64_t vocab, struct tacho_error *err);
+
+/* `data` is two files: images and labels. Classes: one more than the highest label. Takes over `data`, also when it fails.
+ * Errors as above. */
+int lt_source_open_idx(struct lt_source **out, struct lt_dataset *data, struct tacho_error *err);
+
+/* `data` holds the files of all of `folders`, opened in that order; files of the i-th have label i. All images have the size of
+ * the first one: PGM and PPM are checked as they are read, bare files now. Takes over `data`, also when it fails. Errors as
+ * above. */
+int lt_source_open_images(struct lt_source **out, struct lt_dataset *data, const char *const *folders, size_t classes,
+                          struct tacho_error *err);
 
 /* ---- for sources --------------------------------------------------------------------------------------------------------- */
 

@@ -93,8 +93,14 @@ static int gpt2_name(size_t i, const char **name, const char **help, char *defau
 static int gpt2_run(const char *name, const struct options *o, const volatile sig_atomic_t *stop, struct tacho_error *err)
 {
     struct gpt2_plan p = {.shape = shape(name, o), .options = o};
-    struct recipe_plan plan = {
-        .options = o, .stop = stop, .seq = p.shape.seq, .create = create, .describe = describe, .memory = memory, .arg = &p};
+    struct recipe_plan plan = {.options = o,
+                               .stop = stop,
+                               .seq = p.shape.seq,
+                               .vocab = p.shape.vocab,
+                               .create = create,
+                               .describe = describe,
+                               .memory = memory,
+                               .arg = &p};
     int rc = mode_of(&p.mode, o, err);
     return rc ? rc : recipe_train(&plan, err);
 }

@@ -5,36 +5,98 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libtrain/bpe.h"
+#include "libtrain/format.h"
+
 #define LICENCES "/usr/share/common-licenses"
 
-static int open_text(struct lt_source **source, const struct options *o, int64_t seq, struct tacho_error *err)
+int input_open_dataset(struct lt_dataset **data, const struct options *o, struct tacho_error *err)
 {
     static const char *const licences[] = {LICENCES};
-    struct lt_dataset *data = NULL;
     int rc;
     if (o->data.count)
-        rc = lt_dataset_open(&data, o->data.text, o->data.count, err);
+        rc = lt_dataset_open(data, o->data.text, o->data.count, err);
     else if (access(LICENCES, R_OK))
         rc = tacho_fail(err, TACHO_EUSAGE, "name some text: --data FILE or --data FOLDER", LICENCES ": not on this machine");
     else
-        rc = lt_dataset_open(&data, licences, 1, err);
-    return rc ? rc : lt_source_open_text(source, data, seq, err);
+        rc = lt_dataset_open(data, licences, 1, err);
+    if (rc == 0 && strcmp(o->io, "mapped") == 0)
+        lt_dataset_map(*data);
+    return rc;
 }
 
-int input_open(struct input *in, const struct options *o, int64_t seq, struct tacho_error *err)
+static int has_shards(const struct lt_dataset *data)
+{
+    unsigned char head[4];
+    return lt_dataset_bytes(data) >= sizeof head && lt_dataset_read(data, 0, head, sizeof head, NULL) == 0 &&
+           lt_format_is_shard(head, sizeof head);
+}
+
+static int open_tokens(struct input *in, const struct options *o, int64_t seq, int64_t vocab, struct tacho_error *err)
+{
+    struct lt_dataset *data = NULL;
+    int rc = input_open_dataset(&data, o, err);
+    if (rc)
+        return rc;
+    int is_auto = strcmp(o->format, "auto") == 0;
+    int shards = is_auto ? has_shards(data) : strcmp(o->format, "tokens") == 0;
+    if (shards && o->tokenizer) {
+        lt_dataset_close(data);
+        return tacho_fail(err, TACHO_EUSAGE, "leave out --tokenizer", "--tokenizer %s: shards hold tokens already",
+                          o->tokenizer);
+    }
+    rc = shards         ? lt_source_open_tokens(&in->source, data, seq, vocab, err)
+         : o->tokenizer ? lt_source_open_bpe(&in->source, data, o->tokenizer, seq, err)
+                        : lt_source_open_text(&in->source, data, seq, err);
+    if (rc == 0 && in->source->classes > vocab)
+        rc = tacho_fail(err, TACHO_EUSAGE, "choose a larger --vocab, or a smaller tokenizer",
+                        "the data has %lld different tokens, the model %lld words", (long long)in->source->classes,
+                        (long long)vocab);
+    return rc;
+}
+
+/* Which formats there are, and that this model can learn from the one that was named. */
+static int check_format(const struct options *o, int64_t seq, struct tacho_error *err)
+{
+    static const struct {
+        const char *name;
+        int images;
+    } formats[] = {{"auto", -1}, {"text", 0}, {"tokens", 0}, {"images", 1}, {"idx", 1}};
+    if (strcmp(o->io, "mapped") != 0 && strcmp(o->io, "pread") != 0)
+        return tacho_fail(err, TACHO_EUSAGE, "mapped or pread", "--io %s: unknown", o->io);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(o->format, formats[i].name) == 0) {
+            if (formats[i].images >= 0 && formats[i].images != (seq == 0))
+                return tacho_fail(err, TACHO_EUSAGE, seq ? "text or tokens" : "images or idx",
+                                  "--format %s: not what this model learns from", o->format);
+            if (o->tokenizer && (seq == 0 || formats[i].images > 0))
+                return tacho_fail(err, TACHO_EUSAGE, "leave it out", "--tokenizer %s: images have no text", o->tokenizer);
+            return 0;
+        }
+    return tacho_fail(err, TACHO_EUSAGE, "auto, text, tokens, images or idx", "--format %s: unknown", o->format);
+}
+
+int input_open(struct input *in, const struct options *o, int64_t seq, int64_t vocab, struct tacho_error *err)
 {
     *in = (struct input){0};
-    int rc = open_text(&in->source, o, seq, err);
+    int rc = check_format(o, seq, err);
+    if (rc == 0)
+        rc = seq ? open_tokens(in, o, seq, vocab, err) : input_open_images(in, o, err);
     if (rc)
         return rc;
     in->train = lt_source_whole(in->source);
     in->has_held_out = o->eval_every > 0;
-    return in->has_held_out ? lt_source_split(in->source, o->eval_share, &in->train, &in->held_out, err) : 0;
+    if (in->held_source)
+        in->held_out = lt_source_whole(in->held_source);
+    else if (in->has_held_out)
+        rc = lt_source_split(in->source, o->eval_share, &in->train, &in->held_out, err);
+    return rc;
 }
 
 void input_close(struct input *in)
 {
     lt_source_close(in->source);
+    lt_source_close(in->held_source);
 }
 
 /* "decode=0.02": adds to the delay of that stage. */

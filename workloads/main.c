@@ -21,7 +21,8 @@ static const struct recipe *const recipes[] = {&recipe_gpt2};
 static const struct {
     const char *name, *help;
     int (*run)(int argc, char **argv, struct tacho_error *err);
-} commands[] = {{"calibrate", "measures what this machine can do at most, as JSON", calibrate_command}};
+} commands[] = {{"calibrate", "measures what this machine can do at most, as JSON", calibrate_command},
+                {"bpe", "learns a tokenizer from text, or writes text as tokens", bpe_command}};
 #define COMMANDS (sizeof commands / sizeof *commands)
 
 static volatile sig_atomic_t stop_signal;
@@ -64,7 +65,7 @@ static void wait_passively(char **argv)
 static void print_help(void)
 {
     printf("usage: train RECIPE [OPTION]...\n"
-           "Trains a model on the CPU with the reference engine. Text is read as bytes, one token a byte.\n\nrecipes\n");
+           "Trains a model on the CPU with the reference engine.\n\nrecipes\n");
     const char *name, *help;
     char defaults[80];
     for (size_t r = 0; r < RECIPES; r++)

@@ -23,11 +23,15 @@ extern const struct recipe recipe_gpt2, recipe_mlp;
 /* train calibrate (calibrate.c): argv[0] is its name. 0 or a negative code with words in *err. */
 int calibrate_command(int argc, char **argv, struct tacho_error *err);
 
+/* train bpe (bpe.c): the same. */
+int bpe_command(int argc, char **argv, struct tacho_error *err);
+
 /* What all recipes that train a model have in common (run.c): input, context, ranks, the loop, progress lines on stdout. */
 struct recipe_plan {
     const struct options *options;
     const volatile sig_atomic_t *stop;
-    int64_t seq; /* tokens a sample; 0: images */
+    int64_t seq;   /* tokens a sample; 0: images */
+    int64_t vocab; /* words that the model knows; without them images */
     /* Makes the model for samples of that source; called once, when the input is open. The caller frees it. */
     int (*create)(void *arg, const struct lt_source *source, const struct lt_context *context, struct lt_model **out,
                   struct tacho_error *err);

@@ -139,7 +139,7 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     if (rc == 0)
         rc = input_loader(&config.loader, o, err);
     if (rc == 0)
-        rc = input_open(&in, o, plan->seq, err);
+        rc = input_open(&in, o, plan->seq, plan->vocab, err);
     if (lt_memory_resident(&before, &unused))
         before = -1;
     if (rc == 0)

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * train bpe: learns byte-pair merges from text, or writes text as a shard of tokens.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libtrain/bpe.h"
+#include "libtrain/format.h"
+#include "workloads/input.h"
+#include "workloads/recipe.h"
+
+static void print_help(void)
+{
+    printf("usage: train bpe [--data PATH]... [--vocab N] -o FILE\n"
+           "       train bpe --encode [--tokenizer FILE] [--data PATH]... -o SHARD\n"
+           "Learns byte-pair merges from text for train --tokenizer, or writes text as tokens (a shard as llm.c's) for train "
+           "--data.\n\n"
+           "  --data PATH       text file or folder; may be repeated (default: /usr/share/common-licenses)\n"
+           "  --vocab N         tokens, the 256 bytes among them, at most %d (default 4096)\n"
+           "  --encode          write tokens instead of learning\n"
+           "  --tokenizer FILE  what to encode with (default: a token a byte)\n"
+           "  -o, --output FILE where to\n",
+           LT_BPE_VOCAB);
+}
+
+/* ---- encoding ------------------------------------------------------------------------------------------------------------ */
+
+struct shard {
+    FILE *file;
+    const struct lt_bpe *bpe; /* NULL: a token a byte */
+    const char *path;
+    uint64_t tokens;
+    int failed; /* errno */
+};
+
+static int write_word(void *arg, uint64_t at, const unsigned char *word, size_t n, struct tacho_error *err)
+{
+    struct shard *s = arg;
+    int32_t tokens[LT_BPE_WORD];
+    unsigned char bytes[2 * LT_BPE_WORD];
+    size_t count = n;
+    (void)at;
+    for (size_t i = 0; i < n; i++)
+        tokens[i] = word[i];
+    if (s->bpe)
+        count = lt_bpe_encode_word(s->bpe, word, n, tokens);
+    for (size_t i = 0; i < count; i++) {
+        bytes[2 * i] = (unsigned char)(tokens[i] & 255);
+        bytes[2 * i + 1] = (unsigned char)(tokens[i] >> 8);
+    }
+    s->tokens += count;
+    if (s->tokens > INT32_MAX)
+        return tacho_fail(err, TACHO_EUSAGE, "write several shards, from part of the text each",
+                          "%s: more than %d tokens do not fit a shard", s->path, INT32_MAX);
+    if (fwrite(bytes, 2, count, s->file) == count)
+        return 0;
+    s->failed = errno;
+    return TACHO_EIO;
+}
+
+static int write_shard(struct shard *s, const struct lt_dataset *data, struct tacho_error *err)
+{
+    unsigned char head[LT_SHARD_HEADER] = {0};
+    if (fwrite(head, 1, sizeof head, s->file) != sizeof head) {
+        s->failed = errno;
+        return TACHO_EIO;
+    }
+    int rc = lt_bpe_words(data, write_word, s, err);
+    if (rc)
+        return rc;
+    lt_format_shard_header(head, s->tokens);
+    if (fseek(s->file, 0, SEEK_SET) || fwrite(head, 1, sizeof head, s->file) != sizeof head || fflush(s->file) ||
+        fsync(fileno(s->file))) {
+        s->failed = errno;
+        return TACHO_EIO;
+    }
+    return 0;
+}
+
+static int encode(const struct lt_dataset *data, const struct options *o, const char *output, struct tacho_error *err)
+{
+    char temporary[PATH_MAX];
+    struct shard s = {.path = output};
+    struct lt_bpe *bpe = NULL;
+    int rc = o->tokenizer ? lt_bpe_load(&bpe, o->tokenizer, err) : 0;
+    if (rc)
+        return rc;
+    s.bpe = bpe;
+    if ((size_t)snprintf(temporary, sizeof temporary, "%s.tmp", output) >= sizeof temporary)
+        rc = tacho_fail(err, TACHO_EIO, NULL, "%s: name too long", output);
+    else if (!(s.file = fopen(temporary, "we")))
+        rc = tacho_fail(err, TACHO_EIO, "give -o a file in a folder you may write to", "%s: %s", temporary, strerror(errno));
+    if (rc == 0) {
+        rc = write_shard(&s, data, err);
+        if (fclose(s.file) && rc == 0)
+            s.failed = errno;
+        if (rc == 0 && !s.failed && rename(temporary, output))
+            s.failed = errno;
+        if (s.failed)
+            rc = tacho_fail(err, s.failed == ENOSPC || s.failed == EDQUOT ? TACHO_ENOSPACE : TACHO_EIO,
+                            "make room, or give another -o", "%s: not written: %s", output, strerror(s.failed));
+        if (rc)
+            unlink(temporary);
+    }
+    if (rc == 0)
+        printf("%s: %llu tokens of %lld from %llu bytes, %.2f bytes a token\n", output, (unsigned long long)s.tokens,
+               bpe ? (long long)lt_bpe_vocab(bpe) : 256ll, (unsigned long long)lt_dataset_bytes(data),
+               (double)lt_dataset_bytes(data) / (double)s.tokens);
+    lt_bpe_destroy(bpe);
+    return rc;
+}
+
+/* ---- learning ------------------------------------------------------------------------------------------------------------ */
+
+static int learn(const struct lt_dataset *data, const struct options *o, const char *output, struct tacho_error *err)
+{
+    struct lt_bpe *bpe = NULL;
+    int64_t vocab = o->vocab ? o->vocab : 4096;
+    int rc = lt_bpe_train(&bpe, data, vocab, err);
+    if (rc == 0)
+        rc = lt_bpe_save(bpe, output, err);
+    if (rc == 0) {
+        printf("%s: %lld tokens from %llu bytes of text\n", output, (long long)lt_bpe_vocab(bpe),
+               (unsigned long long)lt_dataset_bytes(data));
+        if (lt_bpe_vocab(bpe) < vocab)
+            printf("fewer than %lld: no other pair occurs twice\n", (long long)vocab);
+    }
+    lt_bpe_destroy(bpe);
+    return rc;
+}
+
+int bpe_command(int argc, char **argv, struct tacho_error *err)
+{
+    static const char hint[] = "train bpe --help lists the options";
+    static const struct option table[] = {{"data", required_argument, NULL, 'd'},
+                                          {"vocab", required_argument, NULL, 'v'},
+                                          {"tokenizer", required_argument, NULL, 't'},
+                                          {"encode", no_argument, NULL, 'e'},
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+    struct options o = {.io = "mapped"};
+    struct lt_dataset *data = NULL;
+    const char *output = NULL;
+    char *end;
+    int encodes = 0, c;
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":ho:", table, NULL)) != -1)
+        switch (c) {
+        case 'd':
+            if (o.data.count == OPTIONS_LIST_CAP)
+                return tacho_fail(err, TACHO_EUSAGE, "name a folder that holds the files", "--data: more than %d",
+                                  OPTIONS_LIST_CAP);
+            o.data.text[o.data.count++] = optarg;
+            break;
+        case 'v':
+            o.vocab = strtoll(optarg, &end, 10);
+            if (end == optarg || *end || o.vocab < LT_BPE_BYTES || o.vocab > LT_BPE_VOCAB)
+                return tacho_fail(err, TACHO_EUSAGE, hint, "--vocab %s: a whole number from %d to %d is needed", optarg,
+                                  LT_BPE_BYTES, LT_BPE_VOCAB);
+            break;
+        case 't':
+            o.tokenizer = optarg;
+            break;
+        case 'e':
+            encodes = 1;
+            break;
+        case 'o':
+            output = optarg;
+            break;
+        case 'h':
+            print_help();
+            return 0;
+        default:
+            return tacho_fail(err, TACHO_EUSAGE, hint, c == ':' ? "bpe: %s needs a value" : "bpe: %s: unknown option",
+                              argv[optind - 1]);
+        }
+    if (optind < argc)
+        return tacho_fail(err, TACHO_EUSAGE, hint, "unexpected argument %s", argv[optind]);
+    if (!output)
+        return tacho_fail(err, TACHO_EUSAGE, hint, "bpe: no -o FILE");
+    if (encodes ? o.vocab != 0 : o.tokenizer != NULL)
+        return tacho_fail(err, TACHO_EUSAGE, hint,
+                          encodes ? "bpe: --vocab is the tokenizer's with --encode" : "bpe: --tokenizer goes with --encode");
+    int rc = input_open_dataset(&data, &o, err);
+    if (rc == 0)
+        rc = encodes ? encode(data, &o, output, err) : learn(data, &o, output, err);
+    lt_dataset_close(data);
+    return rc;
+}
