@@ -345,6 +345,22 @@ static int start_thread(struct lt_parallel *p, struct tacho_error *err)
     return 0;
 }
 
+/* Elements of a bucket. */
+static size_t bucket_size(const struct lt_parallel *p, size_t trainable, enum lt_dtype dtype)
+{
+    double size = p->config.bucket_bytes / (double)lt_dtype_bytes(dtype);
+    if (p->config.bucket_bytes <= 0 || size >= (double)trainable)
+        return trainable;
+    return size < 1 ? 1 : (size_t)size;
+}
+
+size_t lt_parallel_buffer_bytes(const struct lt_parallel *parallel, size_t trainable, enum lt_dtype dtype)
+{
+    if (lt_parallel_ranks(parallel) == 1)
+        return 0;
+    return bucket_size(parallel, trainable, dtype) * lt_dtype_bytes(dtype) * (parallel->config.slow_link > 1 ? 2 : 1);
+}
+
 int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters *parameters, enum lt_dtype dtype,
                        struct lt_trace *trace, struct tacho_error *err)
 {
@@ -356,12 +372,9 @@ int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters 
     p->dtype = dtype;
     if (p->place.ranks == 1)
         return 0;
-    double size = p->config.bucket_bytes / (double)lt_dtype_bytes(dtype);
-    size_t most = (size_t)parameters->trainable, elements = size < (double)most ? (size_t)size : most;
-    if (p->config.bucket_bytes > 0 && elements == 0)
-        elements = 1;
-    int rc = lt_buckets_create(&p->buckets, most, elements);
-    size_t bytes = p->buckets.size * lt_dtype_bytes(dtype);
+    size_t trainable = (size_t)parameters->trainable;
+    size_t bytes = bucket_size(p, trainable, dtype) * lt_dtype_bytes(dtype);
+    int rc = lt_buckets_create(&p->buckets, trainable, bucket_size(p, trainable, dtype));
     if (rc == 0) {
         p->buffer = malloc(bytes);
         p->scratch = p->config.slow_link > 1 ? malloc(bytes) : NULL;
@@ -370,7 +383,7 @@ int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters 
     }
     if (rc)
         return tacho_fail(err, rc, "choose a smaller --bucket-mib", "buckets of %zu bytes: out of memory", bytes);
-    p->buffer_bytes = bytes * (p->scratch ? 2 : 1);
+    p->buffer_bytes = lt_parallel_buffer_bytes(p, trainable, dtype);
     lt_memory_add(LT_MEMORY_WORKSPACE, (int64_t)p->buffer_bytes);
     return p->overlap ? start_thread(p, err) : 0;
 }

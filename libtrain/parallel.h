@@ -65,6 +65,9 @@ void lt_parallel_gather(struct lt_parallel *parallel, const double *mine, size_t
 
 /* ---- in the training loop, from the thread of the steps ---------------------------------------------------------------- */
 
+/* Bytes of the buffers that lt_parallel_attach makes for so many gradients; 0 for one rank. */
+size_t lt_parallel_buffer_bytes(const struct lt_parallel *parallel, size_t trainable, enum lt_dtype dtype);
+
 /* Before the first step: buffers and the progress thread. `dtype`: what gradients travel as. parameters and trace are borrowed
  * until lt_parallel_detach. TACHO_ENOMEM, TACHO_EINTERNAL with words in *err. */
 int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters *parameters, enum lt_dtype dtype,

@@ -80,6 +80,7 @@ static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *pl
     *out = (struct lt_memory_plan){0};
     plan->memory(plan->arg, context, out);
     out->tag[LT_MEMORY_OPTIMIZER] = (uint64_t)lt_optimizer_states(config->optimizer.kind) * 4 * m->parameters.trainable;
+    out->tag[LT_MEMORY_WORKSPACE] += lt_parallel_buffer_bytes(config->parallel, m->parameters.trainable, context->dtype);
 }
 
 static double mib(double bytes)
