@@ -39,6 +39,8 @@ bool agent_cupti_start(void);
 void agent_cupti_foreign(bool active);
 /* The process ends in an orderly way: the last flush. */
 void agent_cupti_end(void);
+/* A thread that gets no signals, detached: it may be inside of CUPTI when the process ends. `stack`: bytes. */
+bool agent_cuda_thread(void *(*run)(void *), size_t stack);
 /* Reads the control word and opens or closes the window. index: of the tacho.step that begins, -1 = no step. */
 void agent_cupti_window(int64_t index);
 /* Is `word` one of those in $TACHO_GPU? */

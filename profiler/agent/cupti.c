@@ -428,7 +428,7 @@ static void *flush_main(void *arg)
     return NULL;
 }
 
-static bool thread_start(void)
+bool agent_cuda_thread(void *(*run)(void *), size_t stack)
 {
     sigset_t all, old;
     pthread_attr_t attr;
@@ -437,9 +437,9 @@ static bool thread_start(void)
     pthread_sigmask(SIG_SETMASK, &all, &old);
     bool ok = pthread_attr_init(&attr) == 0;
     if (ok) {
-        pthread_attr_setstacksize(&attr, 256u << 10);
-        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED); /* it may be inside CUPTI when the process ends */
-        ok = pthread_create(&thread, &attr, flush_main, NULL) == 0;
+        pthread_attr_setstacksize(&attr, stack);
+        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+        ok = pthread_create(&thread, &attr, run, NULL) == 0;
         pthread_attr_destroy(&attr);
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -515,7 +515,7 @@ bool agent_cupti_start(void)
     control_map();
     if (!rc && wanted(-1) == 1 && (rc = enable_kinds()) != 0)
         stage = WIRE_GPU_STAGE_ENABLE;
-    if (!rc && !thread_start()) {
+    if (!rc && !agent_cuda_thread(flush_main, 256u << 10)) {
         stage = WIRE_GPU_STAGE_THREAD;
         rc = errno;
         disable_kinds();

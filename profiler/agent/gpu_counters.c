@@ -97,24 +97,6 @@ static void *counters_main(void *arg)
     return NULL;
 }
 
-static bool thread_start(void)
-{
-    sigset_t all, old;
-    pthread_attr_t attr;
-    pthread_t thread;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    bool ok = pthread_attr_init(&attr) == 0;
-    if (ok) {
-        pthread_attr_setstacksize(&attr, 1u << 20);
-        pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED); /* it may be inside CUPTI when the process ends */
-        ok = pthread_create(&thread, &attr, counters_main, NULL) == 0;
-        pthread_attr_destroy(&attr);
-    }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return ok;
-}
-
 static void begin(enum wire_counters which, const char *word)
 {
     if (agent_cupti_option(word))
@@ -134,7 +116,7 @@ void agent_counters_start(void)
         return;
     }
     find_driver();
-    state.started = thread_start();
+    state.started = agent_cuda_thread(counters_main, 1u << 20);
 }
 
 void agent_counters_end(void)
