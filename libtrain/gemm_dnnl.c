@@ -21,7 +21,8 @@ enum { A, B, BIAS, C, OPERANDS };
 /* What a primitive depends on. Compared as bytes: no padding, unused places 0. */
 struct key {
     int64_t m, n, k, a_row, a_column, b_row, b_column, c_row;
-    int64_t in, out, bias, add, alone;
+    int64_t in, out, bias, add;
+    int64_t alone; /* 1: within a parallel region; else minus the number of threads */
 };
 
 struct plan {
@@ -191,11 +192,11 @@ static void make_plan(struct plan *p)
     int threads = omp_get_max_threads();
     /* The library divides work among as many threads as there may be when a primitive is made. Within a parallel region it has
      * one, which it must be told. */
-    if (p->key.alone)
+    if (p->key.alone > 0)
         omp_set_num_threads(1);
     if (make_primitive(p, d))
         drop_plan(p);
-    if (p->key.alone)
+    if (p->key.alone > 0)
         omp_set_num_threads(threads);
     forget(d, OPERANDS);
 }
