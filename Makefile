@@ -228,6 +228,9 @@ fuzz: ## libFuzzer targets of all importers, FUZZ_SECONDS each (default 60), in 
 bench: all $(BENCH) $(TARGETS) ## the budgets of the design, measured on this machine (about 10 minutes)
 	$(Q)tests/bench/run.sh "$(O)"
 
+bench-engine: all $(O)/tests/bench/lt_limit ## steps of GPT-2 124M beside the limit, PyTorch and llm.c (TORCH_PYTHON, LLMC_DIR)
+	$(Q)tests/bench/engine.sh "$(O)"
+
 # ---- demo: a GPT-2 learns the licence texts that every Debian has ----------------------------------------------------------------
 demo: all ## trains a small GPT-2 on text of this machine under tacho, prints the report
 	$(Q).ci/demo "$(O)"
@@ -282,4 +285,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: dist gpu-tests fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force
+.PHONY: bench-engine dist gpu-tests fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force

@@ -182,10 +182,26 @@ static void close_matmul(struct lt_gemm_trial *r)
 
 #endif
 
+static void execute_engine(struct lt_gemm_trial *r)
+{
+    const struct lt_gemm_case *p = &r->p;
+    struct lt_matrix a = {r->a, p->a_turned ? 1 : p->k, p->a_turned ? p->m : 1};
+    struct lt_matrix b = {r->b, p->b_turned ? 1 : p->n, p->b_turned ? p->k : 1};
+    lt_gemm(&(struct lt_product){.m = p->m,
+                                 .n = p->n,
+                                 .k = p->k,
+                                 .a = a,
+                                 .b = b,
+                                 .c = r->c,
+                                 .c_row = p->n,
+                                 .in = p->dtype,
+                                 .out = p->c_fp32 ? LT_DTYPE_FP32 : p->dtype});
+}
+
 int lt_gemm_trial_open(struct lt_gemm_trial **out, const struct lt_gemm_case *product, enum lt_gemm_way way)
 {
     *out = NULL;
-    if (!supported(product, way))
+    if (way == LT_GEMM_WAY_ENGINE ? !lt_gemm_fast(product->dtype) : !supported(product, way))
         return TACHO_ENOTSUP;
     struct lt_gemm_trial *r = calloc(1, sizeof *r);
     if (!r)
@@ -207,7 +223,10 @@ double lt_gemm_trial_time(struct lt_gemm_trial *run, int calls)
 {
     double begin = lt_seconds();
     for (int i = 0; i < calls; i++)
-        execute(run);
+        if (run->way == LT_GEMM_WAY_ENGINE)
+            execute_engine(run);
+        else
+            execute(run);
     return (lt_seconds() - begin) / calls;
 }
 

@@ -10,6 +10,7 @@
 
 #include "libtrain/arena.h"
 #include "libtrain/calibrate.h"
+#include "libtrain/gemm.h"
 #include "libtrain/ops.h"
 
 #define CHANNELS 768
@@ -44,7 +45,7 @@ static int32_t *take_words(struct carver *c, int64_t count)
 struct making {
     struct carver carver;
     size_t element; /* bytes of an activation */
-    int shadow;     /* the optimizer writes bf16 copies */
+    enum lt_dtype dtype;
     char shape[64];
 };
 
@@ -63,8 +64,8 @@ static int make_embedding(void *args, int i, struct making *m)
     *a = (struct lt_embedding){.b = BATCH, .t = t, .c = CHANNELS, .v = WORDS};
     a->out = take(&m->carver, n, m->element);
     a->dout = take(&m->carver, n, m->element);
-    a->word = take(&m->carver, (int64_t)WORDS * CHANNELS, sizeof(float));
-    a->position = take(&m->carver, t * CHANNELS, sizeof(float));
+    a->word = take(&m->carver, (int64_t)WORDS * CHANNELS, m->element);
+    a->position = take(&m->carver, t * CHANNELS, m->element);
     a->dword = take(&m->carver, (int64_t)WORDS * CHANNELS, sizeof(float));
     a->dposition = take(&m->carver, t * CHANNELS, sizeof(float));
     a->tokens = take_words(&m->carver, BATCH * t);
@@ -121,14 +122,13 @@ static int make_attention(void *args, int i, struct making *m)
     if (i >= SHAPES)
         return 0;
     int64_t t = tokens[i], n = BATCH * t * CHANNELS;
-    enum lt_dtype dtype = m->element == sizeof(float) ? LT_DTYPE_FP32 : LT_DTYPE_BF16;
     *a = (struct lt_attention){.b = BATCH, .t = t, .c = CHANNELS, .h = HEADS, .slots = lt_threads()};
     a->out = take(&m->carver, n, m->element);
     a->qkv = take(&m->carver, 3 * n, m->element);
     a->dout = take(&m->carver, n, m->element);
     a->dqkv = take(&m->carver, 3 * n, m->element);
     a->lse = take(&m->carver, BATCH * HEADS * t, sizeof(float));
-    a->scratch = take(&m->carver, a->slots * (int64_t)lt_attention_scratch(dtype, t, CHANNELS / HEADS), sizeof(float));
+    a->scratch = take(&m->carver, a->slots * (int64_t)lt_attention_scratch(m->dtype, t, CHANNELS / HEADS), sizeof(float));
     snprintf(m->shape, sizeof m->shape, "%d x %lld tokens, %d heads of %d", BATCH, (long long)t, HEADS, CHANNELS / HEADS);
     return 1;
 }
@@ -203,7 +203,7 @@ static int make_zero(void *args, int i, struct making *m)
 
 static uint16_t *take_shadow(struct making *m, int64_t count)
 {
-    return m->shadow ? take(&m->carver, count, sizeof(uint16_t)) : NULL;
+    return m->dtype != LT_DTYPE_FP32 ? take(&m->carver, count, sizeof(uint16_t)) : NULL;
 }
 
 static int make_adamw(void *args, int i, struct making *m)
@@ -325,6 +325,17 @@ static struct lt_op_time *add(struct lt_calibration *c, enum lt_op_id op, enum l
     return &grown[c->ops++];
 }
 
+/* Returns 0 or TACHO_ENOMEM. */
+static int absent(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype, const char *reason)
+{
+    struct lt_op_time *row = add(c, op, dtype, "");
+    if (!row)
+        return TACHO_ENOMEM;
+    row->kind = "other";
+    row->reason = reason;
+    return 0;
+}
+
 static int add_row(struct lt_calibration *c, const struct subject *s, const struct making *m, int cold,
                    const struct lt_calibrate_options *options)
 {
@@ -342,12 +353,26 @@ static int add_row(struct lt_calibration *c, const struct subject *s, const stru
     return 0;
 }
 
+/* What the optimizer does is the same in every type, unless it writes a copy in that type. */
+static int repeats_fp32(enum lt_op_id op, enum lt_dtype dtype, int i, const struct tacho_work *work)
+{
+    struct lt_context fp32 = {.backend = LT_BACKEND_CPU, .dtype = LT_DTYPE_FP32};
+    struct making m = {.element = sizeof(float)};
+    struct tacho_work other;
+    union lt_args args;
+    memset(&args, 0, sizeof args);
+    if (dtype == LT_DTYPE_FP32 || work->pass != TACHO_PASS_OPTIMIZER || !table[op].make(&args, i, &m))
+        return 0;
+    lt_op_work(op, &fp32, &args, &other);
+    return other.bytes_read == work->bytes_read && other.bytes_written == work->bytes_written;
+}
+
 /* All calls of one operation at one shape. Returns 1, 0 where there is no such shape, or a negative code. */
 static int one(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype, int i,
                const struct lt_calibrate_options *options)
 {
     struct subject s = {.op = op, .context = {.backend = LT_BACKEND_CPU, .dtype = dtype}};
-    struct making m = {.element = lt_dtype_bytes(dtype), .shadow = dtype != LT_DTYPE_FP32};
+    struct making m = {.element = lt_dtype_bytes(dtype), .dtype = dtype};
     struct lt_arena arena;
     struct tacho_work work;
     union lt_args first;
@@ -357,6 +382,10 @@ static int one(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype, 
     if (!table[op].make(&first, i, &m))
         return 0;
     lt_op_work(op, &s.context, &first, &work);
+    if (repeats_fp32(op, dtype, i, &work))
+        return 0;
+    if (work.kind == TACHO_WORK_MATRIX && !lt_gemm_fast(dtype))
+        return absent(c, op, dtype, "the library of matrix products has none of this type on this CPU");
     size_t size = m.carver.used, room = MOST / size, last = (size_t)lt_cache_bytes(3, &cores);
     last *= (size_t)(cores > 0 ? (lt_threads() + cores - 1) / cores : 1);
     size_t sets = 2 * last / (work.bytes_read + work.bytes_written) + 1; /* what it touches may be less than it has */
@@ -383,24 +412,22 @@ static int one(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype, 
     return rc ? rc : 1;
 }
 
+static int all_shapes(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype,
+                      const struct lt_calibrate_options *options)
+{
+    int rc = 1;
+    for (int i = 0; rc > 0 && !(options->quick && i); i++)
+        rc = one(c, op, dtype, i, options);
+    return rc < 0 ? rc : 0;
+}
+
 int lt_calibrate_ops(struct lt_calibration *out, const struct lt_calibrate_options *options)
 {
     int rc = 0;
-    for (int op = 0; op < LT_OP_COUNT; op++) {
-        if (!table[op].make) {
-            struct lt_op_time *row = add(out, (enum lt_op_id)op, LT_DTYPE_FP32, "");
-            if (!row)
-                return TACHO_ENOMEM;
-            row->kind = "other";
-            row->reason = "calibrate_ops.c makes no arguments of its type yet";
-            continue;
-        }
-        for (int i = 0, more = 1; more && !(options->quick && i); i++) {
-            rc = one(out, (enum lt_op_id)op, LT_DTYPE_FP32, i, options);
-            if (rc < 0)
-                return rc;
-            more = rc;
-        }
-    }
-    return 0;
+    for (int op = 0; op < LT_OP_COUNT && rc == 0; op++)
+        for (int dtype = 0; dtype < LT_DTYPE_COUNT && rc == 0; dtype++)
+            rc = table[op].make ? all_shapes(out, (enum lt_op_id)op, (enum lt_dtype)dtype, options)
+                                : absent(out, (enum lt_op_id)op, (enum lt_dtype)dtype,
+                                         "calibrate_ops.c makes no arguments of its type yet");
+    return rc;
 }

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # tacho calibrate: measures once a machine, keeps it, refuses a damaged file, and runs get its rows, each once.
+# shellcheck disable=SC2154  # work: cli_common.sh
 . "$(dirname "$0")/cli_common.sh"
 work_folder calibrate
 export XDG_CACHE_HOME=$work/cache
@@ -54,11 +55,15 @@ expect 3 "$TACHO" calibrate --show
 grep -q 'another machine' "$work/err" || fail "another machine's file: $(cat "$work/err")"
 
 # damaged: refused with a hint, a run goes on without it, --force replaces it
-for damage in 'head -c 700 keep' 'sed s/tacho-calibration/x/ keep' 'sed s/"value":.*/"value":-1,/ keep' 'true'; do
-    $damage > "$file"
+damaged() { # HOW; the file's text is on standard input
+    cat > "$file"
     expect 3 "$TACHO" calibrate --quick
-    grep -q 'damaged' "$work/err" && grep -q '^hint: .*--force' "$work/err" || fail "damaged by $damage: $(cat "$work/err")"
-done
+    grep -q 'damaged' "$work/err" && grep -q '^hint: .*--force' "$work/err" || fail "damaged, $1: $(cat "$work/err")"
+}
+sed 's/tacho-calibration/x/' keep | damaged 'another schema'
+sed 's/"value":.*/"value": -1,/' keep | damaged 'a value below zero'
+damaged 'empty' < /dev/null
+head -c 700 keep | damaged 'cut'
 expect 0 "$TACHO" run -o c.tacho -- true
 grep -q 'damaged' "$work/err" || fail "a run does not say that the file is damaged"
 [ "$(sqlite3 c.tacho "select count(distinct resource) from ceiling")" = 1 ] || fail "rows of a damaged file"

@@ -134,9 +134,11 @@ static void every_operation_is_measured(void **state)
         for (size_t i = 0; i < c.ops; i++)
             if (!strcmp(c.op[i].op, lt_op_names()[op])) {
                 found++;
-                if (c.op[i].reason)
-                    print_error("%s: %s\n", c.op[i].op, c.op[i].reason);
-                assert_null(c.op[i].reason);
+                if (c.op[i].reason) {
+                    assert_false(lt_gemm_fast((enum lt_dtype)lt_dtype_find(c.op[i].dtype))); /* the one good reason */
+                    assert_non_null(strstr(c.op[i].reason, "library"));
+                    continue;
+                }
                 assert_true(c.op[i].seconds >= c.op[i].best && c.op[i].best > 0 && c.op[i].repeats >= 3);
                 assert_true(c.op[i].bytes_read + c.op[i].bytes_written > 0);
             }
