@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Steps of llm.c's GPT-2 124M on the CPU, for tests/bench/engine.sh: its own train_gpt2.c is included (from the checkout that
- * LLMC_DIR names; nothing of it is here) and called as its main does, with weights and words drawn at random. The checkpoint that
- * it wants to read is written first, in its format: 256 integers, of which magic, version 3, context, words, layers, heads,
- * channels and padded words count, then all parameters as floats.
+ * LLMC_DIR names; nothing of it is here) and called as its main does, with weights and words drawn at random. The checkpoint
+ * that it wants to read is written first, in its format: 256 integers, of which magic, version 3, context, words, layers,
+ * heads, channels and padded words count, then all parameters as floats.
  *
  * usage: llmc T STEPS CHECKPOINT     prints `step MS` for each step after one for warming up
  */
@@ -31,14 +31,26 @@ static float uniform(float most)
 static int write_checkpoint(const char *path)
 {
     const int c = CHANNELS, l = LAYERS;
-    /* as its parameter tensors follow one another; scale 0: weights of a norm, 1 */
+    /* in the order of its parameter tensors; scale 0: weights of a norm, all 1 */
     const struct {
         long count;
         float scale;
-    } tensors[] = {{(long)PADDED * c, 0.03f}, {(long)CONTEXT * c, 0.03f}, {l * c, 0},          {l * c, 1e-3f},
-                   {(long)l * 3 * c * c, 0.03f}, {l * 3 * c, 1e-3f},     {(long)l * c * c, 0.03f}, {l * c, 1e-3f},
-                   {l * c, 0},                {l * c, 1e-3f},            {(long)l * 4 * c * c, 0.03f}, {l * 4 * c, 1e-3f},
-                   {(long)l * c * 4 * c, 0.03f}, {l * c, 1e-3f},         {c, 0},              {c, 1e-3f}};
+    } tensors[] = {{(long)PADDED * c, 0.03f},
+                   {(long)CONTEXT * c, 0.03f},
+                   {l * c, 0},
+                   {l * c, 1e-3f},
+                   {(long)l * 3 * c * c, 0.03f},
+                   {l * 3 * c, 1e-3f},
+                   {(long)l * c * c, 0.03f},
+                   {l * c, 1e-3f},
+                   {l * c, 0},
+                   {l * c, 1e-3f},
+                   {(long)l * 4 * c * c, 0.03f},
+                   {l * 4 * c, 1e-3f},
+                   {(long)l * c * 4 * c, 0.03f},
+                   {l * c, 1e-3f},
+                   {c, 0},
+                   {c, 1e-3f}};
     int header[256] = {20240326, 3, CONTEXT, WORDS, LAYERS, HEADS_OF, CHANNELS, PADDED};
     float block[4096];
     FILE *f = fopen(path, "wb");
