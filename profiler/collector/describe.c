@@ -101,6 +101,42 @@ static int set_number(store *db, const char *key, double v)
     return store_run_set(db, key, text);
 }
 
+/* The smaller of `least` and the limits in `file` of the control group below `root` that `path` names, and of those around it.
+ * A group that is not to be seen from here (a container) has no file; the outermost one that is has. */
+static int64_t group_limit(const char *root, const char *path, size_t length, const char *file, int64_t least)
+{
+    char name[PATH_MAX], text[64];
+    for (;;) {
+        snprintf(name, sizeof name, "%s%.*s/%s", root, (int)length, path, file);
+        long long bytes = col_proc_read(name, text, sizeof text) > 0 ? strtoll(text, NULL, 10) : 0; /* "max" is 0 */
+        least = bytes > 0 && bytes < least ? bytes : least;
+        if (!length)
+            return least;
+        while (length && path[--length] != '/')
+            ;
+    }
+}
+
+/* Memory that the control groups of this process allow, at most `machine`. */
+static int64_t memory_limit(int64_t machine)
+{
+    char text[8192];
+    int64_t least = machine;
+    if (col_proc_read("/proc/self/cgroup", text, sizeof text) <= 0)
+        return least;
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') { /* "4:memory:/a/b" */
+        const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+        if (!path || path > line + strcspn(line, "\n"))
+            continue;
+        size_t length = strcspn(path + 1, "\n");
+        if (!strncmp(list, "::", 2))
+            least = group_limit("/sys/fs/cgroup", path + 1, length, "memory.max", least);
+        else if (!strncmp(list, ":memory:", 8))
+            least = group_limit("/sys/fs/cgroup/memory", path + 1, length, "memory.limit_in_bytes", least);
+    }
+    return least;
+}
+
 static int describe_machine(store *db)
 {
     char text[4096], host[128];
@@ -122,6 +158,9 @@ static int describe_machine(store *db)
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     if (rc == 0 && pages > 0)
         rc = store_run_set_int(db, "memory.bytes", (int64_t)pages * page);
+    int64_t limit = pages > 0 ? memory_limit((int64_t)pages * page) : 0;
+    if (rc == 0 && pages > 0 && limit < (int64_t)pages * page)
+        rc = store_run_set_int(db, "memory.limit_bytes", limit);
     if (rc == 0 && uname(&u) == 0) {
         snprintf(text, sizeof text, "%s %s %s", u.sysname, u.release, u.machine);
         rc = store_run_set(db, "kernel", text);

@@ -33,6 +33,30 @@ grep -q '^Memory  *counted at most' text || fail "no memory in the text"
 grep -q '^Held .*optimizer' text || fail "no tags in the text"
 grep -q '^Counters.*memory\.' text && fail "the counters of memory stand twice in the text"
 
+# a control group's limit, found another way: the smallest of all that this script can see around itself
+least=$(awk '/^MemTotal/ { printf "%.0f", $2 * 1024 }' /proc/meminfo) machine=$least
+while IFS=: read -r _ list path; do
+    case $list in
+    '') root=/sys/fs/cgroup file=memory.max ;;
+    memory) root=/sys/fs/cgroup/memory file=memory.limit_in_bytes ;;
+    *) continue ;;
+    esac
+    while :; do
+        value=$(cat "$root$path/$file" 2> /dev/null)
+        case $value in
+        '' | max) ;;
+        *) awk -v a="$value" -v b="$least" 'BEGIN { exit !(a < b) }' && least=$value ;;
+        esac
+        case $path in
+        '' | /) break ;;
+        esac
+        path=${path%/*}
+    done
+done < /proc/self/cgroup
+[ "$least" = "$machine" ] && least=''
+have=$("$TACHO" sql run.tacho "SELECT value FROM run WHERE key = 'memory.limit_bytes'" | grep -o '[0-9]*' | tail -n 1)
+[ "$have" = "$least" ] || fail "memory.limit_bytes is '$have', the control groups allow '$least'"
+
 # a program that keeps 1 MiB every second step, or nothing
 nvtx=$(sed -n 's/^NVTX_CFLAGS := //p' "$BUILD/config.mk")
 cat > leak.c << 'C'
