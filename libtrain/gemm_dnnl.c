@@ -15,6 +15,8 @@
 #include "libtrain/openmp.h"
 
 #define BUCKETS 256
+#define NARROW  1024 /* columns */
+#define PIECE   2048 /* rows */
 
 enum { A, B, BIAS, C, OPERANDS };
 
@@ -244,7 +246,7 @@ static int put(struct plan *plan, int operand, const void *at)
     return dnnl_memory_set_data_handle(plan->memory[operand], (void *)(uintptr_t)at) != dnnl_success;
 }
 
-int lt_gemm_library_run(const struct lt_product *p)
+static int run_primitive(const struct lt_product *p)
 {
     struct table *t = own_table();
     struct key key = key_of(p);
@@ -258,6 +260,46 @@ int lt_gemm_library_run(const struct lt_product *p)
                               {DNNL_ARG_DST, plan->memory[C]},
                               {DNNL_ARG_BIAS, plan->memory[BIAS]}};
     return dnnl_primitive_execute(plan->primitive, t->stream, p->bias ? 4 : 3, args) != dnnl_success;
+}
+
+/* Which of the library's two ways is faster was measured on the shapes of GPT-2 (make bench-engine prints them): with b as it
+ * lies in memory and fp32, dnnl_sgemm, unless a is turned and b narrow; else a primitive. It depends on the shape alone, never
+ * on a clock: the two sum in different orders, and a run must repeat itself. */
+static int sgemm_is_faster(const struct lt_product *p)
+{
+    if (p->in != LT_DTYPE_FP32 || p->out != LT_DTYPE_FP32 || p->b.column != 1 || p->bias)
+        return 0;
+    return p->a.column == 1 || p->n > NARROW;
+}
+
+static int run_sgemm(const struct lt_product *p)
+{
+    int turned = p->a.column != 1;
+    return dnnl_sgemm(turned ? 'T' : 'N', 'N', p->m, p->n, p->k, 1.0f, p->a.at, turned ? p->a.column : p->a.row, p->b.at,
+                      p->b.row, p->add ? 1.0f : 0.0f, p->c, p->c_row) != dnnl_success;
+}
+
+/* A primitive turns all of a before it multiplies; of the gradient of a word embedding that is more than the caches hold. So
+ * such a product is made in pieces. */
+static int run_pieces(const struct lt_product *whole)
+{
+    struct lt_product p = *whole;
+    size_t in = lt_dtype_bytes(p.in), out = lt_dtype_bytes(p.out);
+    for (int64_t at = 0; at < whole->m; at += PIECE) {
+        p.m = whole->m - at < PIECE ? whole->m - at : PIECE;
+        p.a.at = (const char *)whole->a.at + (size_t)(at * p.a.row) * in;
+        p.c = (char *)whole->c + (size_t)(at * p.c_row) * out;
+        if (run_primitive(&p))
+            return -1;
+    }
+    return 0;
+}
+
+int lt_gemm_library_run(const struct lt_product *p)
+{
+    if (sgemm_is_faster(p))
+        return run_sgemm(p);
+    return p->a.column != 1 && p->m > 2 * PIECE ? run_pieces(p) : run_primitive(p);
 }
 
 int lt_gemm_library_has(enum lt_dtype dtype)
