@@ -194,6 +194,11 @@ $(O)/tests/bench/%: $(O)/obj/tests/bench/%.o $(O)/libtacho.a
 # libFuzzer targets: tests/fuzz/fuzz_*.c, with clang only
 FUZZ := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_FLAGS := -DSTORE_IMPORT_WINDOW=16384u -DKINETO_FRAME_WINDOW=2048u -DKINETO_BATCH_ROWS=16
+FUZZ_LT_SRC := $(wildcard libtrain/bpe*.c libtrain/source*.c libtrain/dataset.c libtrain/format.c libtrain/memory.c)
+$(O)/tests/fuzz/fuzz_lt_%: $(O)/obj/tests/fuzz/fuzz_lt_%.o $(call obj,$(FUZZ_LT_SRC))
+	@mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -fsanitize=fuzzer -o $@ $^ -lm -lpthread
 $(O)/tests/fuzz/%: $(O)/obj/tests/fuzz/%.o $(call obj,$(wildcard store/*.c store/import/*.c) $(TACHO_CXX))
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
@@ -221,7 +226,7 @@ ubsan: ## everything under UBSan alone, in build-ubsan
 tsan: ## agent, collector, loader and import tests under ThreadSanitizer, in build-tsan
 	$(Q)$(MAKE) O=$(O)-tsan SAN=thread FILTER='agent|col_|collector|loader|imp_kineto' check
 fuzz-programs: $(FUZZ)
-fuzz: ## libFuzzer targets of all importers, FUZZ_SECONDS each (default 60), in build-fuzz; needs clang
+fuzz: ## libFuzzer targets of all importers and data files, FUZZ_SECONDS each (default 60), in build-fuzz; needs clang
 	$(Q)if ! command -v clang > /dev/null; then echo "fuzz: no clang: nothing was fuzzed ('.ci/deps --dev' installs it)"; else \
 	$(MAKE) O=$(O)-fuzz CC=clang SAN=fuzzer-no-link,address,undefined CPPFLAGS="$(FUZZ_FLAGS)" fuzz-programs && \
 	tests/fuzz/run.sh "$(O)-fuzz" "$(or $(FUZZ_SECONDS),60)"; fi

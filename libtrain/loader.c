@@ -103,12 +103,16 @@ static int start_pin(struct lt_loader *l, struct tacho_error *err)
 
 /* ---- life ---------------------------------------------------------------------------------------------------------------- */
 
+/* The consumer, or the pin thread, holds one slot while it works. */
+static int slots(const struct lt_loader_options *k)
+{
+    return k->workers ? (k->prefetch > 1 ? k->prefetch : 1) + 1 : 1;
+}
+
 static int allocate(struct lt_loader *l, const struct lt_part *part)
 {
     const struct lt_loader_options *k = &l->config.options;
-    /* the consumer, or the pin thread, holds one slot while it works */
-    int slots = k->workers ? (k->prefetch > 1 ? k->prefetch : 1) + 1 : 1;
-    int rc = lt_ring_create(&l->ring, part->source, l->config.b, slots, lt_crew_shared_bytes(&l->config, l->trace));
+    int rc = lt_ring_create(&l->ring, part->source, l->config.b, slots(k), lt_crew_shared_bytes(&l->config, l->trace));
     if (rc == 0)
         rc = lt_crew_create(&l->crew, part, &l->config, l->ring, l->trace);
     if (rc == 0 && k->pin)
@@ -202,4 +206,14 @@ uint64_t lt_loader_position(const struct lt_loader *loader)
 const char *lt_loader_warning(const struct lt_loader *loader)
 {
     return loader->warning[0] ? loader->warning : NULL;
+}
+
+/* Heads of rings, some kilobytes, and times of worker processes are left out. */
+uint64_t lt_loader_memory(const struct lt_part *part, const struct lt_loader_config *config)
+{
+    const struct lt_loader_options *k = &config->options;
+    const struct lt_source *s = part->source;
+    uint64_t row = (uint64_t)(s->t ? 2 * s->t : s->width + 1) * 4, b = (uint64_t)config->b;
+    uint64_t benches = !k->workers ? 1 : k->kind == LT_WORKERS_PROCESSES ? 0 : (uint64_t)k->workers;
+    return b * (row * (uint64_t)(slots(k) + (k->pin ? STAGED : 0)) + benches * (s->raw_bytes + s->item_bytes));
 }

@@ -60,6 +60,10 @@ int lt_loader_next(struct lt_loader *loader, struct lt_batch *batch, struct tach
 /* Samples consumed so far by all ranks, if each took as many batches as this one; those before the loader was made included. */
 uint64_t lt_loader_position(const struct lt_loader *loader);
 
+/* Bytes that a loader holds in this process (tag loader), in closed form: batches ahead, and the buffers of those who make
+ * them. */
+uint64_t lt_loader_memory(const struct lt_part *part, const struct lt_loader_config *config);
+
 /* What does not work as asked, or NULL; owned by the loader. */
 const char *lt_loader_warning(const struct lt_loader *loader);
 

@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "libtrain/timers.h"
 
@@ -99,6 +101,7 @@ void lt_trace_destroy(struct lt_trace *trace)
 void lt_trace_thread(struct lt_trace *trace, const char *name)
 {
     pthread_setname_np(pthread_self(), name);
+    nvtxNameOsThreadA((uint32_t)syscall(SYS_gettid), name);
     if (trace && trace->timers)
         lt_timers_thread(trace->timers, name);
 }

@@ -89,7 +89,7 @@ int lt_trace_create(struct lt_trace **out, const char *const *op_names, int ops,
 /* Accepts NULL. Every other thread that used the trace must have ended. */
 void lt_trace_destroy(struct lt_trace *trace);
 
-/* Names the calling thread ("loader-0") in the timers and for the system. `name` is copied (15 characters). */
+/* Names the calling thread ("loader-0") in the timers, for the system and for a tool. `name` is copied (15 characters). */
 void lt_trace_thread(struct lt_trace *trace, const char *name);
 
 /* For worker processes; all accept NULL. In a forked child: forget the ranges and times of the parent; the child's first thread

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "libtrain/loader.h"
+#include "libtrain/memory.h"
 
 static char folder[256], text[300];
 static struct lt_source *source;
@@ -454,6 +455,28 @@ static void memory_that_cannot_be_locked(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* The book of memory and the closed form agree, but for heads of rings. */
+static void memory(void **state)
+{
+    (void)state;
+    open_text(50000, 64);
+    for (int i = 0; i < 12; i++) {
+        struct lt_loader_config k = {.options = {.workers = i / 4, .prefetch = 5, .kind = i % 2, .pin = i / 2 % 2}, .b = 32};
+        struct lt_part whole = lt_source_whole(source);
+        struct lt_memory before, during, after;
+        lt_memory_read(&before);
+        struct lt_loader *l = make(&k, NULL);
+        lt_memory_read(&during);
+        lt_loader_destroy(l);
+        lt_memory_read(&after);
+        int64_t held = during.tag[LT_MEMORY_LOADER] - before.tag[LT_MEMORY_LOADER];
+        int64_t formula = (int64_t)lt_loader_memory(&whole, &k);
+        assert_in_range(held - formula, 0, 20000);
+        assert_true(formula > 32 * 64 * 8);
+        assert_int_equal(after.tag[LT_MEMORY_LOADER], before.tag[LT_MEMORY_LOADER]);
+    }
+}
+
 /* How often the timers' file has a range of that name, and on how many threads called `thread`. */
 static int count_ranges(const char *timers, const char *thread, const char *range)
 {
@@ -524,6 +547,7 @@ int main(void)
         TEST(a_program_that_is_killed),
         TEST(delays),
         TEST(memory_that_cannot_be_locked),
+        TEST(memory),
         TEST(ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
