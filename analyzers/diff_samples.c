@@ -171,7 +171,7 @@ static bool starts(const char *text, const char *with)
 
 static bool is_loader_stage(enum an_role r)
 {
-    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE || r == AN_ROLE_QUEUE_WAIT;
+    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE || r == AN_ROLE_PIN || r == AN_ROLE_QUEUE_WAIT;
 }
 
 static enum an_class host_class(const struct table *x, size_t i)
@@ -181,7 +181,8 @@ static enum an_class host_class(const struct table *x, size_t i)
         return AN_CLASS_INPUT;
     if (x->c->gpu) /* the device decides there: what the host does is host */
         return AN_CLASS_HOST;
-    return r == AN_ROLE_WORK ? AN_CLASS_COMPUTE : r == AN_ROLE_COMM ? AN_CLASS_COMM : AN_CLASS_HOST;
+    bool comm = r == AN_ROLE_COMM || r == AN_ROLE_COMM_WAIT;
+    return r == AN_ROLE_WORK ? AN_CLASS_COMPUTE : comm ? AN_CLASS_COMM : AN_CLASS_HOST;
 }
 
 /* Names that differ in every step or that say nothing of their own; and waiting for room in a queue is no work. */

@@ -7,9 +7,12 @@
 #include <math.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "analyzers/findings.h"
 
-#define EXPLAINED 0.5 /* of the wait: what the batch time and the workers must explain to be its cause */
+#define COMMAND_MOST 600 /* characters: a longer one is no line to read */
+#define EXPLAINED    0.5 /* of the wait: what the batch time and the workers must explain to be its cause */
 
 enum an_framework an_findings_framework(const struct an_context *c)
 {
@@ -29,15 +32,61 @@ enum an_framework an_findings_framework(const struct an_context *c)
     return c->r->loader.source && strcmp(c->r->loader.source, "tacho.range") ? AN_FRAMEWORK_TORCH : AN_FRAMEWORK_OTHER;
 }
 
+/* One word of a command for a shell. */
+static const char *shell_word(struct an_context *c, const char *word)
+{
+    size_t n = strlen(word);
+    bool plain = n && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%") == n;
+    if (plain)
+        return an_arena_text(c->a, word);
+    char *out = an_arena_zero(c->a, 4 * n + 3, 1), *at = out;
+    if (!out)
+        return "";
+    *at++ = '\'';
+    for (; *word; word++) {
+        if (*word == '\'') {
+            memcpy(at, "'\\''", 4);
+            at += 4;
+        } else {
+            *at++ = *word;
+        }
+    }
+    *at = '\'';
+    return out;
+}
+
+/* The command of the run, a JSON list of words, as one types it; without the option (and its value) that is given anew. */
+static const char *command_words(struct an_context *c, const char *option)
+{
+    const char *text = an_trace_key(c->t, "command"), *line = "";
+    size_t n = strcspn(option, " "), i;
+    bool valued = option[n] == ' ';
+    json_t *words = text ? json_loads(text, 0, NULL) : NULL, *word;
+    if (!json_is_array(words)) {
+        json_decref(words);
+        return text && *text == '[' ? NULL : text;
+    }
+    for (i = 0; i < json_array_size(words); i++) {
+        word = json_array_get(words, i);
+        const char *w = json_is_string(word) ? json_string_value(word) : "";
+        if (*option == '-' && strlen(w) == n && !strncmp(w, option, n)) {
+            i += valued;
+            continue;
+        }
+        line = an_arena_format(c->a, "%s%s%s", line, *line ? " " : "", shell_word(c, w));
+    }
+    json_decref(words);
+    return line;
+}
+
 const char *an_findings_rerun(struct an_context *c, const char *option)
 {
-    const char *command = an_trace_key(c->t, "command"), *file = c->r->run.file && *c->r->run.file ? c->r->run.file : "RUN";
-    if (!command || !*command)
+    const char *file = c->r->run.file && *c->r->run.file ? c->r->run.file : "RUN", *command = command_words(c, option);
+    if (!command || !*command || strlen(command) > COMMAND_MOST)
         return an_arena_format(c->a, "record it again with %s as AFTER; tacho diff %.200s AFTER", option, file);
     if (*option == '-')
-        return an_arena_format(c->a, "tacho run -o after.tacho -- %.300s %s; tacho diff %.200s after.tacho", command, option,
-                               file);
-    return an_arena_format(c->a, "with %s: tacho run -o after.tacho -- %.300s; tacho diff %.200s after.tacho", option, command,
+        return an_arena_format(c->a, "tacho run -o after.tacho -- %s %s; tacho diff %.200s after.tacho", command, option, file);
+    return an_arena_format(c->a, "with %s: tacho run -o after.tacho -- %s; tacho diff %.200s after.tacho", option, command,
                            file);
 }
 

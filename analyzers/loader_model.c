@@ -174,7 +174,8 @@ static double samples_of(const struct an_context *c, const struct an_lane *l)
 static const char *serial_stage(const struct an_context *c, const struct an_loader_sums *s, const struct model *x)
 {
     const struct an_value *access = &c->r->loader.access_ratio;
-    if (access->valid && access->value >= STORAGE_RATIO)
+    bool reads = s->ns[AN_ROLE_READ] >= s->ns[AN_ROLE_DECODE] + s->ns[AN_ROLE_COLLATE]; /* else others use the storage */
+    if (access->valid && access->value >= STORAGE_RATIO && reads)
         return "storage";
     if (x->pin * x->batches > x->rest)
         return "pin";

@@ -370,6 +370,33 @@ static void test_advice(void **state)
     fx_close(f);
 }
 
+/* The command that verifies is the one that was run, with the option given anew. */
+static void test_verify(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    struct shape s = {.ranks = 1, .batches = 1, .workers = 1, .batch = 24000, .program = "train"};
+    fx_open(f);
+    own_rank(f, &s, 0);
+    FX(store_run_set(f->s, "command", "[\"mpirun\",\"train\",\"--workers\",\"1\",\"--data\",\"it's mine\"]"));
+    for (int i = 0; i < OWN_STEPS; i++) { /* ranges of libtrain tell whose options there are */
+        struct store_slice x = {.track = f->thread + 1,
+                                .start = FX_BASE + i * 24000 * US,
+                                .dur = 0,
+                                .name = fx_string(f, "log"),
+                                .category = fx_string(f, "libtrain"),
+                                .detail = FX_NONE,
+                                .correlation = FX_NONE};
+        FX(store_slice_add(f->s, &x));
+    }
+    const struct an_finding *x = stall(fx_analyze(f));
+    assert_non_null(x);
+    says(x->action, "--workers 3 instead of 1");
+    says(x->verify,
+         "tacho run -o after.tacho -- mpirun train --data 'it'\\''s mine' --workers 3; tacho diff run.tacho after.tacho");
+    fx_close(f);
+}
+
 /* Cores that are in use already limit the workers; without samples of CPU time their number does. */
 static void test_cores(void **state)
 {
@@ -479,6 +506,7 @@ int main(void)
                                        cmocka_unit_test(test_wait_follows_from_batch_and_workers),
                                        cmocka_unit_test(test_advice),
                                        cmocka_unit_test(test_cores),
+                                       cmocka_unit_test(test_verify),
                                        cmocka_unit_test(test_serial_stages),
                                        cmocka_unit_test(test_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
