@@ -290,6 +290,12 @@ static void fill_run(struct an_communication *r, const struct lane_sums *lane, s
     r->blocking_inferred_ms = r->blocking_unknown_ms = s.steps ? an_num(0) : an_num_none(NO_DETAIL);
 }
 
+static int rank_row_order(const void *x, const void *y)
+{
+    const struct an_comm_rank *a = x, *b = y;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
 static bool several_hosts(const struct an_context *c)
 {
     for (size_t k = 1; k < c->lane_count; k++)
@@ -353,6 +359,8 @@ static int cpu(struct an_context *c, struct work *w)
         if (w->first[k + 1] > w->first[k])
             fill_rank(c, k, &w->lane[k], no_split, &rows[r->rank_count++]);
     fill_run(r, w->lane, c->lane_count, no_split);
+    if (r->rank_count)
+        qsort(rows, r->rank_count, sizeof *rows, rank_row_order);
     r->ranks = rows;
     r->skew_ms = skew_of(c, skew, no_split);
     for (size_t i = 0; i < w->calls.count; i++)

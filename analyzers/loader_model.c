@@ -6,6 +6,7 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/loader.h"
@@ -349,6 +350,12 @@ static void fill_run(struct an_context *c, const struct an_loader_sums *s, size_
     r->compute_samples_per_s = slowest_of(k, ranks, offsetof(struct an_loader_rank, compute_samples_per_s));
 }
 
+static int rank_order(const void *x, const void *y)
+{
+    const struct an_loader_rank *a = x, *b = y;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
 static bool has_any(const struct an_loader_sums *s)
 {
     int64_t n = 0;
@@ -377,6 +384,8 @@ int an_loader_model(struct an_context *c, const struct an_loader_sums *s, size_t
         r->workers_needed = first ? out->workers_needed : most_of(r->workers_needed, out->workers_needed);
         r->workers_wanted = first ? wanted : most_of(r->workers_wanted, wanted);
     }
+    if (r->rank_count)
+        qsort(rows, r->rank_count, sizeof *rows, rank_order);
     fill_run(c, s, n);
     return 0;
 }
