@@ -17,7 +17,7 @@ export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 # go OPTIONS...: two ranks, their report in ./json
 go() {
     rm -f run.tacho
-    "$TACHO" run -o run.tacho --no-peak --overhead 0 -- mpirun -np 2 --bind-to none --oversubscribe "$TRAIN" gpt2-tiny --steps 40 --layers 2 \
+    "$TACHO" run -o run.tacho --no-peak --overhead 0 -- mpirun -np 2 --bind-to none --oversubscribe "$TRAIN" gpt2-tiny --steps 25 --layers 2 \
         --channels 128 --heads 2 --batch 2 --seq 128 --data "$data" --log-every 0 --workers 1 "$@" > log 2>&1 || { cat log; fail "the run failed"; }
     "$TACHO" report run.tacho --json > json || fail "no report"
 }
@@ -74,15 +74,15 @@ overlapped() {
 attempt overlapped
 # a rank that sleeps 200 ms in each step: the other one waits for it, about as long
 slow_rank() {
-    go --slow-rank 1=0.2 --steps 25
+    go --slow-rank 1=0.2
     books && check 'r[0]["waiting_ms"] > 150' 'r[1]["waiting_ms"] < 0.5 * r[0]["waiting_ms"]' 'r[1]["caused_ms"] > 150' \
         'x["waiting_ms"] > 1.5 * x["transfer_ms"]' 'f is not None and "waits for other ranks" in f["claim"] and "rank 1" in f["action"]' \
         '"bucket" not in f["action"] and f["gain_pct"]["expected"] is None'
 }
 attempt slow_rank
-# the same messages 200 times: transfer on both, and no rank is blamed
+# the same messages 60 times: transfer on both, and no rank is blamed
 slow_link() {
-    go --slow-link 200 --steps 25
+    go --slow-link 60
     books && check 'x["transfer_ms"] > 1.5 * x["waiting_ms"]' 'abs(r[0]["transfer_ms"] - r[1]["transfer_ms"]) < 1e-6' \
         'f is not None and "transfer" in f["claim"] and "rank 1" not in f["action"] and "rank 0" not in f["action"]'
 }
