@@ -25,8 +25,7 @@ struct lt_gemm_case {
     X(ENGINE, "engine") \
     X(SGEMM, "oneDNN sgemm") \
     X(MATMUL, "oneDNN matmul") \
-    X(PACKED, "oneDNN matmul, packed") \
-    X(CBLAS, "CBLAS sgemm")
+    X(PACKED, "oneDNN matmul, packed")
 #define LT_ENUM_GEMM_WAY(id, name) LT_GEMM_WAY_##id,
 enum lt_gemm_way { LT_GEMM_WAY_MAP(LT_ENUM_GEMM_WAY) LT_GEMM_WAY_COUNT };
 #undef LT_ENUM_GEMM_WAY
@@ -34,9 +33,10 @@ const char *lt_gemm_way_name(enum lt_gemm_way way);
 
 struct lt_gemm_trial;
 
-/* Makes operands with numbers in them, and whatever the library wants made beforehand. ENGINE: gemm.h. PACKED: a layout of the
- * library's choice for the weight, which an optimizer could write: b of a forward and of an input gradient, c of a weight
- * gradient (a turned). TACHO_ENOTSUP: the library is not there, or has no such product; TACHO_ENOMEM. The caller closes. */
+/* Makes operands with numbers in them, and whatever the library wants made beforehand. ENGINE: what gemm.h does, be it oneDNN
+ * or CBLAS. PACKED: a layout of the library's choice for the weight, which an optimizer could write: b of a forward and of an
+ * input gradient, c of a weight gradient (a turned). TACHO_ENOTSUP: the library is not there, or has no such product;
+ * TACHO_ENOMEM. The caller closes. */
 int lt_gemm_trial_open(struct lt_gemm_trial **out, const struct lt_gemm_case *product, enum lt_gemm_way way);
 
 /* Seconds of one product, the mean of `calls` in a row over the same operands. */

@@ -42,7 +42,7 @@ if [ -r "${LLMC_DIR:-}/train_gpt2.c" ]; then
     # shellcheck disable=SC2086
     if [ -n "$flags" ] && cc $flags -I"$LLMC_DIR" "$peers/llmc.c" ${flags##*-DOMP} -lm -o "$work/llmc" 2> "$work/llmc.err"; then
         llmc=$work/llmc
-        echo "llm.c:   $(git -C "$LLMC_DIR" log -1 --format='%h of %cs' 2> /dev/null || echo 'version not known'), $(echo $flags); fp32 only"
+        echo "llm.c:   $(git -C "$LLMC_DIR" log -1 --format='commit %h of %cs' 2> /dev/null || cksum < "$LLMC_DIR/train_gpt2.c" | sed 's/^/no git, cksum of train_gpt2.c /'), $(echo $flags); fp32 only"
     else
         say "llm.c in $LLMC_DIR does not build: $(tail -n 1 "$work/llmc.err" 2> /dev/null)"
     fi
