@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 
 #include "libtrain/gemm.h"
 #include "libtrain/train.h"
@@ -115,6 +116,9 @@ static void print_start(const struct options *o)
 {
     printf("%s, backend %s (%s), %d threads, %lld loader %s%s\n", o->dtype, o->backend, lt_gemm_library(), lt_threads(),
            (long long)o->workers, o->worker_kind, o->pin ? " and a pin thread" : "");
+    if (strcmp(o->backend, "cpu") == 0 && !lt_gemm_fast((enum lt_dtype)lt_dtype_find(o->dtype)))
+        printf("note: %s has no %s products on this CPU: plain loops make them, correct and very slow (fp32 is fast)\n",
+               lt_gemm_library(), o->dtype);
 }
 
 int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)

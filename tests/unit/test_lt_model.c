@@ -292,7 +292,7 @@ static void flops_of(const uint64_t *shape, int backend, struct lt_gpt2_mode mod
     struct lt_gpt2_config k = {"shape",    "",         (int64_t)l, (int64_t)c, (int64_t)shape[2],
                                (int64_t)v, (int64_t)t, (int64_t)t, (int64_t)b};
     size_t count, decayed;
-    if (backend == LT_BACKEND_REFERENCE && l * c * c * b * t * micro > 500000)
+    if (backend == LT_BACKEND_REFERENCE && l * c * c * b * t * micro > 200000)
         return; /* slow, and its counts are the same functions */
     struct lt_timers_step s =
         one_step(&k, (enum lt_backend)backend, mode, (int64_t)b, (int64_t)t, (int)micro, text, &count, &decayed);
