@@ -14,7 +14,7 @@ free_mib=$(awk '/^MemAvailable/ { print int($2 / 1024) }' /proc/meminfo)
 kernel=2 # %, the kernel's figure against the closed form
 [ -z "$SAN" ] || kernel=1000 # the sanitizers keep memory of their own
 
-# a configuration large enough that 2 % is more than code and stacks: name, then train's arguments
+# a configuration so large that 2 % is more than code and stacks: name, then train's arguments
 check() {
     local name=$1
     shift
@@ -32,8 +32,10 @@ check() {
         END { if (!found) { print "FAIL: no memory in the timers"; exit 1 } }' || exit 1
 }
 check "adamw, T 64" gpt2-124M --batch 4 --seq 64
-check "momentum, T 64" gpt2-124M --batch 4 --seq 64 --optimizer momentum
-check "sgd, 350M" gpt2-350M --batch 1 --seq 64 --optimizer sgd
+check "adamw, recompute, T 64" gpt2-124M --batch 4 --seq 64 --recompute block
+check "sgd, T 64" gpt2-124M --batch 4 --seq 64 --optimizer sgd
+check "adamw, bf16, T 64" gpt2-124M --batch 4 --seq 64 --dtype bf16
+check "momentum, 4 layers, T 256" gpt2-124M --layers 4 --batch 4 --seq 256 --optimizer momentum
 
 # the counters, as a tool records them: all seven at the end of the first step, and nothing more while nothing changes
 if command -v sqlite3 > /dev/null; then
