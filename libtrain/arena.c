@@ -8,7 +8,8 @@
 
 #include "tacho_error.h"
 
-#define HUGE_PAGE ((size_t)2 << 20)
+#define PAGE      ((size_t)4096)
+#define HUGE_PAGE ((size_t)2 << 20) /* asked for inside of an arena; zeroed at a time */
 
 /* All that there are, for lt_arena_fork; what has no place in the list is inherited by children. */
 #define LIST_CAP 64
@@ -54,7 +55,7 @@ static void touch(float *base, size_t count)
 
 size_t lt_arena_bytes(size_t count)
 {
-    return (count * sizeof(float) + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    return (count * sizeof(float) + PAGE - 1) / PAGE * PAGE;
 }
 
 int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct lt_tensor *table, size_t tensors)

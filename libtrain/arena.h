@@ -35,7 +35,7 @@ static inline size_t lt_arena_padded(size_t count)
     return (count + LT_ALIGN - 1) / LT_ALIGN * LT_ALIGN;
 }
 
-/* Bytes that an arena of `count` carved floats maps: rounded up to pages of 2 MiB. */
+/* Bytes that an arena of `count` carved floats maps: rounded up to pages of 4 KiB. */
 size_t lt_arena_bytes(size_t count);
 
 /* Fills *arena and the slots of the table; the memory is entered under `tag`. 0 or TACHO_ENOMEM (then *arena is empty). */

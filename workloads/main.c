@@ -14,7 +14,7 @@
 #include "workloads/recipe.h"
 
 /* One row a family of names. */
-static const struct recipe *const recipes[] = {&recipe_gpt2};
+static const struct recipe *const recipes[] = {&recipe_gpt2, &recipe_mlp};
 #define RECIPES (sizeof recipes / sizeof *recipes)
 
 /* What is no training has its own options. */

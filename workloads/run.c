@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,13 +24,15 @@ static void print_progress(void *arg, const struct lt_progress *p)
             printf("resumed: %lld steps made before\n", (long long)p->step);
         break;
     case LT_EVENT_STEP:
-        printf("step %5lld/%lld  loss %.4f  norm %.3f  lr %.2e  %9.2f ms  %8.0f tok/s\n", (long long)p->step,
+        printf("step %5lld/%lld  loss %.4f  norm %.3f  lr %.2e  %9.2f ms  %8.0f %s\n", (long long)p->step,
                (long long)config->schedule.steps, p->loss, p->grad_norm, p->rate, 1e3 * p->seconds,
-               (double)p->tokens / p->seconds);
+               (double)(p->tokens ? p->tokens : p->samples) / p->seconds, p->tokens ? "tok/s" : "samples/s");
         break;
     case LT_EVENT_EVALUATION:
-        printf("evaluation after step %lld  loss %.4f  (%lld batches, %.2f ms)\n", (long long)p->step, p->loss,
-               (long long)p->evaluated, 1e3 * p->seconds);
+        printf("evaluation after step %lld  loss %.4f  ", (long long)p->step, p->loss);
+        if (!isnan(p->accuracy))
+            printf("accuracy %.2f %%  ", 100 * p->accuracy);
+        printf("(%lld batches, %.2f ms)\n", (long long)p->evaluated, 1e3 * p->seconds);
         break;
     case LT_EVENT_CHECKPOINT:
         printf("checkpoint after step %lld  %s  %.2f ms\n", (long long)p->step, config->checkpoint, 1e3 * p->seconds);

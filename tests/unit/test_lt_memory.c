@@ -12,7 +12,7 @@
 #include "libtrain/gpt2.h"
 #include "libtrain/train.h"
 
-#define PAGE (2 << 20) /* what arenas round up to */
+#define PAGE 4096 /* what arenas round up to */
 
 static void sums_and_peaks(void **state)
 {
@@ -78,7 +78,8 @@ static void arenas(void **state)
     lt_memory_read(&before);
     assert_int_equal(lt_arena_create(&arena, LT_MEMORY_GRADIENTS, table, 2), 0);
     lt_memory_read(&held);
-    assert_int_equal(held.tag[LT_MEMORY_GRADIENTS] - before.tag[LT_MEMORY_GRADIENTS], 2 * PAGE); /* 4000064 + 64 bytes */
+    assert_int_equal(held.tag[LT_MEMORY_GRADIENTS] - before.tag[LT_MEMORY_GRADIENTS],
+                     4001792); /* 4000064 + 64 bytes, in pages */
     assert_int_equal(held.total - before.total, (int64_t)arena.bytes);
     lt_arena_destroy(&arena);
     lt_arena_destroy(&arena);
@@ -95,10 +96,10 @@ static int64_t pages(uint64_t bytes)
     return (int64_t)((bytes + PAGE - 1) / PAGE * PAGE);
 }
 
-/* Within 2 % or one page, whichever is more. */
-static void assert_close(const char *what, int64_t held, uint64_t predicted)
+/* Within 2 %, or a page for each of so many arenas. */
+static void assert_close(const char *what, int64_t held, uint64_t predicted, int arenas)
 {
-    double slack = fmax(0.02 * (double)predicted, PAGE);
+    double slack = fmax(0.02 * (double)predicted, (double)arenas * PAGE);
     if (fabs((double)held - (double)predicted) > slack)
         fail_msg("%s: %lld bytes held, %llu predicted", what, (long long)held, (unsigned long long)predicted);
 }
@@ -128,9 +129,9 @@ static void gpt2_closed_form_of(struct lt_gpt2_mode mode)
         assert_int_equal(plan.tag[LT_MEMORY_PARAMETERS], (bf16 ? 6 : 4) * m->parameters.trainable);
         assert_int_equal(moved[LT_MEMORY_PARAMETERS], pages(4 * m->parameters.count) + bf16 * pages(2 * m->parameters.count));
         assert_int_equal(moved[LT_MEMORY_GRADIENTS], pages(4 * m->parameters.count));
-        assert_close("parameters", moved[LT_MEMORY_PARAMETERS], plan.tag[LT_MEMORY_PARAMETERS]);
-        assert_close("activations", moved[LT_MEMORY_ACTIVATIONS], plan.tag[LT_MEMORY_ACTIVATIONS]);
-        assert_close("workspace", moved[LT_MEMORY_WORKSPACE], plan.tag[LT_MEMORY_WORKSPACE]);
+        assert_close("parameters", moved[LT_MEMORY_PARAMETERS], plan.tag[LT_MEMORY_PARAMETERS], 1 + bf16);
+        assert_close("activations", moved[LT_MEMORY_ACTIVATIONS], plan.tag[LT_MEMORY_ACTIVATIONS], 1);
+        assert_close("workspace", moved[LT_MEMORY_WORKSPACE], plan.tag[LT_MEMORY_WORKSPACE], 1);
         /* a block: ln1, qkv (3), attention, middle, ln2, up (4), gelu (4), and four statistics a row; its input; logits */
         uint64_t l = (uint64_t)s[0], c = (uint64_t)s[1], h = (uint64_t)s[2], v = (uint64_t)s[3], n = (uint64_t)(s[5] * s[6]);
         uint64_t blocks = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l, size = bf16 ? 2 : 4;
@@ -206,7 +207,7 @@ static void what_the_kernel_says(void **state)
     munmap(p, bytes);
     assert_int_equal(lt_memory_resident(&after, &peak), 0);
     assert_true(llabs(held - before - (int64_t)bytes) < 4 << 20);
-    assert_true(peak >= held && after < held - (32 << 20));
+    assert_true(peak > held - (4 << 20) && after < held - (32 << 20)); /* the kernel counts in portions a CPU */
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, pool_free)

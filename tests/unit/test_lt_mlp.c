@@ -357,7 +357,7 @@ static void memory_is_a_closed_form(void **state)
 {
     (void)state;
     static const struct lt_mlp_config k = {.features = 784, .hidden = 1500, .layers = 3, .classes = 10};
-    const uint64_t page = 2 << 20;
+    const uint64_t page = 4096;
     struct lt_memory before, held, after;
     struct lt_memory_plan p;
     lt_memory_read(&before);

@@ -181,7 +181,7 @@ static void names_and_states(void **state)
         assert_int_equal(lt_optimizer_create(&o, &k, &p, &err), 0);
         lt_memory_read(&held);
         int64_t bytes = held.tag[LT_MEMORY_OPTIMIZER] - before.tag[LT_MEMORY_OPTIMIZER], exact = 20000000LL * states[kind];
-        assert_true(bytes >= exact && bytes < exact + states[kind] * (2 << 20) + 1);
+        assert_true(bytes >= exact && bytes < exact + states[kind] * 4096 + 1);
         lt_optimizer_destroy(&o);
         lt_memory_read(&after);
         assert_int_equal(after.total, before.total);
