@@ -96,6 +96,7 @@ targets=$(for p in "${pids[@]}"; do pgrep -P "$p"; done)
 # shellcheck disable=SC2086 # a list
 kill -KILL "${pids[@]}" $targets
 all_end
+for p in $targets; do wait_for gone "$p"; done
 expect 0 "$TACHO" recover all.tacho.live
 whole all.tacho
 kept all.tacho all.journal 2 all

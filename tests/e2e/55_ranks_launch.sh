@@ -94,6 +94,28 @@ wait
 [ "$(one silent.tacho "SELECT group_concat(rank || program) FROM (SELECT * FROM process ORDER BY rank)")" = 0sleep,1sleep ] ||
     wrong "silent: $(one silent.tacho 'SELECT * FROM process'; cat silent.err)"
 
+# ranks bound to a processor each, as mpirun does by default: the processors of the run are those of all
+cpus=$(taskset -pc $$ 2> /dev/null | sed 's/.*: *//; s/[-,]/ /g')
+first=${cpus%% *}
+last=${cpus##* }
+if [ -n "$cpus" ] && [ "$first" != "$last" ]; then
+    for r in "$first" "$last"; do
+        job 111 "$([ "$r" = "$first" ]; echo $?)" 2 2 taskset -c "$r" "$TACHO" run --no-peak -o bound -- sleep 0.3 > out 2>> bound.err &
+    done
+    wait
+    [ "$(value bound.tacho cpu.usable)" = 2 ] || wrong "bound: cpu.usable is $(value bound.tacho cpu.usable): $(cat bound.err)"
+fi
+# another user's ranks are not heard: a file each
+if [ "$(id -u)" = 0 ] && mkdir -m 0777 public && setpriv --reuid=65534 --clear-groups "$TACHO" version > /dev/null 2>&1; then
+    (cd public && exec env OMPI_MCA_ess_base_jobid=112 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 \
+        "$TACHO" run --no-peak -- sleep 0.5) > out 2>> user.err &
+    chmod 0755 "$work" # somebody else has to get here
+    (cd public && exec env OMPI_MCA_ess_base_jobid=112 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 HOME=/ \
+        setpriv --reuid=65534 --clear-groups "$TACHO" run --no-peak -- sleep 0.5) > out 2>> user.err &
+    wait
+    [ "$(cd public && files '*.tacho')" = 2 ] || wrong "another user: $(ls public; cat user.err)"
+fi
+
 # another launcher's variables
 slurm() { env SLURM_JOB_ID=55 SLURM_STEP_ID=0 SLURM_PROCID="$1" SLURM_STEP_TASKS_PER_NODE=2 SLURM_NODEID=0 SLURM_STEP_NUM_TASKS=2 "${@:2}"; }
 torch() { env TORCHELASTIC_RUN_ID=none MASTER_ADDR=localhost MASTER_PORT=29511 RANK="$1" WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 "${@:2}"; }

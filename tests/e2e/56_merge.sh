@@ -213,8 +213,10 @@ wait_for test -s cut.tacho.live/run.db
 wait_for sh -c "[ \"\$(sqlite3 cut.tacho.live/run.db 'SELECT count(*) FROM step')\" -gt 5 ]"
 collector=$(live_leader cut.tacho.live)
 refused 3 'is being recorded' "$TACHO" merge part0.tacho cut.tacho.live -o no.tacho
-kill -KILL "$(pgrep -P "$collector")" "$collector"
+target=$(pgrep -P "$collector")
+kill -KILL "$target" "$collector"
 wait
+wait_for gone "$target"
 merge --force part0.tacho cut.tacho.live -o cut_merged.tacho
 whole cut.tacho
 [ "$(one cut_merged.tacho "SELECT count(*) FROM step s JOIN process p ON p.id=s.process WHERE p.rank=1")" -gt 5 ] || wrong "cut: steps"

@@ -23,6 +23,8 @@ value() { one "$1" "SELECT value FROM run WHERE key='$2'"; }
 files() { find . -maxdepth 1 -name "$1" | wc -l; }
 # live_leader LIVE: pid of the tacho that records
 live_leader() { one "$1/run.db" "SELECT value FROM run WHERE key='collector.pid'"; }
+# gone PID: it has ended (pid 1 of a container may never reap it)
+gone() { case $(ps -o stat= -p "$1") in '' | Z*) return 0 ;; *) return 1 ;; esac; }
 # settled NAME: what is left of a run that was ended roughly is a whole file, or is made one by recover
 settled() {
     if [ -e "$1.tacho.live" ] && [ ! -e "$1.tacho" ]; then expect 0 "$TACHO" recover "$1.tacho.live"; fi
