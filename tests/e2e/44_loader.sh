@@ -82,7 +82,7 @@ healthy() {
 keeps_up() { # KIND
     go 40 --workers 1 --batch 8
     local slow n less before
-    slow=$(awk -v s="$step" -v w="$wait" 'BEGIN { d = 5 * (s - w) / 1000; printf "%.3f", d > 0.02 ? d : 0.02 }')
+    slow=$(awk -v s="$step" -v w="$wait" 'BEGIN { d = 5 * (s - w) / 1000; printf "%.3f", (d > 0.02 ? d : 0.02) }')
     go 100 --workers 1 --slow decode="$slow" --worker-kind "$1" --batch 8
     n=$wanted before=$wait
     [ "$n" -ge 2 ] || { echo "wanted: $n"; return 1; }
