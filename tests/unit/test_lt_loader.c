@@ -251,8 +251,9 @@ static void stops_early(void **state)
     (void)state;
     open_text(5000, 16);
     for (int i = 0; i < 60; i++) {
-        struct lt_loader_config k = {.options = {.workers = 1 + i % 5, .prefetch = 1 + i % 4, .kind = i % 2, .pin = i / 2 % 2},
-                                     .b = 1 + i % 3};
+        struct lt_loader_config k = {
+            .options = {.workers = 1 + i % 5, .prefetch = 1 + i % 4, .kind = (enum lt_worker_kind)(i % 2), .pin = i / 2 % 2},
+            .b = 1 + i % 3};
         struct lt_loader *l = make(&k, NULL);
         for (int j = 0; j < i % 7; j++)
             next(l);
@@ -269,7 +270,8 @@ static void a_text_that_shrinks(void **state)
     for (int i = 0; i < 10; i++) { /* 0, 1, 2 threads, processes; pinned or not */
         struct tacho_error err = {0};
         open_text(50000, 16);
-        struct lt_loader_options o = {.workers = i / 2 % 3, .prefetch = 2, .kind = i / 2 > 2, .pin = i % 2};
+        struct lt_loader_options o = {
+            .workers = i / 2 % 3, .prefetch = 2, .kind = (enum lt_worker_kind)(i / 2 > 2), .pin = i % 2};
         struct lt_loader_config k = {.options = o, .b = 4};
         struct lt_loader *l = make(&k, NULL);
         struct lt_batch x;
@@ -405,7 +407,7 @@ static void delays(void **state)
     (void)state;
     open_text(5000, 16);
     for (int i = 0; i < 5; i++) {
-        struct lt_loader_options o = {.workers = i / 2 * 2, .prefetch = 2, .kind = i > 2, .pin = i % 2};
+        struct lt_loader_options o = {.workers = i / 2 * 2, .prefetch = 2, .kind = (enum lt_worker_kind)(i > 2), .pin = i % 2};
         struct lt_loader_config k = {.options = o, .b = 2};
         struct rusage before, after;
         k.options.slow[LT_STAGE_READ] = k.options.slow[LT_STAGE_COLLATE] = 0.02;
@@ -461,7 +463,8 @@ static void memory(void **state)
     (void)state;
     open_text(50000, 64);
     for (int i = 0; i < 12; i++) {
-        struct lt_loader_config k = {.options = {.workers = i / 4, .prefetch = 5, .kind = i % 2, .pin = i / 2 % 2}, .b = 32};
+        struct lt_loader_config k = {
+            .options = {.workers = i / 4, .prefetch = 5, .kind = (enum lt_worker_kind)(i % 2), .pin = i / 2 % 2}, .b = 32};
         struct lt_part whole = lt_source_whole(source);
         struct lt_memory before, during, after;
         lt_memory_read(&before);
@@ -507,7 +510,8 @@ static void ranges(void **state)
         char timers[320];
         open_text(5000, 16);
         assert_int_equal(lt_trace_create(&trace, no_ops, 1, 1), 0);
-        struct lt_loader_config k = {.options = {.workers = 2, .prefetch = 2, .kind = i / 2, .pin = i % 2}, .b = 2};
+        struct lt_loader_config k = {
+            .options = {.workers = 2, .prefetch = 2, .kind = (enum lt_worker_kind)(i / 2), .pin = i % 2}, .b = 2};
         struct lt_loader *l = make(&k, trace);
         for (int j = 0; j < 20; j++)
             next(l);
