@@ -327,12 +327,12 @@ int col_calibration_save(const struct col_calibration *c, const char *path, stru
 
 /* ---- the table `ceiling` ------------------------------------------------------------------------------------------------------ */
 
-static int write_row(store *db, const struct col_ceiling *r, const char *date)
+/* when: "" or where and when the row was measured, with a blank before it. */
+static int write_row(store *db, const struct col_ceiling *r, const char *when)
 {
-    char source[320];
+    char source[400];
     /* sizes are what the system tells, all else was measured */
-    snprintf(source, sizeof source, "%s%s%s%s%s", strcmp(r->unit, "bytes") ? "measured: " : "", r->how,
-             *date ? " (tacho calibrate, " : "", date, *date ? ")" : "");
+    snprintf(source, sizeof source, "%s%s%s", strcmp(r->unit, "bytes") ? "measured: " : "", r->how, when);
     struct store_ceiling c = {.device = "cpu", .resource = r->resource, .dtype = r->dtype, .source = source, .value = r->value};
     return store_ceiling_add(db, &c);
 }
@@ -347,13 +347,18 @@ static bool beaten(const struct col_calibration *other, const struct col_ceiling
 int col_ceilings_write(store *db, const struct col_calibration *c, const struct col_peak *peak)
 {
     struct col_calibration now = {0};
+    char when[128];
+    int n = snprintf(when, sizeof when, " (tacho calibrate, %s", c->measured_at);
+    if (c->busy_cores > 0.1)
+        n += snprintf(when + n, sizeof when - (size_t)n, ", while other programs used %.1f cores", c->busy_cores);
+    snprintf(when + n, sizeof when - (size_t)n, ")");
     int rc = peak->fp32 > 0 ? col_calibration_add_peak(&now, peak, NULL) : 0;
     for (size_t i = 0; i < now.rows && rc == 0; i++)
         if (!isnan(now.row[i].value) && !beaten(c, &now.row[i], true))
             rc = write_row(db, &now.row[i], "");
     for (size_t i = 0; i < c->rows && rc == 0; i++)
         if (!isnan(c->row[i].value) && !beaten(&now, &c->row[i], false))
-            rc = write_row(db, &c->row[i], c->measured_at);
+            rc = write_row(db, &c->row[i], when);
     col_calibration_clear(&now);
     return rc;
 }
