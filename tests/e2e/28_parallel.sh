@@ -10,11 +10,11 @@ has_mpirun || { echo "needs Open MPI's mpirun"; exit 77; }
 unset OMP_NUM_THREADS
 printf 'leak:%s\n' libmpi libopen-pal libopen-rte libpmix libevent libhwloc mca_ > leaks # the library's, not ours
 export LSAN_OPTIONS=suppressions=$work/leaks:print_suppressions=0
-train=("$TRAIN" gpt2-tiny --data "$SRC/LICENSE" --seq 64 --batch 4 --seed 3 --log-every 1)
+train=("$TRAIN" gpt2-tiny --layers 2 --channels 64 --data "$SRC/LICENSE" --seq 64 --batch 4 --seed 3 --log-every 1)
 ranks=(mpirun -np 2 "${train[@]}")
 "${ranks[@]}" --steps 1 > out 2> err || { grep -q 'without MPI' err && { echo "train was built without MPI"; exit 77; }; wrong "first: $(cat err)"; }
 lines() { sed -n 's/^step *\([0-9]*\).*loss \([0-9.]*\)  norm \([0-9.]*\).*/\1 \2 \3/p' "$1"; }
-parameters=$((4 * 13 * 128 + 4 * 12 * 128 * 128 + 256 * 128 + 128 * 128 + 2 * 128)) # 4 layers, 128 channels, 256 words, 128 positions
+parameters=$((2 * 13 * 64 + 2 * 12 * 64 * 64 + 256 * 64 + 128 * 64 + 2 * 64)) # 2 layers, 64 channels, 256 words, 128 positions
 
 # ---- a plain start never starts MPI
 "${train[@]}" --steps 100000 > /dev/null &
@@ -28,8 +28,8 @@ wait $pid 2> /dev/null
 # ---- the same training as one rank that takes two micro-batches: losses and norms to three digits behind the point (the order of sums
 # differs); with and without overlap the same checkpoint, byte by byte; only rank 0 speaks
 "${train[@]}" --steps 12 --accumulate 2 --eval-every 6 > alone || wrong "alone"
-"${ranks[@]}" --steps 12 --eval-every 6 --checkpoint whole --bucket-mib 0.5 > both || wrong "two ranks"
-"${ranks[@]}" --steps 12 --eval-every 6 --checkpoint after --bucket-mib 0.5 --no-overlap > after.out || wrong "without overlap"
+"${ranks[@]}" --steps 12 --eval-every 6 --checkpoint whole --bucket-mib 0.125 > both || wrong "two ranks"
+"${ranks[@]}" --steps 12 --eval-every 6 --checkpoint after --bucket-mib 0.125 --no-overlap > after.out || wrong "without overlap"
 [ "$(lines both | wc -l)" = 12 ] || wrong "not one line a step: $(lines both | wc -l)"
 paste -d ' ' <(lines alone) <(lines both) | awk '{ d = $2 - $5; e = $3 - $6; if ($1 != $4 || d * d > 1e-6 || e * e > 1e-5) bad = 1 } END { exit bad || NR != 12 }' ||
     wrong "two ranks differ from one: $(paste <(lines alone) <(lines both) | tail -n 3)"
@@ -42,9 +42,9 @@ grep -q '^2 ranks.* comm-0$' both || wrong "no line about the ranks: $(cat both)
 grep -q '^2 ranks.* after backward$' after.out || wrong "no line about --no-overlap"
 
 # ---- one rank is told to stop: both stop after the same step, rank 0 writes, the rest is as if nothing had happened
-"${ranks[@]}" --steps 150 > long || wrong "long"
+"${ranks[@]}" --steps 60 > long || wrong "long"
 for signal in TERM INT; do
-    "${ranks[@]}" --steps 150 --checkpoint part > part.out 2> part.err &
+    "${ranks[@]}" --steps 60 --checkpoint part --slow-rank 1=0.02 > part.out 2> part.err &
     pid=$!
     wait_for grep -q '^step *5/' part.out
     second=$(pgrep -P $pid | tail -n 1)
@@ -54,8 +54,8 @@ for signal in TERM INT; do
     case $signal in TERM) want=143 ;; INT) want=130 ;; esac
     [ $code = $want ] || wrong "SIG$signal: exit code $code"
     made=$(lines part.out | wc -l)
-    [ "$made" -lt 150 ] || { echo "150 steps before the signal"; continue; }
-    "${ranks[@]}" --steps 150 --resume part > rest || wrong "SIG$signal: no resume"
+    [ "$made" -lt 60 ] || { echo "60 steps before the signal"; continue; }
+    "${ranks[@]}" --steps 60 --resume part > rest || wrong "SIG$signal: no resume"
     cat <(lines part.out) <(lines rest) | diff - <(lines long) > /dev/null || wrong "SIG$signal after $made steps: the resumed run differs"
     rm -f part
 done
@@ -104,12 +104,12 @@ for p in "${two[@]}"; do wait_for ended "$p"; done
 echo "note: the job ended $((i / 10)) s after the kill"
 
 # ---- recorded: each step sends each gradient once, in the same order on both ranks
-record() { # NAME OPTIONS...
-    local name=$1
+record() { # NAME OPTIONS...    environment: tokens of a rank, 2560
+    local name=$1 of=${tokens:-2560}
     shift
     expect 0 "$TACHO" run --no-peak --overhead 0 -o "$name" -- mpirun -np 2 "${train[@]}" --steps 10 "$@"
     whole "$name.tacho"
-    [ "$(ranks_of "$name.tacho")" = "0:10:2560 1:10:2560" ] || wrong "$name: steps $(ranks_of "$name.tacho")"
+    [ "$(ranks_of "$name.tacho")" = "0:10:$of 1:10:$of" ] || wrong "$name: steps $(ranks_of "$name.tacho")"
     one "$name.tacho" "CREATE TEMP VIEW r AS SELECT p.rank, t.name AS thread, n.text AS name, d.bytes, d.communicator, d.collective,
         d.ranks, s.correlation AS sequence, s.start, s.dur, s.id FROM slice s JOIN track t ON t.id=s.track JOIN process p ON p.id=t.process
         JOIN string n ON n.id=s.name LEFT JOIN detail d ON d.id=s.detail WHERE t.kind='thread';
@@ -135,19 +135,19 @@ sent() {
     grep -qx "order $calls" "$name.books" || wrong "$name: order: $(cat "$name.books")"
     grep -qx "overtaken 0" "$name.books" || wrong "$name: overtaken: $(cat "$name.books")"
 }
-fp32=$((4 * parameters)) bf16=$((2 * parameters)) mib=$((1 << 20))
-record overlapped --bucket-mib 1
-sent overlapped $fp32 $(((fp32 + mib - 1) / mib)) comm-0
+fp32=$((4 * parameters)) bf16=$((2 * parameters)) bucket=$((1 << 17))
+tokens=20480 record overlapped --bucket-mib 0.125 --batch 16 --seq 128 # backward lasts long enough to be seen beside
+sent overlapped $fp32 $(((fp32 + bucket - 1) / bucket)) comm-0
 [ "$(sed -n 's/together //p' overlapped.books)" -gt 0 ] || wrong "nothing is reduced while backward runs"
-record behind --bucket-mib 1 --no-overlap
-sent behind $fp32 $(((fp32 + mib - 1) / mib)) main
+record behind --bucket-mib 0.125 --no-overlap
+sent behind $fp32 $(((fp32 + bucket - 1) / bucket)) main
 [ "$(sed -n 's/together //p' behind.books)" = 0 ] || wrong "--no-overlap reduces while backward runs"
 record whole --bucket-mib 0
 sent whole $fp32 1 comm-0
-record link --bucket-mib 1 --slow-link 3
-sent link $((3 * fp32)) $(((fp32 + mib - 1) / mib)) comm-0
-record half --bucket-mib 1 --dtype bf16
-sent half $bf16 $(((bf16 + mib - 1) / mib)) comm-0
+record link --bucket-mib 0.125 --slow-link 3
+sent link $((3 * fp32)) $(((fp32 + bucket - 1) / bucket)) comm-0
+record half --bucket-mib 0.125 --dtype bf16
+sent half $bf16 $(((bf16 + bucket - 1) / bucket)) comm-0
 
 # ---- a slowed rank: it sleeps in each step, the other one waits as long
 "${ranks[@]}" --steps 10 --slow-rank 1=0.05 --timers times > /dev/null || wrong "slow rank"
