@@ -77,13 +77,18 @@ static int make_context(struct lt_context *context, const struct options *o, str
     return 0;
 }
 
-/* What the run will hold: the model's part by its closed form, the optimizer's from the parameters. */
+/* What the run will hold: the model's part by its closed form, the optimizer's from the parameters, the loader's from the
+ * batches; evaluations have a loader of their own beside it. */
 static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *plan, const struct lt_train_config *config,
-                        const struct lt_context *context, const struct lt_model *m)
+                        const struct lt_context *context, const struct lt_model *m, const struct input *in)
 {
+    struct lt_loader_config learn = {.options = config->loader, .b = m->b}, look = {.options = {.in_order = 1}, .b = m->b};
     *out = (struct lt_memory_plan){0};
     plan->memory(plan->arg, context, out);
     out->tag[LT_MEMORY_OPTIMIZER] = (uint64_t)lt_optimizer_states(config->optimizer.kind) * 4 * m->parameters.trainable;
+    out->tag[LT_MEMORY_LOADER] = lt_loader_memory(&in->train, &learn);
+    if (in->has_held_out)
+        out->tag[LT_MEMORY_LOADER] += lt_loader_memory(&in->held_out, &look);
     out->tag[LT_MEMORY_WORKSPACE] += lt_parallel_buffer_bytes(config->parallel, m->parameters.trainable, context->dtype);
 }
 
@@ -159,7 +164,7 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     if (lt_parallel_rank(parallel) > 0)
         hooks.progress = NULL;
     if (rc == 0) {
-        plan_memory(&memory, plan, &config, &context, model);
+        plan_memory(&memory, plan, &config, &context, model, &in);
         if (lt_parallel_rank(parallel) == 0) {
             plan->describe(plan->arg, model);
             print_start(o);
