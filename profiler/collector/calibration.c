@@ -239,7 +239,7 @@ static int load(struct col_calibration *c, const char *path, struct tacho_error 
     c->cores = (int)json_integer_value(json_object_get(machine, "cores"));
     c->memory_bytes = json_integer_value(json_object_get(machine, "memory_bytes"));
     const json_t *busy = json_object_get(all, "busy_cores");
-    if (json_is_number(busy))
+    if (json_is_number(busy) && json_number_value(busy) >= 0 && json_number_value(busy) < 1e5) /* else not known */
         c->busy_cores = json_number_value(busy);
     if (!schema || strcmp(schema, SCHEMA))
         rc = damaged(path, "no object of schema " SCHEMA, err);
