@@ -130,7 +130,6 @@ int lt_mpi_open(struct lt_mpi_place *place, struct tacho_error *err)
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* what waits inside Open MPI lets others have the core */
     leaks_are_not_ours(1);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &granted);
-    leaks_are_not_ours(0);
     mpi.open = 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &place->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &place->ranks);
@@ -139,13 +138,16 @@ int lt_mpi_open(struct lt_mpi_place *place, struct tacho_error *err)
     MPI_Get_library_version(version, &length);
     version[strcspn(version, ",\n")] = '\0';
     snprintf(place->library, sizeof place->library, "%.*s", (int)sizeof place->library - 1, version);
+    leaks_are_not_ours(0);
     if (launched > 0 && launched != place->ranks)
         return tacho_fail(err, TACHO_ENOTSUP, "start it with the mpirun of the MPI library that train was built with",
                           "the launcher started %d ranks, %s sees %d", launched, place->library, place->ranks);
+    leaks_are_not_ours(1);
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi.gradients);
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi.control);
     MPI_Op_create(add_bf16, 1, &mpi.bf16_sum);
     look_around(place);
+    leaks_are_not_ours(0);
     return 0;
 }
 
@@ -153,13 +155,13 @@ void lt_mpi_close(void)
 {
     if (!mpi.open)
         return;
+    leaks_are_not_ours(1);
     if (mpi.bf16_sum) {
         MPI_Op_free(&mpi.bf16_sum);
         MPI_Comm_free(&mpi.control);
         MPI_Comm_free(&mpi.gradients);
     }
     mpi.open = 0;
-    leaks_are_not_ours(1);
     MPI_Finalize();
     leaks_are_not_ours(0);
 }
@@ -168,6 +170,7 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
 {
     const size_t most = (size_t)1 << 30; /* an MPI count is an int */
     size_t size = lt_dtype_bytes(dtype);
+    leaks_are_not_ours(1);
     meet(mpi.gradients);
     for (size_t at = 0; at < count; at += most) {
         const void *source = from == to ? MPI_IN_PLACE : (const char *)from + at * size;
@@ -175,12 +178,15 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
         MPI_Allreduce(source, (char *)to + at * size, n, dtype == LT_DTYPE_BF16 ? MPI_UINT16_T : MPI_FLOAT,
                       dtype == LT_DTYPE_BF16 ? mpi.bf16_sum : MPI_SUM, mpi.gradients);
     }
+    leaks_are_not_ours(0);
 }
 
 void lt_mpi_gather(const void *mine, void *all, size_t bytes)
 {
+    leaks_are_not_ours(1);
     meet(mpi.control);
     MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, mpi.control);
+    leaks_are_not_ours(0);
 }
 
 void lt_mpi_abort(int exit_code)
