@@ -46,23 +46,6 @@ static void alone(struct lt_mpi_place *place)
 #define SHORTEST_NS 20000
 #define LONGEST_NS  1000000
 
-/* Open MPI keeps what it allocates at its start, and unloads the parts whose names would tell: so the leak checker is told. */
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/lsan_interface.h>
-static void leaks_are_not_ours(int begin)
-{
-    if (begin)
-        __lsan_disable();
-    else
-        __lsan_enable();
-}
-#else
-static void leaks_are_not_ours(int begin)
-{
-    (void)begin;
-}
-#endif
-
 static struct {
     int open;
     MPI_Comm gradients, control;
@@ -128,7 +111,6 @@ int lt_mpi_open(struct lt_mpi_place *place, struct tacho_error *err)
     if (!launched)
         return 0;
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* what waits inside Open MPI lets others have the core */
-    leaks_are_not_ours(1);
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &granted);
     mpi.open = 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &place->rank);
@@ -138,16 +120,13 @@ int lt_mpi_open(struct lt_mpi_place *place, struct tacho_error *err)
     MPI_Get_library_version(version, &length);
     version[strcspn(version, ",\n")] = '\0';
     snprintf(place->library, sizeof place->library, "%.*s", (int)sizeof place->library - 1, version);
-    leaks_are_not_ours(0);
     if (launched > 0 && launched != place->ranks)
         return tacho_fail(err, TACHO_ENOTSUP, "start it with the mpirun of the MPI library that train was built with",
                           "the launcher started %d ranks, %s sees %d", launched, place->library, place->ranks);
-    leaks_are_not_ours(1);
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi.gradients);
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi.control);
     MPI_Op_create(add_bf16, 1, &mpi.bf16_sum);
     look_around(place);
-    leaks_are_not_ours(0);
     return 0;
 }
 
@@ -155,7 +134,6 @@ void lt_mpi_close(void)
 {
     if (!mpi.open)
         return;
-    leaks_are_not_ours(1);
     if (mpi.bf16_sum) {
         MPI_Op_free(&mpi.bf16_sum);
         MPI_Comm_free(&mpi.control);
@@ -163,14 +141,12 @@ void lt_mpi_close(void)
     }
     mpi.open = 0;
     MPI_Finalize();
-    leaks_are_not_ours(0);
 }
 
 void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
 {
     const size_t most = (size_t)1 << 30; /* an MPI count is an int */
     size_t size = lt_dtype_bytes(dtype);
-    leaks_are_not_ours(1);
     meet(mpi.gradients);
     for (size_t at = 0; at < count; at += most) {
         const void *source = from == to ? MPI_IN_PLACE : (const char *)from + at * size;
@@ -178,15 +154,12 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
         MPI_Allreduce(source, (char *)to + at * size, n, dtype == LT_DTYPE_BF16 ? MPI_UINT16_T : MPI_FLOAT,
                       dtype == LT_DTYPE_BF16 ? mpi.bf16_sum : MPI_SUM, mpi.gradients);
     }
-    leaks_are_not_ours(0);
 }
 
 void lt_mpi_gather(const void *mine, void *all, size_t bytes)
 {
-    leaks_are_not_ours(1);
     meet(mpi.control);
     MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, mpi.control);
-    leaks_are_not_ours(0);
 }
 
 void lt_mpi_abort(int exit_code)

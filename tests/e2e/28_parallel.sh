@@ -9,6 +9,7 @@ set -u
 has_mpirun || { echo "needs Open MPI's mpirun"; exit 77; }
 unset OMP_NUM_THREADS
 printf 'leak:%s\n' libmpi libopen-pal libopen-rte libpmix libevent libhwloc mca_ > leaks # the library's, not ours
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0 # whole stacks, or the library has no name
 export LSAN_OPTIONS=suppressions=$work/leaks:print_suppressions=0
 train=("$TRAIN" gpt2-tiny --layers 2 --channels 64 --data "$SRC/LICENSE" --seq 64 --batch 4 --seed 3 --log-every 1)
 ranks=(mpirun -np 2 "${train[@]}")

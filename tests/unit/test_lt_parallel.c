@@ -489,12 +489,12 @@ static void several(int ranks)
     assert_non_null(leaks);
     fputs("leak:libmpi\nleak:libopen-pal\nleak:libopen-rte\nleak:libpmix\nleak:libevent\nleak:libhwloc\nleak:mca_\n", leaks);
     fclose(leaks);
-    snprintf(
-        command, sizeof command,
-        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
-        "OMPI_MCA_hwloc_base_binding_policy=none LSAN_OPTIONS=suppressions=%s:print_suppressions=0 OMP_NUM_THREADS=1 " RANKS
-        "=%s timeout 100 mpirun -np %d %s > %s 2>&1 < /dev/null",
-        file, folder, ranks, self, log);
+    snprintf(command, sizeof command,
+             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
+             "OMPI_MCA_hwloc_base_binding_policy=none ASAN_OPTIONS=fast_unwind_on_malloc=0 "
+             "LSAN_OPTIONS=suppressions=%s:print_suppressions=0 OMP_NUM_THREADS=1 " RANKS
+             "=%s timeout 100 mpirun -np %d %s > %s 2>&1 < /dev/null",
+             file, folder, ranks, self, log);
     int status = system(command);
     if (status) {
         snprintf(command, sizeof command, "sed 's/^/# /' %s >&2", log);
