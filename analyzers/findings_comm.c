@@ -146,12 +146,18 @@ static void waiting(struct an_context *c, const struct exposure *e, struct an_fi
                                 "make rank %" PRId64 " come earlier: compare its budget with the others' (its loader, its "
                                 "share of the work, its cores); the link is not the cause",
                                 e->last->rank)
-              : "even out the ranks: they take turns in coming last (uneven batches, cores that are shared); the link is not "
-                "the cause";
+        : e->last && caused > 0
+            ? an_arena_format(c->a,
+                              "even out the ranks: rank %" PRId64 " causes %.0f %% of the waiting, the others the rest "
+                              "(uneven batches, cores that are shared); the link is not the cause",
+                              e->last->rank, 100 * e->last->caused_ms.value / caused)
+            : "even out the ranks (uneven batches, cores that are shared); the link is not the cause";
     f->effort = "find out what that rank does longer";
     f->method =
         "ceiling \"no rank waits\": step / (step - exposed waiting of the rank that waits most) - 1; nothing was replayed";
-    f->verify = "record all ranks again and compare: tacho diff; the column waiting of the table of ranks falls";
+    f->verify = an_arena_format(
+        c->a, "%s, and read the row exposed communication",
+        an_findings_rerun(c, named ? an_arena_format(c->a, "rank %" PRId64 " made faster", e->last->rank) : "even ranks"));
     f->wrong_when =
         "the shortest call of a collective holds waiting too (every rank was held up inside it): then it counts as transfer";
     an_finding_ceiling(f, e->step, e->most_waiting, CEILING_NONE);
@@ -162,7 +168,7 @@ static const char *transfer_action(struct an_context *c, bool overlaps, bool han
 {
     bool lib = an_findings_framework(c) == AN_FRAMEWORK_LIBTRAIN;
     if (!overlaps) {
-        *option = "overlap";
+        *option = lib ? "without --no-overlap" : "overlap";
         return lib ? "overlap the gradients' all-reduce with backward: run without --no-overlap"
                    : "overlap the gradients' all-reduce with backward: reduce buckets on a thread of their own";
     }

@@ -5,13 +5,16 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
 
 #include "analyzers/findings.h"
 
+#define PREFETCH     4   /* batches made ahead by train where the command does not say */
 #define COMMAND_MOST 600 /* characters: a longer one is no line to read */
+#define FILE_MOST    160 /* characters of a name that is quoted */
 #define EXPLAINED    0.5 /* of the wait: what the batch time and the workers must explain to be its cause */
 
 enum an_framework an_findings_framework(const struct an_context *c)
@@ -55,6 +58,20 @@ static const char *shell_word(struct an_context *c, const char *word)
     return out;
 }
 
+/* The word behind the last `option` of the run's command as a number, else `otherwise`. */
+static long command_number(const struct an_context *c, const char *option, long otherwise)
+{
+    const char *text = an_trace_key(c->t, "command");
+    json_t *words = text ? json_loads(text, 0, NULL) : NULL;
+    for (size_t i = 0; i + 1 < json_array_size(words); i++) {
+        const char *w = json_string_value(json_array_get(words, i)), *value = json_string_value(json_array_get(words, i + 1));
+        if (w && value && !strcmp(w, option))
+            otherwise = strtol(value, NULL, 10);
+    }
+    json_decref(words);
+    return otherwise;
+}
+
 /* The command of the run, a JSON list of words, as one types it; without the option (and its value) that is given anew. */
 static const char *command_words(struct an_context *c, const char *option)
 {
@@ -81,11 +98,20 @@ static const char *command_words(struct an_context *c, const char *option)
 
 const char *an_findings_rerun(struct an_context *c, const char *option)
 {
-    const char *file = c->r->run.file && *c->r->run.file ? c->r->run.file : "RUN", *command = command_words(c, option);
+    bool without = !strncmp(option, "without --", 10); /* a flag that goes */
+    const char *file = c->r->run.file && *c->r->run.file ? c->r->run.file : "RUN";
+    const char *command = command_words(c, without ? option + 8 : option);
+    file = strlen(file) <= FILE_MOST ? shell_word(c, file) : file;
     if (!command || !*command || strlen(command) > COMMAND_MOST)
-        return an_arena_format(c->a, "record it again with %s as AFTER; tacho diff %.200s AFTER", option, file);
-    if (*option == '-')
-        return an_arena_format(c->a, "tacho run -o after.tacho -- %s %s; tacho diff %.200s after.tacho", command, option, file);
+        return an_arena_format(c->a, "record it again %s%s as AFTER; tacho diff %.200s AFTER", without ? "" : "with ", option,
+                               file);
+    if (without)
+        return an_arena_format(c->a, "tacho run -o after.tacho -- %s; tacho diff %.200s after.tacho", command, file);
+    if (*option == '-') { /* a name of its own for each option: several are tried one after the other */
+        int n = (int)strcspn(option + 2, " ");
+        return an_arena_format(c->a, "tacho run -o after-%.*s.tacho -- %s %s; tacho diff %.200s after-%.*s.tacho", n,
+                               option + 2, command, option, file, n, option + 2);
+    }
     return an_arena_format(c->a, "with %s: tacho run -o after.tacho -- %s; tacho diff %.200s after.tacho", option, command,
                            file);
 }
@@ -203,7 +229,7 @@ static struct advice pin_advice(enum an_framework f)
     return (struct advice){.action = f == AN_FRAMEWORK_LIBTRAIN
                                          ? "leave out the copy into the staging buffer: run without --pin"
                                          : "smaller batches for the pin thread, or pin inside the workers' own buffers",
-                           .option = f == AN_FRAMEWORK_LIBTRAIN ? "no --pin" : "another way to pin",
+                           .option = f == AN_FRAMEWORK_LIBTRAIN ? "without --pin" : "another way to pin",
                            .effort = "a setting of the loader",
                            .wrong_when = "the copy to the device would then take longer than what is saved"};
 }
@@ -220,17 +246,20 @@ static struct advice processes_advice(struct an_context *c, enum an_framework f)
                            .wrong_when = "the stages leave the interpreter lock (NumPy, decoders in C)"};
 }
 
-static struct advice prefetch_advice(enum an_framework f)
+static struct advice prefetch_advice(struct an_context *c, enum an_framework f)
 {
     bool torch = f == AN_FRAMEWORK_TORCH, lib = f == AN_FRAMEWORK_LIBTRAIN;
+    const char *deeper = an_arena_format(c->a, "--prefetch %ld", 2 * command_number(c, "--prefetch", PREFETCH));
     return (struct advice){.action =
                                torch ? "batches come late one at a time although the workers keep up on average: a deeper "
                                        "queue, DataLoader(prefetch_factor=4)"
-                               : lib ? "batches come late one at a time although the workers keep up on average: a deeper "
-                                       "queue, --prefetch twice as large"
+                               : lib ? an_arena_format(c->a,
+                                                       "batches come late one at a time although the workers keep up on "
+                                                       "average: a deeper queue, %s",
+                                                       deeper)
                                      : "batches come late one at a time although the workers keep up on average: a deeper "
                                        "queue",
-                           .option = lib ? "a larger --prefetch" : "a deeper queue",
+                           .option = lib ? deeper : "a deeper queue",
                            .effort = "a setting of the loader",
                            .wrong_when = "the workers lose their cores to the step: then a deeper queue fills no faster"};
 }
@@ -248,7 +277,7 @@ static struct advice advise(struct an_context *c, enum cause cause, const struct
     case CAUSE_CORES:
         return cheaper_stage(c, stage);
     case CAUSE_UNEVEN:
-        return prefetch_advice(f);
+        return prefetch_advice(c, f);
     default:
         return more_workers(c, f, cause == CAUSE_IN_LINE);
     }

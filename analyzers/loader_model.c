@@ -47,7 +47,8 @@ static double value_at(const struct an_trace *t, const struct an_track *k, int64
     return v0 + (v1 - v0) * (double)an_time_sub(time, t0) / (double)an_time_sub(t->counter.time[i], t0);
 }
 
-/* Growth of a counter over all processes in [from, to), a second; absent when nobody sampled it there. */
+/* Growth of a counter of processes in [from, to), a second, and of `other`, one of the machine; absent when nobody sampled it
+ * there. A counter of the machine with the processes' name holds other programs too. */
 static struct an_value rate_of(const struct an_context *c, const char *name, const char *other, int64_t from, int64_t to)
 {
     const struct an_trace *t = c->t;
@@ -58,7 +59,7 @@ static struct an_value rate_of(const struct an_context *c, const char *name, con
     for (size_t i = 0; i < t->track_count; i++) {
         const struct an_track *k = &t->track[i];
         if (strcmp(k->kind, "counter") || !k->counter_count || !an_system_owns(k) ||
-            (strcmp(k->name, name) && (!other || strcmp(k->name, other))))
+            (k->process != AN_NONE ? strcmp(k->name, name) : !other || strcmp(k->name, other)))
             continue;
         any = any || (k->counter_count > 1 && t->counter.time[k->counter_first + k->counter_count - 1] > from);
         sum += value_at(t, k, to) - value_at(t, k, from);

@@ -127,8 +127,8 @@ static int overhead(struct an_context *c)
     }
     if (on < PAUSED_LEAST || off < PAUSED_LEAST) {
         overhead_absent(r,
-                        an_arena_format(c->a, "%zu steps ran with recording paused and %zu with it on; %d of each are needed",
-                                        off, on, PAUSED_LEAST));
+                        an_arena_format(c->a, "%zu step%s ran with recording paused and %zu with it on; %d of each are needed",
+                                        off, off == 1 ? "" : "s", on, PAUSED_LEAST));
         return 0;
     }
     an_sort(y, off);

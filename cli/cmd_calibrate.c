@@ -6,8 +6,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -57,8 +59,11 @@ static json_t *run_json(char *const *argv, bool quiet, struct tacho_error *err)
         return NULL;
     }
     fflush(NULL);
-    pid_t pid = fork();
+    pid_t self = getpid(), pid = fork();
     if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* nothing goes on measuring when tacho is killed */
+        if (getppid() != self)
+            _exit(127);
         dup2(ends[1], STDOUT_FILENO);
         close(ends[0]);
         close(ends[1]);
@@ -200,6 +205,9 @@ static int obtain(struct col_calibration *c, const char *train, const struct val
     int rc = col_calibration_find(c, libraries, path, err);
     if (v->show || (rc && rc != TACHO_ENOTFOUND && !v->force) || !*path)
         return rc;
+    if (rc == 0 && !v->force && v->disk)
+        return tacho_fail(err, TACHO_EUSAGE, "--force measures again, on that disk",
+                          "--disk: this machine was calibrated at %s already, with a disk of its own", c->measured_at);
     if (rc == 0 && !v->force && (v->quick || !c->quick)) {
         cli_say("measured at %s, kept in %s; --force measures again", c->measured_at, path);
         return 0;
@@ -336,6 +344,8 @@ int cli_calibrate(int argc, char **argv)
     int first, code = cli_parse(&cli_calibrate_spec, argc, argv, &v, &first);
     if (code >= 0)
         return code;
+    if (v.show && v.disk)
+        return cli_usage("calibrate", "leave one of them out", "--show measures nothing, --disk says which disk to read");
     if (v.show && v.force)
         return cli_usage("calibrate", "leave one of them out", "--show measures nothing, --force measures again");
     if (cli_train_find(train)) {

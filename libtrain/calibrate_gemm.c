@@ -335,9 +335,9 @@ static int roof(struct lt_calibration *c, const struct lt_calibrate_options *opt
     lt_gemm_trial_close(run);
     const struct lt_gemm_case *p = &best.product;
     return lt_calibration_add(c, LT_CEILING_GEMM, lt_dtype_name(dtype), 2.0 * (double)p->m * (double)p->n * (double)p->k,
-                              seconds, repeats.count, "%s (%s), %s of %lld x %lld x %lld, %d threads; best of %d shapes",
+                              seconds, repeats.count, "%s (%s), %s of %lld x %lld x %lld, %d threads; best of %d shape%s",
                               lt_gemm_way_name(best.way), lt_gemm_library(), best.layout, (long long)p->m, (long long)p->n,
-                              (long long)p->k, lt_threads(), looked);
+                              (long long)p->k, lt_threads(), looked, looked == 1 ? "" : "s");
 }
 
 int lt_calibrate_gemm(struct lt_calibration *c, const struct lt_calibrate_options *options)

@@ -275,9 +275,10 @@ static int measure(struct lt_calibration *c, const struct lt_calibrate_options *
     }
     int operands = won->bytes < 24 ? 1 : won->run == triad_in_place ? 2 : 3;
     bytes = (double)won->bytes * (double)(b->vectors * LANES) * threads;
-    return lt_calibration_add(c, id, "", bytes, best, repeats.count, "%s; %d threads, %s, %d operand%s of %.4g KiB a thread",
-                              won->name, threads, where, operands, operands == 1 ? "" : "s",
-                              (double)(b->vectors * sizeof(vector)) / 1024);
+    double kib = (double)(b->vectors * sizeof(vector)) / 1024;
+    return lt_calibration_add(c, id, "", bytes, best, repeats.count, "%s; %d threads, %s, %d operand%s of %.4g %s a thread",
+                              won->name, threads, where, operands, operands == 1 ? "" : "s", kib >= 1024 ? kib / 1024 : kib,
+                              kib >= 1024 ? "MiB" : "KiB");
 }
 
 /* Bytes of a level that the usable cores have together, as the system tells. */

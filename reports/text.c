@@ -290,12 +290,14 @@ static void utilization(struct page *p, const struct an_result *r)
     if (palm)
         ratio_item(p, "MFU", u->mfu_palm, " (PaLM)");
     ratio_item(p, "HFU", u->hfu, "");
-    ratio_item(p, "MFU", u->mfu_measured, " of the measured roof");
     if (!u->mfu.valid)
         page_item(p, "MFU not known: %.300s", u->mfu.reason);
     if (u->peak_flops.valid)
         page_item(p, "of %s %s (%.120s)", page_si(a, u->peak_flops.value, "FLOP/s"), u->dtype ? u->dtype : "",
                   u->peak_source ? u->peak_source : "");
+    if (u->mfu_measured.valid && u->roof_measured_flops.valid) /* its own roof beside it: the one above is another */
+        page_item(p, "MFU %.1f %% of the measured roof of products, %s", 100 * u->mfu_measured.value,
+                  page_si(a, u->roof_measured_flops.value, "FLOP/s"));
     if (u->model_flops_per_step.valid && u->hardware_flops_per_step.valid)
         page_item(p, "%smodel %s a step", partial ? "of what is known: " : "",
                   page_si(a, (double)u->model_flops_per_step.value, "FLOP"));
@@ -338,7 +340,7 @@ static void system_line(struct page *p, const struct an_result *r)
     bytes_item(p, s->rss_peak_bytes, "memory at most");
     bytes_item(p, s->read_bytes, "storage read");
     bytes_item(p, s->write_bytes, "written");
-    value_item(p, s->major_faults, "%.0f major faults");
+    value_item(p, s->major_faults, s->major_faults.value == 1 ? "%.0f major fault" : "%.0f major faults");
     value_item(p, s->minor_faults, "%.0f minor faults");
     value_item(p, s->involuntary_switches, "%.0f involuntary switches");
     value_item(p, s->voluntary_switches, "%.0f voluntary");

@@ -26,9 +26,11 @@ static void workers(struct page *p, const struct an_loader *l)
     if (l->queue_depth_mean.valid)
         page_item(p, "queue depth %.2f", l->queue_depth_mean.value);
     if (l->workers_needed.valid && l->workers_wanted.valid && l->workers_wanted.value > l->workers_needed.value)
-        page_item(p, "%" PRId64 " would keep up, the cores allow %" PRId64, l->workers_wanted.value, l->workers_needed.value);
+        page_item(p, "%" PRId64 " workers would keep up, the cores allow %" PRId64, l->workers_wanted.value,
+                  l->workers_needed.value);
     else if (l->workers_needed.valid)
-        page_item(p, "%" PRId64 " keep%s up", l->workers_needed.value, l->workers_needed.value == 1 ? "s" : "");
+        page_item(p, "%" PRId64 " %s up", l->workers_needed.value,
+                  l->workers_needed.value == 1 ? "worker keeps" : "workers keep");
     else if (l->serial)
         page_item(p, "%.300s", l->workers_needed.reason);
 }
@@ -38,10 +40,10 @@ static void rates(struct page *p, const struct an_loader *l)
     char a[32];
     if (l->pipeline_samples_per_s.valid && l->compute_samples_per_s.valid) {
         page_item(p, "can load %s samples/s", page_number(a, l->pipeline_samples_per_s.value));
-        page_item(p, "the rest of the step takes %s", page_number(a, l->compute_samples_per_s.value));
+        page_item(p, "the rest of the step can use %s samples/s", page_number(a, l->compute_samples_per_s.value));
     }
     if (l->device_bytes_per_s.valid && l->access_ratio.valid)
-        page_item(p, "reads %s/s from storage, %.0f %% of what it can", page_bytes(a, l->device_bytes_per_s.value),
+        page_item(p, "reads %s/s from storage, %.0f %% of what it is able to", page_bytes(a, l->device_bytes_per_s.value),
                   100 * l->access_ratio.value);
 }
 

@@ -303,8 +303,8 @@ int store_merge(const struct store_merge_options *o, struct store_merge_result *
     int rc = 0;
     *r = (struct store_merge_result){0};
     if (o->in_count < 2 || o->in_count > STORE_MERGE_FILES)
-        rc = tacho_fail(&m.why, TACHO_EUSAGE, "give the files of all nodes", "%zu files: 2 to %d can be merged", o->in_count,
-                        STORE_MERGE_FILES);
+        rc = tacho_fail(&m.why, TACHO_EUSAGE, "give the files of all nodes", "%zu file%s: 2 to %d can be merged", o->in_count,
+                        o->in_count == 1 ? "" : "s", STORE_MERGE_FILES);
     else if (!access(o->out, F_OK))
         rc = tacho_fail(&m.why, TACHO_EEXISTS, "tacho never overwrites: give another name with -o FILE", "%s: exists already",
                         o->out);

@@ -293,11 +293,12 @@ static int load_newest(struct col_calibration *c, const char *folder, const char
 
 int col_calibration_find(struct col_calibration *c, const char *libraries, char path[COL_PATH_MAX], struct tacho_error *err)
 {
-    char folder[COL_PATH_MAX - 256], prefix[192];
+    char folder[COL_PATH_MAX - 256] = "", prefix[192];
     col_calibration_init(c, libraries);
     path[0] = 0;
     if (!col_cache_folder(folder, sizeof folder))
-        return tacho_fail(err, TACHO_ENOTFOUND, "set XDG_CACHE_HOME to a folder", "no folder for what is measured once");
+        return tacho_fail(err, TACHO_ENOTFOUND, "set XDG_CACHE_HOME to a folder", "no folder for what is measured once%s%s",
+                          *folder ? ": cannot make " : "", folder);
     file_prefix(c, prefix, sizeof prefix);
     if (!libraries)
         return load_newest(c, folder, prefix, path, err);

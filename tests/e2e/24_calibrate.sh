@@ -11,6 +11,9 @@ kept() { find "$XDG_CACHE_HOME" -name 'calibration-*'; }
 expect 3 "$TACHO" calibrate --show
 grep -q 'never calibrated' "$work/err" && grep -q "^hint: 'tacho calibrate'" "$work/err" || fail "nothing kept: $(cat "$work/err")"
 expect 2 "$TACHO" calibrate --show --force
+expect 2 "$TACHO" calibrate --show --disk /
+XDG_CACHE_HOME=/proc/none expect 3 "$TACHO" calibrate --quick
+grep -q "cannot make /proc/none/tacho" "$work/err" || fail "a cache that cannot be: $(cat "$work/err")"
 expect 2 "$TRAIN" calibrate --nonsense
 
 begin=$(date +%s)
@@ -28,6 +31,8 @@ grep -A1 'disk_random_read' "$work/out" | grep -q 'hint: .*--disk' || fail "no h
 sum=$(cksum < "$file")
 expect 0 "$TACHO" calibrate --quick
 grep -q 'force measures again' "$work/err" && [ "$(cksum < "$file")" = "$sum" ] || fail "it was measured again"
+expect 2 "$TACHO" calibrate --quick --disk /
+grep -q '^hint: --force measures again' "$work/err" || fail "another disk than the one that was measured: $(cat "$work/err")"
 expect 0 "$TACHO" calibrate --show --json
 cmp -s "$work/out" <(cat "$file"; echo) || fail "--json is not what is kept"
 
@@ -75,6 +80,25 @@ for op in matmul.forward matmul.backward attention.forward layernorm.backward ge
 done
 [ "$(kept | wc -l)" = 1 ] || fail "left behind: $(kept)"
 expect 0 "$TACHO" calibrate --show
+
+# killed while it measures: what measured for it ends too, and what was kept stays
+sum=$(cksum < "$file")
+"$TACHO" calibrate --quick --force --disk "$work" > /dev/null 2>&1 &
+pid=$!
+for ((i = 0; i < 500; i++)); do
+    child=$(tr -d ' ' < "/proc/$pid/task/$pid/children")
+    [ -n "$child" ] && grep -aq -- --disk "/proc/$child/cmdline" 2> /dev/null && break
+    sleep 0.02
+done
+[ "$i" -lt 500 ] || fail "it never measured"
+kill -TERM $pid
+wait $pid
+for ((i = 0; i < 250; i++)); do
+    grep -aq -- --disk "/proc/$child/cmdline" 2> /dev/null || break
+    sleep 0.02
+done
+[ "$i" -lt 250 ] || fail "the program that measures outlives tacho"
+[ "$(kept | wc -l)" = 1 ] && [ "$(cksum < "$file")" = "$sum" ] || fail "killed, it left $(kept)"
 
 # where it cannot be kept it says so
 if [ "$(id -u)" != 0 ]; then

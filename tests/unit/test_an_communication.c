@@ -17,6 +17,7 @@ struct shape {
     int64_t bytes, more; /* of a call; more: of those of rank 1 */
     bool no_sequence, two_communicators, broadcast;
     int paused; /* this step of rank 1 was not recorded; -1: none */
+    const char *command;
 };
 
 static void collective(struct fixture *f, int64_t track, int64_t start, int64_t end, const char *name, int64_t bytes,
@@ -84,6 +85,8 @@ static const struct an_result *make(struct fixture *f, struct shape s)
         for (int i = 0; i < STEPS; i++)
             one_step(f, &s, rank, process, thread, comm, i);
     }
+    if (s.command)
+        FX(store_run_set(f->s, "command", s.command));
     return fx_analyze(f);
 }
 
@@ -283,6 +286,24 @@ static void test_finding(void **state)
     fx_close(f);
 }
 
+/* What verifies can be typed: a flag that has to go is left out. */
+static void test_verify(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    struct shape s = {.compute = 10000, .transfer = 2000, .bytes = 1 << 20};
+    s.command = "[\"mpirun\",\"train\",\"--no-overlap\",\"--steps\",\"9\"]";
+    assert_string_equal(
+        exposed(make(f, s))->verify,
+        "tacho run -o after.tacho -- mpirun train --steps 9; tacho diff run.tacho after.tacho, and read the row "
+        "exposed communication");
+    fx_close(f);
+    s = (struct shape){.compute = 10000, .late = 3000, .transfer = 100, .command = "[\"mpirun\",\"train\"]"};
+    says(exposed(make(f, s))->verify,
+         "with rank 1 made faster: tacho run -o after.tacho -- mpirun train; tacho diff run.tacho");
+    fx_close(f);
+}
+
 /* A run without collectives says so; one without steps lists its calls. */
 static void test_absent(void **state)
 {
@@ -313,6 +334,7 @@ int main(void)
                                        cmocka_unit_test(test_unmatched_calls),
                                        cmocka_unit_test(test_uneven_bytes_and_communicators),
                                        cmocka_unit_test(test_finding),
+                                       cmocka_unit_test(test_verify),
                                        cmocka_unit_test(test_absent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
