@@ -151,6 +151,16 @@ static void test_precision(void **state)
     assert_non_null(strstr(x->evidence[2], "66.67 GFLOP/s, 83 % of the fp32 roof"));
     assert_false(r->healthy);
     fx_close(f);
+    fx_open(f); /* products above their roof: no share above 100 %, but a calibration that is not believed */
+    ceiling(f, "gemm", "fp32", 60e9);
+    ceiling(f, "gemm", "bf16", 160e9);
+    steps(f, fp32_products, 3, 1);
+    x = finding(fx_analyze(f), "LOW_PRECISION");
+    assert_non_null(x);
+    assert_non_null(strstr(x->evidence[2], "66.67 GFLOP/s, above the fp32 roof"));
+    assert_non_null(strstr(x->evidence[2], "tacho calibrate --force"));
+    assert_int_equal(x->confidence, AN_LOW);
+    fx_close(f);
 }
 
 /* Not where bf16 is no faster, not for products in bf16, and not without the roofs of products: a gain has to be known. */
