@@ -194,7 +194,7 @@ $(O)/tests/bench/%: $(O)/obj/tests/bench/%.o $(O)/libtacho.a
 # libFuzzer targets: tests/fuzz/fuzz_*.c, with clang only
 FUZZ := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_FLAGS := -DSTORE_IMPORT_WINDOW=16384u -DKINETO_FRAME_WINDOW=2048u -DKINETO_BATCH_ROWS=16
-FUZZ_LT_SRC := $(wildcard libtrain/bpe*.c libtrain/source*.c libtrain/dataset.c libtrain/format.c libtrain/memory.c)
+FUZZ_LT_SRC := $(wildcard libtrain/bpe*.c libtrain/source*.c libtrain/dataset.c libtrain/format.c libtrain/memory.c libtrain/output.c)
 $(O)/tests/fuzz/fuzz_lt_%: $(O)/obj/tests/fuzz/fuzz_lt_%.o $(call obj,$(FUZZ_LT_SRC))
 	@mkdir -p $(@D)
 	@echo "  LD      $@"

@@ -3,25 +3,25 @@
  * The file of a tokenizer.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "libtrain/bpe.h"
+#include "libtrain/output.h"
 
 int lt_bpe_save(const struct lt_bpe *bpe, const char *path, struct tacho_error *err)
 {
-    char temporary[PATH_MAX];
+    struct lt_output out;
     long merges = (long)lt_bpe_vocab(bpe) - LT_BPE_BYTES;
-    if ((size_t)snprintf(temporary, sizeof temporary, "%s.tmp", path) >= sizeof temporary)
-        return tacho_fail(err, TACHO_EIO, NULL, "%s: name too long", path);
-    FILE *f = fopen(temporary, "we");
+    int rc = lt_output_begin(&out, path, "-o", err);
+    if (rc)
+        return rc;
+    FILE *f = fdopen(dup(out.fd), "w");
     if (!f)
-        return tacho_fail(err, TACHO_EIO, "give -o a file in a folder you may write to", "%s: %s", temporary, strerror(errno));
+        return lt_output_end(&out, errno, err);
     fprintf(f, "tacho-bpe 1 %ld\n", merges);
     for (long i = 0; i < merges; i++) {
         int32_t pair[2];
@@ -29,16 +29,10 @@ int lt_bpe_save(const struct lt_bpe *bpe, const char *path, struct tacho_error *
         fprintf(f, "%ld %ld\n", (long)pair[0], (long)pair[1]);
     }
     fprintf(f, "sum %016" PRIx64 "\n", lt_bpe_identity(bpe));
-    int failed = fflush(f) || fsync(fileno(f)) ? errno : ferror(f) ? EIO : 0;
+    int failed = fflush(f) ? errno : ferror(f) ? EIO : 0;
     if (fclose(f) && !failed)
         failed = errno;
-    if (!failed && rename(temporary, path))
-        failed = errno;
-    if (!failed)
-        return 0;
-    unlink(temporary);
-    return tacho_fail(err, failed == ENOSPC || failed == EDQUOT ? TACHO_ENOSPACE : TACHO_EIO, "make room, or give another -o",
-                      "%s: not written: %s", path, strerror(failed));
+    return lt_output_end(&out, failed, err);
 }
 
 /* The next number of the text, behind blanks; -1 when there is none. */

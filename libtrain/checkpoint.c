@@ -3,13 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "libtrain/output.h"
 
 #define MAGIC   "ltcheck1" /* 8 characters, read as bytes */
 #define VERSION 2u
@@ -142,52 +140,15 @@ static int write_file(int fd, const struct lt_model *model, const struct lt_opti
     if (write_all(fd, &h, sizeof h) || move_arrays(fd, &model->parameters, optimizer, &s, 1))
         return -1;
     uint64_t end = sum_end(&s);
-    return write_all(fd, &end, sizeof end) || fsync(fd) ? -1 : 0;
-}
-
-/* Makes the rename itself durable. Some filesystems cannot; the data is safe either way. */
-static void sync_folder(const char *path)
-{
-    char copy[PATH_MAX];
-    snprintf(copy, sizeof copy, "%s", path);
-    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-}
-
-static int same_file(int fd, const char *path)
-{
-    struct stat opened, named;
-    return fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+    return write_all(fd, &end, sizeof end);
 }
 
 int lt_checkpoint_write(const char *path, const struct lt_model *model, const struct lt_optimizer *optimizer,
                         const struct lt_checkpoint *state, struct tacho_error *err)
 {
-    char temporary[PATH_MAX];
-    if ((size_t)snprintf(temporary, sizeof temporary, "%s.tmp", path) >= sizeof temporary)
-        return tacho_fail(err, TACHO_EIO, NULL, "%s: name too long", path);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_CLOEXEC, 0644), failed;
-    if (fd < 0)
-        return tacho_fail(err, TACHO_EIO, "give --checkpoint a file in a folder you may write to", "%s: %s", temporary,
-                          strerror(errno));
-    /* the lock counts only while the name still leads to what was opened: its last holder may have renamed it away */
-    if (flock(fd, LOCK_EX | LOCK_NB) || !same_file(fd, temporary)) {
-        close(fd);
-        return tacho_fail(err, TACHO_EBUSY, "give each run a --checkpoint file of its own", "%s: another run is writing it",
-                          temporary);
-    }
-    failed = ftruncate(fd, 0) || write_file(fd, model, optimizer, state) || rename(temporary, path) ? errno : 0;
-    if (failed)
-        unlink(temporary);
-    close(fd);
-    if (failed)
-        return tacho_fail(err, failed == ENOSPC || failed == EDQUOT ? TACHO_ENOSPACE : TACHO_EIO,
-                          "make room, or give another --checkpoint", "%s: checkpoint not written: %s", path, strerror(failed));
-    sync_folder(path);
-    return 0;
+    struct lt_output out;
+    int rc = lt_output_begin(&out, path, "--checkpoint", err);
+    return rc ? rc : lt_output_end(&out, write_file(out.fd, model, optimizer, state) ? errno : 0, err);
 }
 
 /* "2, 32, 4": the shape as the model keeps it, without the unused places behind. */
@@ -234,7 +195,8 @@ static int check_header(const char *path, const struct header *h, const struct l
 static int failed_read(const char *path, struct tacho_error *err)
 {
     if (errno)
-        return tacho_fail(err, TACHO_EIO, NULL, "%s: %s", path, strerror(errno));
+        return tacho_fail(err, TACHO_EIO, "give --resume a file that train --checkpoint wrote", "%s: %s", path,
+                          strerror(errno));
     return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (cut short)", path);
 }
 
@@ -244,6 +206,7 @@ int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optim
     struct header h;
     struct sum s = sum_start;
     uint64_t end;
+    char more;
     int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
     if (fd < 0)
         return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO,
@@ -261,7 +224,9 @@ int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optim
         rc = failed_read(path, err);
         goto out;
     }
-    if (end != sum_end(&s))
+    if (read(fd, &more, 1) != 0)
+        rc = tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (longer than it says)", path);
+    else if (end != sum_end(&s))
         rc = tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (checksum)", path);
     else
         *state = h.state;

@@ -106,7 +106,7 @@ static int add_path(struct lt_dataset *d, const char *path, int inside, struct t
         return 0;
     if (fd < 0 || fstat(fd, &st)) {
         int code = errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO;
-        int rc = tacho_fail(err, code, "give --data a text file or a folder of text files", "%s: %s", path, strerror(errno));
+        int rc = tacho_fail(err, code, "give --data a file or a folder to learn from", "%s: %s", path, strerror(errno));
         if (fd >= 0)
             close(fd);
         return rc;
@@ -118,8 +118,8 @@ static int add_path(struct lt_dataset *d, const char *path, int inside, struct t
         return 0;
     if (S_ISDIR(st.st_mode))
         return add_folder(d, path, err);
-    return tacho_fail(err, TACHO_EFORMAT, "give --data a text file or a folder of text files",
-                      "%s: neither a file nor a folder", path);
+    return tacho_fail(err, TACHO_EFORMAT, "give --data a file or a folder to learn from", "%s: neither a file nor a folder",
+                      path);
 }
 
 int lt_dataset_open(struct lt_dataset **out, const char *const *paths, size_t count, struct tacho_error *err)
@@ -131,8 +131,8 @@ int lt_dataset_open(struct lt_dataset **out, const char *const *paths, size_t co
     for (size_t i = 0; i < count && rc == 0; i++)
         rc = add_path(d, paths[i], 0, err);
     if (rc == 0 && d->bytes == 0)
-        rc = tacho_fail(err, TACHO_EFORMAT, "give --data a text file, or a folder that has some", "%s: no bytes to learn from",
-                        count ? paths[0] : "no data");
+        rc = tacho_fail(err, TACHO_EFORMAT, "give --data a file with something in it, or a folder that has some",
+                        "%s: no bytes to learn from", count ? paths[0] : "no data");
     if (rc) {
         lt_dataset_close(d);
         return rc;

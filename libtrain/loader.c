@@ -85,8 +85,8 @@ static int open_stage(struct lt_loader *l, const struct lt_source *source)
         return rc;
     void *memory = lt_ring_memory(l->stage, &bytes);
     if (mlock2(memory, bytes, 0)) /* mlock does nothing under the sanitizers */
-        snprintf(l->warning, sizeof l->warning, "pin: %.1f MiB cannot be locked (%s; ulimit -l raises the limit): not locked",
-                 (double)bytes / (1 << 20), strerror(errno));
+        snprintf(l->warning, sizeof l->warning, "pin: %zu KiB cannot be locked (%s; ulimit -l raises the limit): not locked",
+                 bytes / 1024, strerror(errno));
     return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lt_memory book;
@@ -58,22 +59,36 @@ const char *lt_memory_name(enum lt_memory_tag tag)
     return names[tag];
 }
 
-int lt_memory_resident(int64_t *now, int64_t *peak)
+/* The line "NAME: N kB" of a file of /proc, in bytes; -1: none. */
+static int64_t field(const char *path, const char *name)
 {
     char line[256];
-    long long kib, found = 0;
-    FILE *f = fopen("/proc/self/status", "re");
+    long long kib = -1;
+    size_t n = strlen(name);
+    FILE *f = fopen(path, "re");
     if (!f)
         return -1;
-    while (fgets(line, sizeof line, f)) {
-        if (sscanf(line, "VmRSS: %lld", &kib) == 1) {
-            *now = kib * 1024;
-            found |= 1;
-        } else if (sscanf(line, "VmHWM: %lld", &kib) == 1) {
-            *peak = kib * 1024;
-            found |= 2;
-        }
-    }
+    while (kib < 0 && fgets(line, sizeof line, f))
+        if (strncmp(line, name, n) != 0 || line[n] != ':' || sscanf(line + n + 1, "%lld", &kib) != 1)
+            kib = -1;
     fclose(f);
-    return found == 3 ? 0 : -1;
+    return kib < 0 ? -1 : kib * 1024;
+}
+
+int lt_memory_resident(struct lt_resident *out)
+{
+    static const char path[] = "/proc/self/status";
+    out->now = field(path, "VmRSS");
+    out->peak = field(path, "VmHWM");
+    out->file = field(path, "RssFile");
+    if (out->file < 0)
+        out->file = 0;
+    return out->now < 0 || out->peak < 0 ? -1 : 0;
+}
+
+int64_t lt_memory_available(void)
+{
+    static const char path[] = "/proc/meminfo";
+    int64_t memory = field(path, "MemAvailable"), swap = field(path, "SwapFree");
+    return memory < 0 ? -1 : memory + (swap > 0 ? swap : 0);
 }

@@ -48,8 +48,17 @@ void lt_memory_reset_peak(void);
 
 const char *lt_memory_name(enum lt_memory_tag tag);
 
-/* What the kernel says of this process, from /proc/self/status, in bytes: resident now (VmRSS) and at its highest (VmHWM). 0,
- * or -1 where that file is missing. */
-int lt_memory_resident(int64_t *now, int64_t *peak);
+/* What the kernel says of this process, from /proc/self/status, in bytes: resident now (VmRSS), at its highest (VmHWM), and
+ * what of `now` are pages of files: code and mapped data (RssFile; 0 before Linux 4.5). */
+struct lt_resident {
+    int64_t now, peak, file;
+};
+
+/* 0, or -1 where that file is missing. */
+int lt_memory_resident(struct lt_resident *out);
+
+/* Bytes that new allocations can take before the machine has none left: MemAvailable and free swap, as the kernel estimates
+ * them. -1: not known. */
+int64_t lt_memory_available(void);
 
 #endif

@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 
 #include "libtrain/bpe.h"
 #include "libtrain/format.h"
+#include "libtrain/output.h"
 #include "workloads/input.h"
 #include "workloads/recipe.h"
 
@@ -75,8 +76,7 @@ static int write_shard(struct shard *s, const struct lt_dataset *data, struct ta
     if (rc)
         return rc;
     lt_format_shard_header(head, s->tokens);
-    if (fseek(s->file, 0, SEEK_SET) || fwrite(head, 1, sizeof head, s->file) != sizeof head || fflush(s->file) ||
-        fsync(fileno(s->file))) {
+    if (fseek(s->file, 0, SEEK_SET) || fwrite(head, 1, sizeof head, s->file) != sizeof head || fflush(s->file)) {
         s->failed = errno;
         return TACHO_EIO;
     }
@@ -85,28 +85,23 @@ static int write_shard(struct shard *s, const struct lt_dataset *data, struct ta
 
 static int encode(const struct lt_dataset *data, const struct options *o, const char *output, struct tacho_error *err)
 {
-    char temporary[PATH_MAX];
+    struct lt_output out;
     struct shard s = {.path = output};
     struct lt_bpe *bpe = NULL;
     int rc = o->tokenizer ? lt_bpe_load(&bpe, o->tokenizer, err) : 0;
     if (rc)
         return rc;
     s.bpe = bpe;
-    if ((size_t)snprintf(temporary, sizeof temporary, "%s.tmp", output) >= sizeof temporary)
-        rc = tacho_fail(err, TACHO_EIO, NULL, "%s: name too long", output);
-    else if (!(s.file = fopen(temporary, "we")))
-        rc = tacho_fail(err, TACHO_EIO, "give -o a file in a folder you may write to", "%s: %s", temporary, strerror(errno));
+    rc = lt_output_begin(&out, output, "-o", err);
     if (rc == 0) {
-        rc = write_shard(&s, data, err);
-        if (fclose(s.file) && rc == 0)
+        s.file = fdopen(dup(out.fd), "w");
+        rc = s.file ? write_shard(&s, data, err) : (s.failed = errno, TACHO_EIO);
+        if (s.file && fclose(s.file) && rc == 0)
             s.failed = errno;
-        if (rc == 0 && !s.failed && rename(temporary, output))
-            s.failed = errno;
-        if (s.failed)
-            rc = tacho_fail(err, s.failed == ENOSPC || s.failed == EDQUOT ? TACHO_ENOSPACE : TACHO_EIO,
-                            "make room, or give another -o", "%s: not written: %s", output, strerror(s.failed));
-        if (rc)
-            unlink(temporary);
+        if (rc == 0 || s.failed)
+            rc = lt_output_end(&out, s.failed, err);
+        else
+            lt_output_drop(&out);
     }
     if (rc == 0)
         printf("%s: %llu tokens of %lld from %llu bytes, %.2f bytes a token\n", output, (unsigned long long)s.tokens,
@@ -133,6 +128,22 @@ static int learn(const struct lt_dataset *data, const struct options *o, const c
     }
     lt_bpe_destroy(bpe);
     return rc;
+}
+
+/* Nothing is worth keeping of a file that is not complete. */
+static void on_signal(int signal)
+{
+    lt_output_abandon();
+    raise(signal); /* reset to its default, and held back until the handler returns */
+}
+
+static void catch_signals(void)
+{
+    static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
+    struct sigaction act = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND}, old;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &act, NULL);
 }
 
 int bpe_command(int argc, char **argv, struct tacho_error *err)
@@ -188,7 +199,11 @@ int bpe_command(int argc, char **argv, struct tacho_error *err)
     if (encodes ? o.vocab != 0 : o.tokenizer != NULL)
         return tacho_fail(err, TACHO_EUSAGE, hint,
                           encodes ? "bpe: --vocab is the tokenizer's with --encode" : "bpe: --tokenizer goes with --encode");
-    int rc = input_open_dataset(&data, &o, err);
+    int rc = lt_output_check(output, "-o", err);
+    if (rc)
+        return rc;
+    catch_signals();
+    rc = input_open_dataset(&data, &o, err);
     if (rc == 0)
         rc = encodes ? encode(data, &o, output, err) : learn(data, &o, output, err);
     lt_dataset_close(data);

@@ -72,10 +72,10 @@ static void describe(void *arg, const struct lt_model *m)
            (long long)m->t, 1e-9 * (double)flops.model);
 }
 
-static void memory(void *arg, const struct lt_context *context, struct lt_memory_plan *out)
+static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out)
 {
     const struct gpt2_plan *p = arg;
-    (void)context;
+    (void)source;
     lt_gpt2_memory(&p->shape, p->mode, p->shape.batch, p->shape.seq, lt_threads(), out);
 }
 
@@ -92,11 +92,14 @@ static int gpt2_name(size_t i, const char **name, const char **help, char *defau
 
 static int gpt2_run(const char *name, const struct options *o, const volatile sig_atomic_t *stop, struct tacho_error *err)
 {
+    if (o->hidden)
+        return tacho_fail(err, TACHO_EUSAGE, "leave it out, or choose --channels", "%s: --hidden is for mlp", name);
     struct gpt2_plan p = {.shape = shape(name, o), .options = o};
     struct recipe_plan plan = {.options = o,
                                .stop = stop,
                                .seq = p.shape.seq,
                                .vocab = p.shape.vocab,
+                               .batch = p.shape.batch,
                                .create = create,
                                .describe = describe,
                                .memory = memory,

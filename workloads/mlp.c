@@ -40,10 +40,11 @@ static void describe(void *arg, const struct lt_model *m)
            1e-9 * (double)lt_mlp_flops(k, m->b, p->options->accumulate));
 }
 
-static void memory(void *arg, const struct lt_context *context, struct lt_memory_plan *out)
+static void memory(void *arg, const struct lt_source *source, struct lt_memory_plan *out)
 {
-    const struct mlp_plan *p = arg;
-    (void)context;
+    struct mlp_plan *p = arg;
+    p->shape.features = source->width;
+    p->shape.classes = source->classes;
     lt_mlp_memory(&p->shape, p->batch, out);
 }
 
@@ -69,7 +70,8 @@ static int mlp_run(const char *name, const struct options *o, const volatile sig
     struct mlp_plan p = {.shape = {.hidden = o->hidden ? o->hidden : HIDDEN, .layers = o->layers ? o->layers : LAYERS},
                          .batch = o->batch ? o->batch : BATCH,
                          .options = o};
-    struct recipe_plan plan = {.options = o, .stop = stop, .create = create, .describe = describe, .memory = memory, .arg = &p};
+    struct recipe_plan plan = {
+        .options = o, .stop = stop, .batch = p.batch, .create = create, .describe = describe, .memory = memory, .arg = &p};
     return recipe_train(&plan, err);
 }
 

@@ -32,13 +32,14 @@ struct recipe_plan {
     const volatile sig_atomic_t *stop;
     int64_t seq;   /* tokens a sample; 0: images */
     int64_t vocab; /* words that the model knows; without them images */
+    int64_t batch; /* samples a micro-batch */
     /* Makes the model for samples of that source; called once, when the input is open. The caller frees it. */
     int (*create)(void *arg, const struct lt_source *source, const struct lt_context *context, struct lt_model **out,
                   struct tacho_error *err);
     /* Prints what the model is; what every run has (dtype, threads, memory) is printed behind it. */
     void (*describe)(void *arg, const struct lt_model *model);
-    /* The model's memory in closed form, for the threads that there are. */
-    void (*memory)(void *arg, const struct lt_context *context, struct lt_memory_plan *out);
+    /* The model's memory in closed form, for samples of that source and the threads that there are; before `create`. */
+    void (*memory)(void *arg, const struct lt_source *source, struct lt_memory_plan *out);
     void *arg;
 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "libtrain/gemm.h"
+#include "libtrain/output.h"
 #include "libtrain/train.h"
 #include "workloads/input.h"
 #include "workloads/parallel.h"
@@ -21,7 +22,8 @@ static void print_progress(void *arg, const struct lt_progress *p)
         if (p->warning)
             printf("warning: %s\n", p->warning);
         if (p->step)
-            printf("resumed: %lld steps made before\n", (long long)p->step);
+            printf("resumed: %lld steps made before%s\n", (long long)p->step,
+                   p->step >= config->schedule.steps ? ": nothing is left to do, --steps counts them too" : "");
         break;
     case LT_EVENT_STEP:
         printf("step %5lld/%lld  loss %.4f  norm %.3f  lr %.2e  %9.2f ms  %8.0f %s\n", (long long)p->step,
@@ -77,19 +79,34 @@ static int make_context(struct lt_context *context, const struct options *o, str
     return 0;
 }
 
-/* What the run will hold: the model's part by its closed form, the optimizer's from the parameters, the loader's from the
- * batches; evaluations have a loader of their own beside it. */
+/* What the run will hold: the model's part by its closed form, the optimizer's and the buffers' of several ranks from the
+ * gradients, which are 4 bytes a parameter, the loader's from the batches; evaluations have a loader of their own beside it. */
 static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *plan, const struct lt_train_config *config,
-                        const struct lt_context *context, const struct lt_model *m, const struct input *in)
+                        const struct lt_context *context, const struct input *in)
 {
-    struct lt_loader_config learn = {.options = config->loader, .b = m->b}, look = {.options = {.in_order = 1}, .b = m->b};
+    struct lt_loader_config learn = {.options = config->loader, .b = plan->batch},
+                            look = {.options = {.in_order = 1}, .b = plan->batch};
     *out = (struct lt_memory_plan){0};
-    plan->memory(plan->arg, context, out);
-    out->tag[LT_MEMORY_OPTIMIZER] = (uint64_t)lt_optimizer_states(config->optimizer.kind) * 4 * m->parameters.trainable;
+    plan->memory(plan->arg, in->source, out);
+    uint64_t gradients = out->tag[LT_MEMORY_GRADIENTS];
+    out->tag[LT_MEMORY_OPTIMIZER] = (uint64_t)lt_optimizer_states(config->optimizer.kind) * gradients;
     out->tag[LT_MEMORY_LOADER] = lt_loader_memory(&in->train, &learn);
     if (in->has_held_out)
         out->tag[LT_MEMORY_LOADER] += lt_loader_memory(&in->held_out, &look);
-    out->tag[LT_MEMORY_WORKSPACE] += lt_parallel_buffer_bytes(config->parallel, m->parameters.trainable, context->dtype);
+    out->tag[LT_MEMORY_WORKSPACE] += lt_parallel_buffer_bytes(config->parallel, gradients / 4, context->dtype);
+}
+
+/* Better words now than the kernel's killer later. All ranks of a machine share its memory. */
+static int check_memory(const struct lt_memory_plan *p, const struct lt_parallel *parallel, struct tacho_error *err)
+{
+    int64_t there = lt_memory_available();
+    int ranks = lt_parallel_place(parallel)->local_ranks;
+    double gib = 1 << 30, needed = (double)lt_memory_plan_total(p) * ranks;
+    if (there < 0 || needed <= (double)there)
+        return 0;
+    return tacho_fail(err, TACHO_ENOMEM, "choose a smaller model, --batch or --seq, --recompute block or --optimizer sgd",
+                      "not enough memory: %d rank%s here need%s %.1f GiB, this machine has %.1f GiB left", ranks,
+                      ranks == 1 ? "" : "s", ranks == 1 ? "s" : "", needed / gib, (double)there / gib);
 }
 
 static double mib(double bytes)
@@ -105,18 +122,26 @@ static void print_memory(const struct lt_memory_plan *p)
     printf("\n");
 }
 
-/* `before`: resident when there was neither model nor optimizer. */
-static void print_peak(const struct lt_memory_plan *p, int64_t before)
+/* `before`: when there was neither model nor optimizer; peak 0 where that is not known. What the matrix library makes and
+ * keeps, code and mapped data are part of the growth: of a small model's they are the larger one, so no percentage is said
+ * there. */
+static void print_peak(const struct lt_memory_plan *p, const struct lt_resident *before)
 {
     struct lt_memory m;
-    int64_t now, peak;
+    struct lt_resident now;
     double predicted = (double)lt_memory_plan_total(p);
     lt_memory_read(&m);
-    printf("memory: %.1f MiB held at most (%+.2f %% of what was predicted)", mib((double)m.total_peak),
-           100 * ((double)m.total_peak / predicted - 1));
-    if (before >= 0 && lt_memory_resident(&now, &peak) == 0)
-        printf("; the process grew by %.1f MiB (%+.2f %%)", mib((double)(peak - before)),
-               100 * ((double)(peak - before) / predicted - 1));
+    printf("memory: %.1f MiB held at most", mib((double)m.total_peak));
+    if (predicted >= 1 << 20)
+        printf(" (%+.2f %% of what was predicted)", 100 * ((double)m.total_peak / predicted - 1));
+    if (before->peak > 0 && lt_memory_resident(&now) == 0) {
+        double grown = (double)(now.peak - before->now), file = (double)(now.file - before->file);
+        printf("; the process grew by %.1f MiB", mib(grown));
+        if (mib(predicted) >= 1024)
+            printf(" (%+.2f %%)", 100 * (grown / predicted - 1));
+        else if (file > 0)
+            printf(", %.1f of them code and mapped files", mib(file));
+    }
     printf("\n");
 }
 
@@ -129,6 +154,15 @@ static void print_start(const struct options *o)
                lt_gemm_library(), o->dtype);
 }
 
+/* Before a long run, what its end needs: rank 0 writes checkpoints, each rank its timers. */
+static int check_outputs(const struct options *o, const struct lt_parallel *parallel, struct tacho_error *err)
+{
+    if (o->checkpoint_every && !o->checkpoint)
+        return tacho_fail(err, TACHO_EUSAGE, "name the file too: --checkpoint FILE", "--checkpoint-every: no --checkpoint");
+    int rc = o->checkpoint && lt_parallel_rank(parallel) == 0 ? lt_output_check(o->checkpoint, "--checkpoint", err) : 0;
+    return rc || !o->timers ? rc : lt_output_check(o->timers, "--timers", err);
+}
+
 int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
 {
     const struct options *o = plan->options;
@@ -139,7 +173,7 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
     struct lt_model *model = NULL;
     struct lt_parallel *parallel = NULL;
     struct lt_memory_plan memory;
-    int64_t before = -1, unused;
+    struct lt_resident before = {0};
     int rc = training(&config, o, err);
     if (rc == 0)
         rc = make_context(&context, o, err);
@@ -149,22 +183,28 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
         lt_parallel_close(parallel);
         return rc;
     }
+    config.parallel = parallel;
+    rc = check_outputs(o, parallel, err);
     if (rc == 0)
         rc = input_loader(&config.loader, o, err);
     if (rc == 0)
         rc = input_open(&in, o, plan->seq, plan->vocab, err);
-    if (lt_memory_resident(&before, &unused))
-        before = -1;
-    if (rc == 0)
+    if (rc == 0) {
+        plan_memory(&memory, plan, &config, &context, &in);
+        rc = check_memory(&memory, parallel, err);
+    }
+    rc = lt_parallel_agree(parallel, rc, err); /* all have looked before one takes memory */
+    if (rc == 0) {
+        if (lt_memory_resident(&before))
+            before.peak = 0;
         rc = plan->create(plan->arg, in.source, &context, &model, err);
-    if (rc == 0 && lt_trace_create(&context.trace, lt_op_names(), LT_OP_COUNT, o->timers != NULL))
-        rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
-    rc = lt_parallel_agree(parallel, rc, err);
-    config.parallel = parallel;
+        if (rc == 0 && lt_trace_create(&context.trace, lt_op_names(), LT_OP_COUNT, o->timers != NULL))
+            rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+        rc = lt_parallel_agree(parallel, rc, err);
+    }
     if (lt_parallel_rank(parallel) > 0)
         hooks.progress = NULL;
     if (rc == 0) {
-        plan_memory(&memory, plan, &config, &context, model, &in);
         if (lt_parallel_rank(parallel) == 0) {
             plan->describe(plan->arg, model);
             print_start(o);
@@ -175,7 +215,7 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
         rc = lt_train(model, &in.train, in.has_held_out ? &in.held_out : NULL, &context, &config, &hooks, err);
     }
     if (rc == 0 && lt_parallel_rank(parallel) == 0)
-        print_peak(&memory, before);
+        print_peak(&memory, &before);
     if (rc == 0 && o->timers)
         rc = parallel_timers(parallel, context.trace, o->timers, err);
     lt_trace_destroy(context.trace);

@@ -39,11 +39,34 @@ head -c 3000 "$SRC/LICENSE" > "$dir/text"
 expect 3 'held out for evaluation are too few' "$TRAIN" gpt2-tiny --data "$dir/text" --eval-every 1 --eval-share 0.01
 expect 3 'text: not a checkpoint' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$dir/text"
 expect 3 'nowhere: No such file' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$dir/nowhere"
-expect 3 'no/folder/c.tmp: No such file' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --checkpoint "$dir/no/folder/c"
+expect 3 'no/folder/c: No such file' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --checkpoint "$dir/no/folder/c"
 expect 3 'no/folder/t: No such file' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --timers "$dir/no/folder/t"
+
+# before the run, not behind it
+for option in --checkpoint --timers; do
+    for place in "$dir/no/folder/x" "$dir" "$dir/text/x" ''; do
+        code=3
+        [ -n "$place" ] || code=2
+        words='irectory$' # which of its kinds of trouble
+        [ -n "$place" ] || words='an empty name'
+        expect $code "$words" "$TRAIN" gpt2-tiny $quick --data "$dir/text" $option "$place"
+        grep -q '^step' "$dir/out" && { echo "FAIL: $option $place: refused only behind the training"; fails=$((fails + 1)); }
+    done
+done
+expect 2 'checkpoint-every: no --checkpoint' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --checkpoint-every 1
+expect 2 'hidden is for mlp' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --hidden 3
+expect 3 'empty: no bytes' "$TRAIN" mlp --data "$dir/empty"
+grep -q text "$dir/err" && { echo "FAIL: mlp asks for text"; fails=$((fails + 1)); }
+# more than any machine of today has: refused before it takes memory
+expect 5 'not enough memory: 1 rank here needs [0-9.]* GiB, this machine has [0-9.]* GiB left' \
+    "$TRAIN" gpt2-1558M --layers 4096 --channels 16000 --heads 25 --data "$dir/text"
 
 "$TRAIN" gpt2-tiny $quick --data "$dir/text" --checkpoint "$dir/c" > /dev/null || fails=$((fails + 1))
 expect 3 'c: holds another model' "$TRAIN" gpt2-tiny $quick --channels 64 --data "$dir/text" --resume "$dir/c"
+"$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$dir/c" | grep -q 'nothing is left to do' || { echo "FAIL: nothing left, not said"; fails=$((fails + 1)); }
+cp "$dir/c" "$dir/long" && echo more >> "$dir/long"
+expect 3 'long: damaged (longer' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$dir/long"
+expect 3 'Is a directory' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$dir"
 truncate -s -5 "$dir/c"
 expect 3 'c: damaged' "$TRAIN" gpt2-tiny $quick --data "$dir/text" --resume "$dir/c"
 
@@ -56,6 +79,9 @@ sed -n 's/^  \(--[a-z0-9-]*\) .*(default \([^ /)]*\)).*/\1 \2/p' "$dir/help" > "
 [ "$(wc -l < "$dir/defaults")" -ge 15 ] || { echo "FAIL: --help lists few defaults"; fails=$((fails + 1)); }
 read -r -d '' -a defaults < "$dir/defaults"
 "$TRAIN" gpt2-tiny --data "$dir/text" "${defaults[@]}" $quick > /dev/null || { echo "FAIL: defaults refused"; fails=$((fails + 1)); }
+# the growth of a small model is the library's: no percentage of it
+"$TRAIN" gpt2-tiny $quick --data "$dir/text" | grep -q '^memory: .* grew by [0-9.]* MiB\(, [0-9.]* of them code and mapped files\)\{0,1\}$' ||
+    { echo "FAIL: the last line"; fails=$((fails + 1)); }
 "$TRAIN" --version | grep -q '^train [0-9]' || fails=$((fails + 1))
 [ -z "$(find "$dir" -name '*.tmp')" ] || { echo "FAIL: a temporary file was left"; fails=$((fails + 1)); }
 [ $fails = 0 ]

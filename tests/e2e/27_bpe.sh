@@ -49,8 +49,8 @@ expect 2 '--vocab 12' "$TRAIN" bpe --vocab 12 -o "$dir/x"
 expect 2 'unknown option' "$TRAIN" bpe --nonsense -o "$dir/x"
 expect 2 'unexpected argument' "$TRAIN" bpe -o "$dir/x" more
 expect 2 'tokenizer goes with --encode' "$TRAIN" bpe --tokenizer "$dir/tokenizer" -o "$dir/x"
-expect 3 'no/folder' "$TRAIN" bpe --data "$data" -o "$dir/no/folder"
-expect 3 'no/folder' "$TRAIN" bpe --encode --data "$data" -o "$dir/no/folder"
+expect 3 'no/folder: No such file' "$TRAIN" bpe --data "$data" -o "$dir/no/folder"
+expect 3 'no/folder: No such file' "$TRAIN" bpe --encode --data "$data" -o "$dir/no/folder"
 expect 3 'not a tokenizer' "$TRAIN" bpe --encode --tokenizer "$data" --data "$data" -o "$dir/x"
 # shellcheck disable=SC2086
 {
@@ -69,6 +69,28 @@ expect 3 'not a tokenizer' "$TRAIN" bpe --encode --tokenizer "$data" --data "$da
     "$TRAIN" bpe --data "$data" --vocab 500 -o "$dir/other" > /dev/null || fail "another tokenizer"
     expect 3 'written while learning from other data' "$TRAIN" gpt2-tiny $quick --data "$data" --tokenizer "$dir/other" --vocab 600 --resume "$dir/checkpoint"
 }
+# Ctrl-C while a shard is written: nothing is left of it, and the older file is as it was
+for _ in $(seq 400); do cat "$data"; done > "$dir/much"
+for _ in $(seq 10); do cat "$dir/much"; done > "$dir/more"
+echo older > "$dir/kept"
+for signal in INT TERM; do
+    # a job in the background of a script ignores SIGINT unless it is told not to
+    python3 -c 'import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])' \
+        "$TRAIN" bpe --encode --tokenizer "$dir/tokenizer" --data "$dir/more" -o "$dir/kept" > "$dir/out" 2>&1 &
+    pid=$!
+    until [ -s "$dir/kept.tmp" ] || ! kill -0 $pid 2> /dev/null; do sleep 0.01; done
+    [ -s "$dir/kept.tmp" ] || { cat "$dir/out"; fail "nothing written before the signal"; }
+    # a second writer of the same file is refused and does not touch it
+    expect 3 'kept.tmp: another run is writing it' "$TRAIN" bpe --vocab 300 --data "$data" -o "$dir/kept"
+    [ -e "$dir/kept.tmp" ] || fail "the second writer removed the first one's file"
+    kill -$signal $pid
+    wait $pid
+    code=$?
+    case $signal in TERM) want=143 ;; INT) want=130 ;; esac
+    [ $code = $want ] || { cat "$dir/out"; fail "SIG$signal: exit $code, expected $want"; }
+    [ ! -e "$dir/kept.tmp" ] && [ "$(cat "$dir/kept")" = older ] || fail "SIG$signal left kept.tmp or changed kept"
+done
+rm "$dir/much" "$dir/more"
 [ -z "$(find "$dir" -name '*.tmp')" ] || fail "a temporary file was left"
 [ ! -e "$dir/x" ] || fail "a refused command wrote its output"
 rm -rf "$dir"
