@@ -266,15 +266,16 @@ static int due(int64_t every, const struct run *r)
 
 static int loop(struct run *r, struct tacho_error *err)
 {
-    int rc = 0;
-    while (rc == 0 && r->step < r->config->schedule.steps && !stopping(r)) {
+    int rc = 0, last = r->step >= r->config->schedule.steps || stopping(r);
+    while (rc == 0 && !last) {
         rc = train_step(r, err);
         if (rc)
             return rc;
         r->step++;
-        int last = r->step == r->config->schedule.steps || stopping(r);
         if (r->held_out && due(r->config->eval_every, r))
             rc = evaluate(r, err);
+        /* asked once a step: a signal that comes later ends the run behind the next step, with its checkpoint */
+        last = r->step == r->config->schedule.steps || stopping(r);
         if (rc == 0 && r->config->checkpoint && (last || due(r->config->checkpoint_every, r)))
             rc = checkpoint(r, err);
     }

@@ -12,6 +12,7 @@ steps() { sed -n 's/^step *\([0-9]*\).*loss \([0-9.]*\)  norm \([0-9.]*\).*/\1 \
 [ "$(steps "$dir/whole" | wc -l)" = 400 ] || { echo "FAIL: not 400 lines"; exit 1; }
 
 for signal in TERM INT; do
+    : > "$dir/part" # the lines of the run before are not this one's
     "$TRAIN" "${common[@]}" --checkpoint "$dir/c" > "$dir/part" &
     pid=$!
     until grep -q '^step *5/' "$dir/part"; do
@@ -35,6 +36,7 @@ for signal in TERM INT; do
     rm "$dir/c"
 done
 
+: > "$dir/part"
 "$TRAIN" "${common[@]}" --checkpoint "$dir/c" --checkpoint-every 1 > "$dir/part" &
 pid=$!
 until grep -q '^checkpoint after step 9 ' "$dir/part"; do

@@ -62,6 +62,7 @@ struct record {
     int64_t first, steps, checkpoints;
     sig_atomic_t stop;
     int64_t stop_after;
+    int stop_in_evaluation;
 };
 
 static void note(void *arg, const struct lt_progress *p)
@@ -77,10 +78,13 @@ static void note(void *arg, const struct lt_progress *p)
         r->norm[p->step] = p->grad_norm;
         r->rate[p->step] = p->rate;
         r->steps++;
-        r->stop = r->stop_after && p->step + 1 == r->stop_after;
+        if (r->stop_after && p->step + 1 == r->stop_after)
+            r->stop = 1;
         break;
     case LT_EVENT_EVALUATION:
         r->evaluation = p->loss;
+        if (r->stop_in_evaluation)
+            r->stop = 1;
         break;
     case LT_EVENT_CHECKPOINT:
         r->checkpoints++;
@@ -272,6 +276,23 @@ static void resume_with(enum lt_optimizer_kind kind, int workers)
     lt_model_destroy(whole);
     lt_model_destroy(first);
     lt_model_destroy(second);
+}
+
+/* A signal that comes while it evaluates: the state goes into the checkpoint all the same. */
+static void stopped_in_evaluation(void **state)
+{
+    (void)state;
+    struct lt_model *m = make(4, 1);
+    struct lt_train_config k = plan(9);
+    struct record r = {.stop_in_evaluation = 1};
+    struct tacho_error err = {0};
+    k.eval_every = 2;
+    k.eval_batches = 1;
+    k.checkpoint = file;
+    assert_int_equal(try_train(m, &k, &r, NULL, &err), 0);
+    assert_int_equal(r.steps, 2);
+    assert_int_equal(r.checkpoints, 1);
+    lt_model_destroy(m);
 }
 
 /* Each optimizer, element type, with blocks kept and made again, with loader workers and without. */
@@ -572,6 +593,7 @@ int main(void)
         TEST(same_seed_same_run),
         TEST(same_run_on_any_number_of_threads),
         TEST(resumes_bit_by_bit),
+        TEST(stopped_in_evaluation),
         TEST(damage_is_refused),
         TEST(other_models_and_texts_are_refused),
         TEST(other_optimizers_and_versions_are_refused),
