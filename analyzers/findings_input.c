@@ -96,24 +96,37 @@ static const char *command_words(struct an_context *c, const char *option)
     return line;
 }
 
+/* What starts tacho on every rank, where the command is that of one rank of a job; else "". */
+static const char *launcher_words(struct an_context *c)
+{
+    const char *name = an_trace_key(c->t, "job.launcher"), *ranks = an_trace_key(c->t, "job.ranks");
+    if (!name || !ranks || !*ranks || strspn(ranks, "0123456789") != strlen(ranks))
+        return "";
+    const char *how = !strcmp(name, "torchrun") ? "torchrun --no-python --nproc-per-node"
+                      : !strcmp(name, "slurm")  ? "srun -n"
+                                                : "mpirun -np";
+    return an_arena_format(c->a, "%s %s ", how, ranks);
+}
+
 const char *an_findings_rerun(struct an_context *c, const char *option)
 {
     bool without = !strncmp(option, "without --", 10); /* a flag that goes */
     const char *file = c->r->run.file && *c->r->run.file ? c->r->run.file : "RUN";
-    const char *command = command_words(c, without ? option + 8 : option);
+    const char *command = command_words(c, without ? option + 8 : option), *on_ranks = launcher_words(c);
     file = strlen(file) <= FILE_MOST ? shell_word(c, file) : file;
     if (!command || !*command || strlen(command) > COMMAND_MOST)
         return an_arena_format(c->a, "record it again %s%s as AFTER; tacho diff %.200s AFTER", without ? "" : "with ", option,
                                file);
     if (without)
-        return an_arena_format(c->a, "tacho run -o after.tacho -- %s; tacho diff %.200s after.tacho", command, file);
+        return an_arena_format(c->a, "%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho", on_ranks, command,
+                               file);
     if (*option == '-') { /* a name of its own for each option: several are tried one after the other */
         int n = (int)strcspn(option + 2, " ");
-        return an_arena_format(c->a, "tacho run -o after-%.*s.tacho -- %s %s; tacho diff %.200s after-%.*s.tacho", n,
-                               option + 2, command, option, file, n, option + 2);
+        return an_arena_format(c->a, "%stacho run -o after-%.*s.tacho -- %s %s; tacho diff %.200s after-%.*s.tacho", on_ranks,
+                               n, option + 2, command, option, file, n, option + 2);
     }
-    return an_arena_format(c->a, "with %s: tacho run -o after.tacho -- %s; tacho diff %.200s after.tacho", option, command,
-                           file);
+    return an_arena_format(c->a, "with %s: %stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho", option, on_ranks,
+                           command, file);
 }
 
 /* ---- what binds --------------------------------------------------------------------------------------------------------- */

@@ -48,11 +48,17 @@ static void cell_sure(char *b, const void *row)
     const struct an_diff_row *r = row;
     snprintf(b, REP_CELL, "%s", isnan(r->p) ? "-" : r->significant ? "yes" : "no");
 }
+/* Of a time in ms: three digits, down to 0.1 us. */
+static int decimals(double ms)
+{
+    double size = fabs(ms);
+    return size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : 4;
+}
 static void cell_interval(char *b, const void *row)
 {
     const struct an_diff_row *r = row;
-    if (!isnan(r->low))
-        snprintf(b, REP_CELL, "[%+.3g, %+.3g]", r->low, r->high);
+    if (!isnan(r->low)) /* as wide as the column at most */
+        snprintf(b, REP_CELL, "[%+.*f, %+.*f]", decimals(r->low), r->low, decimals(r->high), r->high);
 }
 static void calls(char *b, double n)
 {

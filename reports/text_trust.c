@@ -54,17 +54,26 @@ static void trust_gaps(struct page *p, const struct an_trust *t)
     page_end(p);
 }
 
+static bool left_out_before(const struct an_steps *s, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (s->excluded[k].index == s->excluded[i].index && !strcmp(s->excluded[k].reason, s->excluded[i].reason))
+            return true;
+    return false;
+}
+
 static void trust_steps(struct page *p, const struct an_steps *s)
 {
     if (!s->excluded_count)
         return;
     char text[400];
-    size_t used = (size_t)snprintf(text, sizeof text, "steps left out of statistics:");
-    for (size_t i = 0; i < s->excluded_count && i < 6 && used < sizeof text; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s %" PRId64 " (%s)", i ? "," : "", s->excluded[i].index,
-                                 s->excluded[i].reason);
-    if (s->excluded_count > 6 && used < sizeof text)
-        snprintf(text + used, sizeof text - used, " and %zu more", s->excluded_count - 6);
+    size_t used = (size_t)snprintf(text, sizeof text, "steps left out of statistics:"), shown = 0, last = 0;
+    for (; last < s->excluded_count && shown < 6 && used < sizeof text; last++)
+        if (!left_out_before(s, last)) /* else of another rank */
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s %" PRId64 " (%s)", shown++ ? "," : "",
+                                     s->excluded[last].index, s->excluded[last].reason);
+    if (last < s->excluded_count && used < sizeof text)
+        snprintf(text + used, sizeof text - used, " and %zu more", s->excluded_count - last);
     page_item(p, "%s", text);
 }
 

@@ -147,8 +147,9 @@ static void print_peak(const struct lt_memory_plan *p, const struct lt_resident 
 
 static void print_start(const struct options *o)
 {
-    printf("%s, backend %s (%s), %d thread%s, %lld loader %s%s\n", o->dtype, o->backend, lt_gemm_library(), lt_threads(),
-           lt_threads() == 1 ? "" : "s", (long long)o->workers, o->worker_kind, o->pin ? " and a pin thread" : "");
+    printf("%s, backend %s (%s), %d thread%s, %lld loader worker%s (%s)%s\n", o->dtype, o->backend, lt_gemm_library(),
+           lt_threads(), lt_threads() == 1 ? "" : "s", (long long)o->workers, o->workers == 1 ? "" : "s", o->worker_kind,
+           o->pin ? " and a pin thread" : "");
     if (strcmp(o->backend, "cpu") == 0 && !lt_gemm_fast((enum lt_dtype)lt_dtype_find(o->dtype)))
         printf("note: %s has no %s products on this CPU: plain loops make them, correct and very slow (fp32 is fast)\n",
                lt_gemm_library(), o->dtype);

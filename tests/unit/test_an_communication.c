@@ -17,7 +17,7 @@ struct shape {
     int64_t bytes, more; /* of a call; more: of those of rank 1 */
     bool no_sequence, two_communicators, broadcast;
     int paused; /* this step of rank 1 was not recorded; -1: none */
-    const char *command;
+    const char *command, *launcher;
 };
 
 static void collective(struct fixture *f, int64_t track, int64_t start, int64_t end, const char *name, int64_t bytes,
@@ -87,6 +87,10 @@ static const struct an_result *make(struct fixture *f, struct shape s)
     }
     if (s.command)
         FX(store_run_set(f->s, "command", s.command));
+    if (s.launcher) {
+        FX(store_run_set(f->s, "job.launcher", s.launcher));
+        FX(store_run_set_int(f->s, "job.ranks", s.ranks));
+    }
     return fx_analyze(f);
 }
 
@@ -302,6 +306,20 @@ static void test_verify(void **state)
     says(exposed(make(f, s))->verify,
          "with rank 1 made faster: tacho run -o after.tacho -- mpirun train; tacho diff run.tacho");
     fx_close(f);
+    static const struct { /* tacho was started by the launcher: the command is that of one rank */
+        const char *launcher, *start;
+    } jobs[] = {{"openmpi", "mpirun -np 2"},
+                {"hydra", "mpirun -np 2"},
+                {"slurm", "srun -n 2"},
+                {"torchrun", "torchrun --no-python --nproc-per-node 2"}};
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        char want[200];
+        s = (struct shape){.compute = 10000, .transfer = 2000, .bytes = 1 << 20, .launcher = jobs[i].launcher};
+        s.command = "[\"train\",\"--no-overlap\"]";
+        snprintf(want, sizeof want, "%s tacho run -o after.tacho -- train; tacho diff run.tacho after.tacho", jobs[i].start);
+        says(exposed(make(f, s))->verify, want);
+        fx_close(f);
+    }
 }
 
 /* A run without collectives says so; one without steps lists its calls. */
