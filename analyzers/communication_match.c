@@ -286,16 +286,15 @@ int an_comm_collectives(struct an_context *c, const struct an_comm_calls *x)
     for (size_t i = 0; i < x->count; i++)
         most += !i || !same_kind(&x->call[i - 1], &x->call[i]);
     struct an_collective *rows = an_arena_zero(c->a, most + 1, sizeof *rows);
-    struct sums s = {.rank_bytes = an_arena_zero(c->work, c->lane_count + 1, sizeof(double)),
-                     .rank_calls = an_arena_zero(c->work, c->lane_count + 1, sizeof(int64_t))};
-    if (!rows || !s.rank_bytes || !s.rank_calls)
+    double *rank_bytes = an_arena_zero(c->work, c->lane_count + 1, sizeof *rank_bytes);
+    int64_t *rank_calls = an_arena_zero(c->work, c->lane_count + 1, sizeof *rank_calls);
+    if (!rows || !rank_bytes || !rank_calls)
         return TACHO_ENOMEM;
     for (size_t i = 0, next; i < x->count; i = next) {
-        memset(s.rank_bytes, 0, (c->lane_count + 1) * sizeof(double));
-        memset(s.rank_calls, 0, (c->lane_count + 1) * sizeof(int64_t));
-        s = (struct sums){.rank_bytes = s.rank_bytes, .rank_calls = s.rank_calls};
-        if (!c->lane_count)
-            s.rank_bytes = NULL;
+        memset(rank_bytes, 0, (c->lane_count + 1) * sizeof *rank_bytes);
+        memset(rank_calls, 0, (c->lane_count + 1) * sizeof *rank_calls);
+        /* without steps there are no ranks to tell apart */
+        struct sums s = {.rank_bytes = c->lane_count ? rank_bytes : NULL, .rank_calls = rank_calls};
         for (next = i; next < x->count && same_kind(&x->call[i], &x->call[next]); next++)
             if (!c->r->steps.detailed || x->call[next].step != AN_NONE)
                 add_call(&s, &x->call[next]);

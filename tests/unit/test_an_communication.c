@@ -343,6 +343,29 @@ static void test_absent(void **state)
     fx_close(f);
 }
 
+/* A program without steps: several kinds of collectives, each with a row of its own. */
+static void test_no_steps(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t track = fx_track(f, f->process, "comm", "ncclComm 1", NULL);
+    for (int i = 0; i < 4; i++) {
+        collective(f, track, 100 * i, 100 * i + 10, "all_reduce", 2048, 77, 8, i);
+        collective(f, track, 100 * i + 20, 100 * i + 30, "broadcast", 64, 77, 8, 10 + i);
+        collective(f, track, 100 * i + 40, 100 * i + 50, "all_reduce", 512, 78, 4, i);
+    }
+    const struct an_result *r = fx_analyze(f);
+    assert_null(r->communication.reason);
+    assert_int_equal(r->communication.collective_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(r->communication.collectives[i].count, 4);
+        assert_false(r->communication.collectives[i].bytes_max_over_mean.valid);
+        assert_false(r->communication.collectives[i].bytes_per_step.valid);
+    }
+    fx_close(f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocking_calls),
@@ -353,6 +376,7 @@ int main(void)
                                        cmocka_unit_test(test_uneven_bytes_and_communicators),
                                        cmocka_unit_test(test_finding),
                                        cmocka_unit_test(test_verify),
+                                       cmocka_unit_test(test_no_steps),
                                        cmocka_unit_test(test_absent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
