@@ -385,6 +385,8 @@ int an_findings_input(struct an_findings_list *l)
             f, an_arena_format(c->a, "largest loader stage: %s, %.3g ms a batch", stage->name, stage->ms_per_batch.value));
     an_finding_evidence(f, rank_words(c));
     an_finding_evidence(f, formula_words(c));
+    if (cause_of(loader) == CAUSE_UNEVEN && f->confidence > AN_MEDIUM)
+        f->confidence = AN_MEDIUM; /* the cause is what the others are not */
     f->action = x.action;
     f->effort = x.effort;
     f->wrong_when = x.wrong_when;

@@ -133,6 +133,14 @@ static int add(struct list *l, const char *arg)
     return 0;
 }
 
+static int empty_folder(const char *path)
+{
+    struct tacho_error err = {0};
+    tacho_fail(&err, TACHO_ENOTFOUND, "give the folder that holds the files of the nodes, or the files themselves",
+               "%s: no .tacho file in this folder", path);
+    return cli_fail(&err);
+}
+
 static int add_folder(struct list *l, const char *path)
 {
     struct dirent **e = NULL;
@@ -155,7 +163,7 @@ int cli_merge_files(const char *const *in, size_t in_count, const char *out, boo
     struct tacho_error err = {0};
     int code = 0;
     for (size_t i = 0; i < in_count && !code; i++)
-        code = cli_merge_runs(in[i]) ? add_folder(&l, in[i]) : add(&l, in[i]);
+        code = cli_merge_runs(in[i]) ? add_folder(&l, in[i]) : is_folder(in[i]) ? empty_folder(in[i]) : add(&l, in[i]);
     if (!code) {
         cli_progress_begin(&p, out);
         struct store_merge_options o = {.in = (const char *const *)l.path,

@@ -90,6 +90,7 @@ attempt slow_link
 "$TACHO" report run.tacho > text || fail "no text"
 grep -q '^Communication .* exposed: .* transfer, .* waiting for other ranks' text || fail "no line Communication"
 grep -q '^Communication of each rank' text || fail "no table of the ranks"
+[ "$(tr -s ' \n' ' ' < text | grep -o '[0-9]* (first)' | wc -l)" = 1 ] || fail "steps left out are named once a rank"
 grep -q '^ rank 1 ' text || fail "no row of rank 1"
 # one rank of two: no split, no advice about the link
 rm -f alone-*.tacho

@@ -59,4 +59,5 @@ hold("equal numbers of ranks", same["scaling"] is None and "both runs have 2 ran
 END
 "$TACHO" diff one.tacho two.tacho > text || fail "no text"
 grep -q '^Scaling .*efficiency [0-9.]* % \[' text || { cat text; fail "no line Scaling"; }
+grep -E '(yes|no|-)\[' text && fail "an interval runs into the column before it"
 grep -q 'strong scaling: 8 and 8 samples a step' text || { cat text; fail "strong scaling is not named"; }

@@ -189,8 +189,10 @@ nodes stranger 302 2 --steps 5
 refused 3 'another job' "$TACHO" merge part0.tacho stranger1.tacho -o no.tacho
 refused 3 'exists already' "$TACHO" merge part0.tacho part1.tacho -o both.tacho
 refused 2 "'-o' is missing" "$TACHO" merge part0.tacho part1.tacho
-refused 2 '1 files' "$TACHO" merge part0.tacho -o no.tacho
+refused 2 '1 file: 2 to' "$TACHO" merge part0.tacho -o no.tacho
 refused 3 'no such run' "$TACHO" merge part0.tacho nothing.tacho -o no.tacho
+mkdir no-runs
+refused 3 'no-runs: no .tacho file' "$TACHO" merge no-runs -o no.tacho
 refused 3 'tacho merge' "$TACHO" merge merged.tacho stranger1.tacho -o no.tacho
 cp stranger0.tacho again.tacho
 sqlite3 again.tacho "UPDATE run SET value = value + 1 WHERE key = 'start.monotonic_ns'; UPDATE run SET value = value + 1 WHERE key = 'end.monotonic_ns'"
