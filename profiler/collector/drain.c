@@ -178,9 +178,13 @@ static int save_pool(struct col_drain *d, struct col_pool *p)
 static int save_all(struct col_drain *d)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < d->pool_count && rc == 0; i++)
-        if (!d->pool[i]->drained || d->pool[i]->dirty || d->pool[i]->touched_count)
-            rc = save_pool(d, d->pool[i]);
+    for (uint32_t i = 0; i < d->pool_count && rc == 0; i++) {
+        struct col_pool *p = d->pool[i];
+        if (p->drained && p->saved_drained && !p->dirty && !p->touched_count)
+            continue;
+        rc = save_pool(d, p); /* of one that was read to its end, too: what it held back has been written */
+        p->saved_drained = p->drained && rc == 0;
+    }
     for (uint32_t i = 0; i < d->process_count && rc == 0; i++) {
         struct col_process *x = d->process[i];
         if (!x->dirty)

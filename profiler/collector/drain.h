@@ -124,6 +124,7 @@ struct col_pool {
     uint64_t loss[WIRE_LOSS_COUNT];     /* counts that the file has */
     int64_t last_event;                 /* time of the newest record read, 0 = none */
     bool dirty, gone, drained, present; /* present: the file is (still) there */
+    bool saved_drained;                 /* its state in the file is that of a pool read to its end */
 };
 
 struct col_stats {
