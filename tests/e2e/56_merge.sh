@@ -49,7 +49,7 @@ refused() {
     expect "$code" "$@"
     grep -q "$words" err || wrong "$*: instead of '$words': $(cat err)"
     grep -q '^hint: ' err || wrong "$*: no hint: $(cat err)"
-    if [ -e no.tacho ] || ls -A . | grep -q '\.merge$'; then wrong "$*: left something: $(ls -A)"; fi
+    if [ -e no.tacho ] || [ -n "$(find . -maxdepth 1 -name '*.merge')" ]; then wrong "$*: left something: $(ls -A)"; fi
 }
 
 # ---- two files of one machine are what one file is: one recording of two ranks, taken apart and merged again

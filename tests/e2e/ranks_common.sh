@@ -34,14 +34,14 @@ settled() {
 journal() { od -A n -t u8 -v -w8 -N $((8 * $2)) "$1" | tr -d ' '; }
 # kept FILE JOURNAL RANKS NAME: no step that a rank finished is missing, none is there twice, and one more at most may be open
 kept() {
-    local rank=0 done found
-    while read -r done; do
+    local rank=0 finished found
+    while read -r finished; do
         found=$(one "$1" "SELECT count(*) || ' ' || count(DISTINCT \"index\") || ' ' || coalesce(sum(s.\"end\" IS NULL), 0) FROM step s
             JOIN process p ON p.id=s.process WHERE p.rank=$rank")
         read -r all distinct open <<< "$found"
         [ "$all" = "$distinct" ] || wrong "$4: rank $rank: steps twice: $found"
-        [ $((all - open)) -ge "$done" ] && [ "$all" -le $((done + 1)) ] ||
-            wrong "$4: rank $rank finished $done steps, the file has $all, $open of them open"
+        [ $((all - open)) -ge "$finished" ] && [ "$all" -le $((finished + 1)) ] ||
+            wrong "$4: rank $rank finished $finished steps, the file has $all, $open of them open"
         rank=$((rank + 1))
     done < <(journal "$2" "$3")
     [ $rank = "$3" ] || wrong "$4: journal of $rank ranks"
