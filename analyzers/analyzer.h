@@ -64,6 +64,7 @@ struct an_context {
     struct an_lane *lane;
     size_t lane_count;
     const struct an_devices *gpu; /* NULL: no accelerator in this run */
+    struct an_graph *graph;       /* graph.h; NULL: not built yet */
     struct an_calls *calls; /* attribution.h: calls of operators that launched device work; NULL: none, or no accelerator */
     bool roles_known;       /* some range in a step says what it is */
     const char *problem[32];

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzers/pictures.h"
+
 /* A measured or derived number. valid: value counts. Else reason says why it is absent (never NULL then). */
 struct an_value {
     double value;
@@ -587,6 +589,11 @@ struct an_result {
     size_t phase_count;
     struct an_utilization utilization;
     struct an_part critical_path, ranks;
+    const struct an_step_point *step_points; /* pictures.h */
+    size_t step_point_count;
+    struct an_timeline timeline;
+    struct an_heat heat;
+    struct an_flame flame, stacks;
     struct an_memory memory;
     struct an_energy energy;
     struct an_part hardware; /* what is sampled of GPUs */

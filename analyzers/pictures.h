@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Part of the result (result.h): what the pictures of a report and of the dashboard are drawn from. Every picture has a table
+ * beside it, made of the same rows. Ownership and texts: as result.h says.
+ */
+#ifndef ANALYZERS_PICTURES_H
+#define ANALYZERS_PICTURES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One step of one rank, for trends: every step in the file with an end, by rank and start; rows beyond `AN_STEP_POINTS_MOST`
+ * are merged pairwise (ms: mean, worst_ms: the longest), and `steps` says how many steps a row is. */
+#define AN_STEP_POINTS_MOST 4096
+struct an_step_point {
+    int64_t rank, index, steps;
+    double start_s; /* since the run's start */
+    double ms, worst_ms;
+    double tokens_per_s;  /* NAN: the step has no tokens */
+    const char *excluded; /* why it is left out of statistics, NULL: counted */
+    bool detailed;
+    double class_ms[8]; /* by enum an_class; only where detailed */
+};
+
+/* A stretch of a track in the picture of a step. Neighbours too short to be seen are merged: `merged` says how many ranges the
+ * stretch stands for (1: one range, and `name` is its name; else the name of the longest), `busy` which share of it they fill.
+ */
+struct an_timeline_span {
+    int64_t start_ns, dur_ns; /* from the step's start */
+    const char *name;
+    int what; /* enum an_class */
+    uint32_t merged;
+    float busy;    /* 0..1 */
+    bool critical; /* on the critical path, where there is one */
+};
+struct an_timeline_track {
+    const char *name, *kind, *device; /* "main", "thread"; "stream 7", "stream" */
+    int64_t rank, process;
+    int64_t busy_ns;                     /* union of its ranges inside the step */
+    int depth;                           /* 0: the outermost ranges of a thread; 1: those nested in them (ops) */
+    const struct an_timeline_span *span; /* by start, disjoint */
+    size_t span_count;
+};
+struct an_timeline_step {
+    const char *which; /* "typical": of median duration; "worst" */
+    int64_t rank, index;
+    double ms;
+    const struct an_timeline_track *track;
+    size_t track_count;
+};
+struct an_timeline {
+    const char *reason; /* why there is no picture; NULL when there is */
+    const struct an_timeline_step *step;
+    size_t step_count; /* 0..2 */
+};
+
+/* Rank x step. cell[r * steps + s]; NAN: not known. More than AN_HEAT_STEPS_MOST steps are merged into columns of equal width
+ * (mean), more ranks than AN_HEAT_RANKS_MOST into rows of neighbours. */
+#define AN_HEAT_STEPS_MOST 200
+#define AN_HEAT_RANKS_MOST 64
+struct an_heat {
+    const char *reason;
+    size_t ranks, steps;
+    const int64_t *rank;                              /* first rank of each row */
+    const int64_t *index;                             /* first step of each column */
+    int64_t ranks_a_row, steps_a_column;              /* most */
+    const double *step_ms, *waiting_ms, *transfer_ms; /* of the row's and column's steps, mean */
+};
+
+/* A tree of ranges, or of call stacks: row 0 is the root, a parent stands before its children. */
+struct an_flame_row {
+    const char *name;
+    uint32_t parent;  /* row; its own for the root */
+    int64_t total_ns; /* with children; of stacks: samples x period */
+    int64_t count;    /* ranges, or samples */
+};
+struct an_flame {
+    const char *reason;
+    const char *source; /* "ranges of the threads that run steps", "stacks: cpu-clock samples" */
+    const struct an_flame_row *row;
+    size_t row_count;
+};
+
+#endif
