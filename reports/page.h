@@ -15,11 +15,13 @@ struct page {
     FILE *out;
     int width;
     bool utf8, color;
-    int column;  /* where the next item goes */
-    int indent;  /* of lines that continue */
-    int blanks;  /* that are written when something follows: no line ends in a blank */
-    bool joined; /* the line has an item already */
-    bool gap;    /* the line above is blank */
+    int column;     /* where the next item goes */
+    int indent;     /* of lines that continue */
+    int blanks;     /* that are written when something follows: no line ends in a blank */
+    bool joined;    /* the line has an item already */
+    bool gap;       /* the line above is blank */
+    int rows;       /* of a table; 0: the default */
+    const char *by; /* which table of device time: as rep_options */
 };
 
 /* A paragraph broken at blanks. */

@@ -19,7 +19,7 @@ static void head(struct page *p, const struct rep_table *t, size_t shown, int na
 
 void rep_table_write(struct page *p, const struct rep_table *t)
 {
-    size_t shown = 0;
+    size_t shown = 0, most = t->most ? t->most : p->rows > 0 ? (size_t)p->rows : REP_ROWS;
     int least = t->name_least * (p->width < 100 ? p->width : 100) / 100, name = least = least < NAME_LEAST ? NAME_LEAST : least;
     if (!t->count)
         return;
@@ -29,7 +29,7 @@ void rep_table_write(struct page *p, const struct rep_table *t)
     name = name > NAME_MOST ? NAME_MOST : name;
     page_blank(p);
     head(p, t, shown, name);
-    for (size_t i = 0; i < t->count && i < t->most; i++) {
+    for (size_t i = 0; i < t->count && i < most; i++) {
         const void *row = (const char *)t->rows + i * t->size;
         char text[REP_NAME + 1] = " ", cell[REP_CELL];
         t->name(text + 1, row);
@@ -43,9 +43,9 @@ void rep_table_write(struct page *p, const struct rep_table *t)
         }
         page_newline(p);
     }
-    if (t->count > t->most) {
+    if (t->count > most) {
         char text[80];
-        snprintf(text, sizeof text, " %zu more rows: --top N, or tacho report --json", t->count - t->most);
+        snprintf(text, sizeof text, " %zu more rows: --top N, or tacho report --json", t->count - most);
         page_text(p, 1, text);
     }
 }

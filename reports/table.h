@@ -12,6 +12,7 @@
 
 #define REP_CELL 32
 #define REP_NAME 1200
+#define REP_ROWS 12 /* of a table, where the caller did not say */
 
 struct rep_column {
     const char *head;
@@ -26,7 +27,7 @@ struct rep_table {
     size_t columns;
     const void *rows;
     size_t size, count; /* bytes of a row, rows */
-    size_t most;        /* rows that are shown */
+    size_t most;        /* rows that are shown; 0: as many as the page says */
     int name_least;     /* columns of the name on a page of 100; 0 = 20 */
 };
 

@@ -122,18 +122,16 @@ void rep_text_communication(struct page *p, const struct an_result *r)
     page_end(p);
 }
 
-void rep_text_communication_tables(struct page *p, const struct an_result *r, int most)
+void rep_text_communication_tables(struct page *p, const struct an_result *r)
 {
     const struct an_communication *x = &r->communication;
-    size_t rows = (size_t)(most > 0 ? most : REP_ROWS);
     struct rep_table t = {.title = x->total_ms.valid && r->gpu.reason ? "Collectives, of a step" : "Collectives",
                           .name = name_collective,
                           .column = of_collective,
                           .columns = COUNT(of_collective),
                           .rows = x->collectives,
                           .size = sizeof *x->collectives,
-                          .count = x->collective_count,
-                          .most = rows};
+                          .count = x->collective_count};
     if (x->reason)
         return;
     rep_table_write(p, &t);
@@ -144,8 +142,7 @@ void rep_text_communication_tables(struct page *p, const struct an_result *r, in
                            .columns = COUNT(of_rank),
                            .rows = x->ranks,
                            .size = sizeof *x->ranks,
-                           .count = x->rank_count,
-                           .most = rows};
+                           .count = x->rank_count};
     if (x->rank_count > 1)
         rep_table_write(p, &t);
 }

@@ -108,7 +108,7 @@ static void none_known(struct page *p, const char *label, const char *what, cons
     page_end(p);
 }
 
-void rep_text_devices(struct page *p, const struct an_result *r, int most)
+void rep_text_devices(struct page *p, const struct an_result *r)
 {
     struct rep_table t = {.title = "Devices, % of span",
                           .name_least = 36,
@@ -117,8 +117,7 @@ void rep_text_devices(struct page *p, const struct an_result *r, int most)
                           .columns = COUNT(of_device),
                           .rows = r->gpus,
                           .size = sizeof *r->gpus,
-                          .count = r->gpu_count,
-                          .most = (size_t)(most > 0 ? most : REP_ROWS)};
+                          .count = r->gpu_count};
     if (r->gpu.reason || !r->gpu_count)
         return;
     rep_table_write(p, &t);
@@ -248,8 +247,7 @@ static void copies(struct page *p, const struct an_result *r)
                           .columns = COUNT(of_copy),
                           .rows = r->copy,
                           .size = sizeof *r->copy,
-                          .count = r->copy_count,
-                          .most = REP_ROWS};
+                          .count = r->copy_count};
     if (!r->copies.reason)
         rep_table_write(p, &t);
 }
@@ -289,8 +287,7 @@ static void syncs(struct page *p, const struct an_result *r)
                           .columns = COUNT(of_sync),
                           .rows = r->sync,
                           .size = sizeof *r->sync,
-                          .count = r->sync_count,
-                          .most = REP_ROWS};
+                          .count = r->sync_count};
     if (!r->syncs.reason)
         rep_table_write(p, &t);
 }

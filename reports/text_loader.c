@@ -118,8 +118,7 @@ void rep_text_loader_ranks(struct page *p, const struct an_result *r)
                                 .columns = sizeof of_rank / sizeof *of_rank,
                                 .rows = r->loader.ranks,
                                 .size = sizeof *r->loader.ranks,
-                                .count = r->loader.rank_count,
-                                .most = REP_ROWS};
+                                .count = r->loader.rank_count};
     if (r->loader.rank_count > 1)
         rep_table_write(p, &t);
 }

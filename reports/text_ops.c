@@ -91,7 +91,7 @@ static const struct rep_column of_kernels[] = {{"time %", 8, cell_share}, {"tota
                                                {"mean", 9, cell_mean},    {"class", 14, cell_kind}, {"min", 9, cell_min},
                                                {"max", 9, cell_max},      {"sd", 9, cell_sd}};
 
-void rep_text_ops(struct page *p, const struct an_result *r, int most)
+void rep_text_ops(struct page *p, const struct an_result *r)
 {
     char title[80];
     bool device = !r->gpu.reason;
@@ -101,8 +101,7 @@ void rep_text_ops(struct page *p, const struct an_result *r, int most)
                           .columns = sizeof of_ranges / sizeof *of_ranges,
                           .rows = r->ops,
                           .size = sizeof *r->ops,
-                          .count = r->op_count,
-                          .most = (size_t)(most > 0 ? most : REP_ROWS)};
+                          .count = r->op_count};
     if (device) {
         snprintf(title, sizeof title, "Kernels and copies, %.40s", r->ops_window ? r->ops_window : "all");
         t.title = title;

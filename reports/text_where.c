@@ -59,9 +59,9 @@ static void name_by(char b[REP_NAME], const void *row)
 static const struct rep_column of_by[] = {{"device %", 9, by_share}, {"device", 9, by_device}, {"host", 9, by_host},
                                           {"count", 8, by_count},    {"FLOP/s", 8, by_rate},   {"kernels", 9, by_kernels}};
 
-void rep_text_attribution(struct page *p, const struct an_result *r, const char *by, int most)
+void rep_text_attribution(struct page *p, const struct an_result *r)
 {
-    const struct an_attribution *a = rep_attribution(r, by);
+    const struct an_attribution *a = rep_attribution(r, p->by);
     char title[80], time[32];
     if (r->gpu.reason)
         return;
@@ -81,8 +81,7 @@ void rep_text_attribution(struct page *p, const struct an_result *r, const char 
                           .columns = COUNT(of_by),
                           .rows = a->rows,
                           .size = sizeof *a->rows,
-                          .count = a->row_count,
-                          .most = (size_t)(most > 0 ? most : REP_ROWS)};
+                          .count = a->row_count};
     rep_table_write(p, &t);
     if (a->unattributed_ns > 0) {
         char text[160];
@@ -188,7 +187,7 @@ static void roof_ceilings(struct page *p, const struct an_result *r)
     page_end(p);
 }
 
-void rep_text_roofline(struct page *p, const struct an_result *r, int most)
+void rep_text_roofline(struct page *p, const struct an_result *r)
 {
     struct rep_table t = {.title = "Roofline",
                           .name = name_point,
@@ -197,8 +196,7 @@ void rep_text_roofline(struct page *p, const struct an_result *r, int most)
                           .columns = COUNT(of_roof),
                           .rows = r->points,
                           .size = sizeof *r->points,
-                          .count = r->point_count,
-                          .most = (size_t)(most > 0 ? most : REP_ROWS)};
+                          .count = r->point_count};
     if (r->gpu.reason && r->roofline.reason && !r->utilization.hardware_flops.valid)
         return; /* a program that does not say what its ranges compute */
     if (r->roofline.reason || !r->point_count) {

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a report begins with: what ran, what to change, where a step goes; and the card of each finding.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "reports/text.h"
+
+#define BAR_MOST 50
+
+/* ---- head --------------------------------------------------------------------------------------------------------------- */
+
+/* "2 x NVIDIA A100"; devices of several kinds are counted by kind. */
+static void header_devices(struct page *p, const struct an_result *r)
+{
+    for (size_t i = 0; i < r->gpu_count; i++) {
+        size_t same = 0;
+        bool first = true;
+        for (size_t k = 0; k < r->gpu_count; k++) {
+            same += !strcmp(r->gpus[k].name, r->gpus[i].name);
+            first = first && (k >= i || strcmp(r->gpus[k].name, r->gpus[i].name));
+        }
+        const char *name = *r->gpus[i].name ? r->gpus[i].name : same == 1 ? "device" : "devices";
+        if (first && same == 1 && *r->gpus[i].name)
+            page_item(p, "%.100s", name);
+        else if (first)
+            page_item(p, "%zu %s%.100s", same, *r->gpus[i].name ? "\xc3\x97 " : "", name);
+    }
+}
+
+void rep_text_header(struct page *p, const struct an_result *r)
+{
+    char a[32], b[32];
+    const struct an_steps *s = &r->steps;
+    p->column = 0;
+    p->indent = 0;
+    p->joined = false;
+    if (*r->run.program)
+        page_item(p, "%.200s", r->run.program);
+    if (r->run.ranks)
+        page_item(p, "%" PRId64 " %s", r->run.ranks, r->run.ranks == 1 ? "rank" : "ranks");
+    else if (r->run.processes)
+        page_item(p, "%" PRId64 " %s", r->run.processes, r->run.processes == 1 ? "process" : "processes");
+    if (r->run.cores.valid)
+        page_item(p, "%" PRId64 " %s", r->run.cores.value, r->run.cores.value == 1 ? "core" : "cores");
+    if (!r->gpu.reason)
+        header_devices(p, r);
+    if (r->utilization.dtype)
+        page_item(p, "%.60s", r->utilization.dtype);
+    if (s->median_ms.valid)
+        page_item(p, "%" PRId64 " %s of %s (p95 %s)", s->counted, s->counted == 1 ? "step" : "steps",
+                  page_time(a, s->median_ms.value * 1e6), page_time(b, s->p95_ms.value * 1e6));
+    else if (r->run.duration_s.valid)
+        page_item(p, "%s", page_time(a, r->run.duration_s.value * 1e9));
+    if (r->run.live)
+        page_item(p, "still running");
+    if (*r->run.file)
+        page_item(p, "%.1000s", r->run.file);
+    page_end(p);
+}
+
+/* ---- findings ----------------------------------------------------------------------------------------------------------- */
+
+static const char *gain_text(char *buf, size_t size, const struct an_gain *g)
+{
+    if (g->ceiling && g->high.valid)
+        snprintf(buf, size, "\xe2\x89\xa4 +%.0f %% (ceiling)", g->high.value);
+    else if (g->expected.valid && g->low.valid && g->high.valid)
+        snprintf(buf, size, "+%.0f %% [%.0f, %.0f]", g->expected.value, g->low.value, g->high.value);
+    else
+        snprintf(buf, size, "no gain claimed");
+    return buf;
+}
+
+void rep_text_findings(struct page *p, const struct an_result *r)
+{
+    char gain[64];
+    if (!r->finding_count) {
+        if (!r->checked_count)
+            return;
+        page_label(p, r->healthy ? "Healthy" : "Checked");
+        if (r->healthy)
+            page_item(p, "nothing above 2 %% of a step was found");
+        for (size_t i = 0; i < r->checked_count; i++)
+            page_item(p, "looked for: %s", r->checked[i]);
+        page_end(p);
+        page_blank(p);
+        return;
+    }
+    page_head(p, "What to change");
+    for (size_t i = 0; i < r->finding_count; i++) {
+        const struct an_finding *f = &r->findings[i];
+        char number[32];
+        snprintf(number, sizeof number, "%2zu  ", i + 1);
+        p->column = 0;
+        page_cell(p, number, 4, false);
+        page_cell(p, f->id, 19, false);
+        if (p->width < 60) {
+            page_newline(p);
+            page_cell(p, "", 4, false);
+        }
+        page_cell(p, gain_text(gain, sizeof gain, &f->gain), p->width < 80 ? 0 : 22, false);
+        if (p->width < 80)
+            page_newline(p);
+        p->indent = p->width < 80 ? 4 : p->column;
+        p->joined = false;
+        page_item(p, "%.300s", f->action);
+        page_end(p);
+    }
+    size_t gains = 0;
+    for (size_t i = 0; i < r->finding_count; i++)
+        gains += r->findings[i].gain.high.valid;
+    if (gains > 1)
+        page_text(p, 4, "gains do not add up");
+    page_blank(p);
+}
+
+static void card(struct page *p, const struct an_finding *f, size_t number)
+{
+    char head[400], gain[64];
+    page_blank(p);
+    snprintf(head, sizeof head, "%zu  %.60s: %.300s", number, f->id, f->claim);
+    page_head(p, head);
+    page_label(p, "   Evidence");
+    for (size_t i = 0; i < sizeof f->evidence / sizeof *f->evidence && f->evidence[i]; i++)
+        page_item(p, "%.300s", f->evidence[i]);
+    page_end(p);
+    const struct {
+        const char *label, *text;
+    } rows[] = {{"   Do", f->action}, {"   Effort", f->effort}, {"   Verify", f->verify}, {"   Wrong if", f->wrong_when}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        page_label(p, rows[i].label);
+        page_item(p, "%.500s", rows[i].text);
+        page_end(p);
+    }
+    page_label(p, "   Gain");
+    page_item(p, "%s", gain_text(gain, sizeof gain, &f->gain));
+    page_item(p, "%.300s", f->method);
+    page_item(p, "confidence %s", an_confidence_text(f->confidence));
+    page_end(p);
+}
+
+/* ---- where a step goes -------------------------------------------------------------------------------------------------- */
+
+static int decimals(double largest)
+{
+    return largest >= 100 ? 1 : largest >= 1 ? 3 : 5;
+}
+
+static void budget_row(struct page *p, const char *label, double ms, double pct, int label_columns, int digits, int bar)
+{
+    char number[40];
+    p->column = 0;
+    page_cell(p, label, label_columns, false);
+    snprintf(number, sizeof number, "%.*f", digits, ms);
+    page_cell(p, number, 11, true);
+    snprintf(number, sizeof number, "%.1f", pct);
+    page_cell(p, number, 8, true);
+    if (bar) {
+        page_cell(p, "", 2, false);
+        page_bar(p, pct, bar);
+    }
+    page_newline(p);
+}
+
+void rep_text_budget(struct page *p, const struct an_result *r)
+{
+    const struct an_budget *b = &r->budget;
+    if (!r->steps.source)
+        return; /* the verdict has said so */
+    if (b->reason) {
+        page_label(p, "Step budget");
+        page_item(p, "not known: %.300s", b->reason);
+        page_end(p);
+        page_blank(p);
+        return;
+    }
+    int label = p->width < 56 ? p->width - 20 : 34, bar = p->width - label - 22;
+    bar = bar < 8 ? 0 : bar > BAR_MOST ? BAR_MOST : bar;
+    double step_ms = (double)b->step_ns / (double)b->steps / 1e6;
+    int digits = decimals(step_ms);
+    if (p->color)
+        fputs("\x1b[1m", p->out);
+    p->column = 0;
+    page_cell(p, "Where a step goes", label, false);
+    page_cell(p, "mean ms", 11, true);
+    page_cell(p, "%", 8, true);
+    if (p->color)
+        fputs("\x1b[0m", p->out);
+    page_newline(p);
+    for (int k = 0; k < AN_CLASS_COUNT; k++) {
+        char text[80];
+        bool roles = b->roles_known || k != AN_CLASS_HOST;
+        const char *name =
+            !r->gpu.reason && k == AN_CLASS_HOST ? "host: launches, framework, waits" : an_class_label((enum an_class)k);
+        if (!b->pct[k].valid || (!b->ns[k].value && k != AN_CLASS_COMPUTE && k != AN_CLASS_UNATTRIBUTED))
+            continue;
+        snprintf(text, sizeof text, " %s", roles ? name : "in ranges that do not say what they are");
+        budget_row(p, text, step_ms * b->pct[k].value / 100, b->pct[k].value, label, digits, bar);
+    }
+    budget_row(p, "", step_ms, 100, label, digits, 0);
+    if (r->device_count > 1)
+        for (size_t i = 0; i < r->device_count; i++)
+            if (r->devices[i].worst) {
+                char text[160];
+                snprintf(text, sizeof text, " mean of %zu %s; smallest compute share: rank %" PRId64 " %.40s, %.1f %%",
+                         r->device_count, r->gpu.reason ? "ranks" : "devices", r->devices[i].rank, r->devices[i].device,
+                         r->devices[i].budget.pct[AN_CLASS_COMPUTE].value);
+                page_text(p, 1, text);
+            }
+    if (r->steps.note)
+        page_text(p, 1, r->steps.note);
+    if (r->steps.detailed < r->steps.counted) {
+        char text[160];
+        snprintf(text, sizeof text, "of %" PRId64 " of %" PRId64 " counted steps: the others were paused or cut",
+                 r->steps.detailed, r->steps.counted);
+        page_text(p, 1, text);
+    }
+    page_blank(p);
+}
+
+void rep_text_cards(struct page *p, const struct an_result *r)
+{
+    for (size_t i = 0; i < r->finding_count; i++)
+        card(p, &r->findings[i], i + 1);
+}
