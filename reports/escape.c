@@ -112,9 +112,10 @@ static const char *ascii_of(long code)
     }
 }
 
-/* One character as it will be shown: `cell` gets it, the result is its columns. */
-static int show(char cell[16], const char *s, size_t bytes, long code, bool utf8)
+size_t rep_show(char cell[16], const char *s, size_t n, bool utf8, int *columns)
 {
+    size_t bytes;
+    long code = rep_decode(s, n, &bytes);
     if (code < 0) {
         snprintf(cell, 16, "\\x%02x", (unsigned char)*s);
     } else if (is_hostile(code)) {
@@ -122,11 +123,13 @@ static int show(char cell[16], const char *s, size_t bytes, long code, bool utf8
     } else if (code < 0x80 || utf8) {
         memcpy(cell, s, bytes);
         cell[bytes] = 0;
-        return rep_char_width(code);
+        *columns = rep_char_width(code);
+        return bytes;
     } else {
         snprintf(cell, 16, "%s", ascii_of(code));
     }
-    return (int)strlen(cell);
+    *columns = (int)strlen(cell);
+    return bytes;
 }
 
 int rep_clean(char *out, size_t size, const char *text, int columns, bool utf8)
@@ -138,8 +141,8 @@ int rep_clean(char *out, size_t size, const char *text, int columns, bool utf8)
     if (!size)
         return 0;
     for (; n; text += bytes, n -= bytes) {
-        long code = rep_decode(text, n, &bytes);
-        int w = show(cell, text, bytes, code, utf8);
+        int w;
+        bytes = rep_show(cell, text, n, utf8, &w);
         size_t length = strlen(cell);
         if (used + w > columns || at + length + 4 >= size)
             break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/: text that came from somewhere else, made safe to show, and its width on a screen.
+ * Private to reports/ and tui/: text that came from somewhere else, made safe to show, and its width on a screen.
  *
  * The buffers are the caller's; results are always terminated and never cut inside a character.
  */
@@ -18,6 +18,10 @@ long rep_decode(const char *s, size_t n, size_t *bytes);
 int rep_char_width(long code);
 /* Columns of a valid text. */
 int rep_width(const char *text);
+
+/* The first character of s (at most n bytes, n > 0) as rep_clean shows it: `cell` gets it, *columns how wide it is (0: a
+ * combining mark). Returns the bytes of s that it stands for. */
+size_t rep_show(char cell[16], const char *s, size_t n, bool utf8, int *columns);
 
 /* For people: control characters (C0, C1, DEL), line ends, direction marks and invalid bytes become visible escapes (\n, \x1b,
  * \u202e). utf8 = false: other characters become their nearest ASCII, or '?'. At most `columns` columns; what is longer ends in

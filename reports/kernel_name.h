@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/: the names of C++ kernels, short enough to read.
+ * Private to reports/ and tui/: the names of C++ kernels, short enough to read.
  */
 #ifndef REPORTS_KERNEL_NAME_H
 #define REPORTS_KERNEL_NAME_H

@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "reports/number.h"
+
 #define PAGE_LABEL 14 /* columns of the label at the left, where the page is wide enough */
 
 struct page {
@@ -40,11 +42,5 @@ void page_cell(struct page *p, const char *text, int columns, bool right);
 /* A bar of `cells` at 100 %, in eighths with UTF-8. */
 void page_bar(struct page *p, double pct, int cells);
 void page_newline(struct page *p);
-
-/* Numbers with three or four digits and a prefix: "6.25 TFLOP/s", "1.5 GiB", "12.3 ms". buf has 32 bytes; returns buf. */
-const char *page_number(char *buf, double v); /* four digits, without an exponent up to a billion */
-const char *page_si(char *buf, double v, const char *unit);
-const char *page_bytes(char *buf, double v);
-const char *page_time(char *buf, double ns);
 
 #endif

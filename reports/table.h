@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/: a table of a text report. The name takes what is left; a page that gets wider takes more columns, in the
+ * Private to reports/ and tui/: a table of a text report. The name takes what is left; a page that gets wider takes more columns, in the
  * order of the list.
  */
 #ifndef REPORTS_TABLE_H

@@ -4,8 +4,9 @@
  * terminal.c turns meanings into colours of the theme and glyphs of the ladder. So every view is a pure function that tests
  * can call without a terminal, at any size.
  *
- * Coordinates: row, column from 0. Whatever lies outside of the surface, or of the rectangle given, is clipped; rectangles of
- * no rows or columns are legal everywhere.
+ * Coordinates: rectangles lie on the surface; row and column of what is drawn count from 0 at the rectangle's top left corner.
+ * Whatever lies outside of the surface, or of the rectangle given, is clipped; rectangles of no rows or columns, and those
+ * that reach beyond the surface, are legal everywhere.
  */
 #ifndef TUI_CELLS_H
 #define TUI_CELLS_H
@@ -56,12 +57,17 @@ int tui_cells_resize(struct tui_cells *c, int rows, int columns);
 void tui_cells_free(struct tui_cells *c);
 void tui_cells_clear(struct tui_cells *c, struct tui_rect r);
 
+/* The part of a rectangle that lies on the surface. */
+struct tui_rect tui_inside(const struct tui_cells *c, struct tui_rect r);
+
 /* Text of any bytes from a program that was profiled: control characters, escapes, broken UTF-8 and, below TUI_BLOCK, what is
- * not ASCII become harmless glyphs. Cut at the rectangle's right edge with an ellipsis ("~" in ASCII). Returns the columns
- * written. */
+ * not ASCII become harmless glyphs; combining marks are left out (a cell holds one code point). Cut at the rectangle's right
+ * edge with an ellipsis ("~" in ASCII). Returns the columns written. */
 int tui_text(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style, const char *text);
 __attribute__((format(printf, 6, 7))) int tui_printf(struct tui_cells *c, struct tui_rect r, int row, int column,
                                                      enum tui_style style, const char *format, ...);
+/* Columns that a text takes where nothing cuts it. */
+int tui_width(const struct tui_cells *c, const char *text);
 /* The same, ending at the rectangle's right edge. */
 int tui_text_right(struct tui_cells *c, struct tui_rect r, int row, enum tui_style style, const char *text);
 void tui_glyph(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style, uint32_t glyph);
