@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/ and tui/: a table of a text report. The name takes what is left; a page that gets wider takes more columns, in the
- * order of the list.
+ * Private to reports/ and tui/: a table of a text report. The name takes what is left; a page that gets wider takes more
+ * columns, in the order of the list.
  */
 #ifndef REPORTS_TABLE_H
 #define REPORTS_TABLE_H
