@@ -51,6 +51,8 @@ struct an_step {
     bool paused, detailed;        /* detailed: all its parts are in the file */
     int64_t cut_ns;               /* phases inside it */
     int64_t class_ns[AN_CLASS_COUNT];
+    /* Parts of the exposed communication (communication.c); STORE_ABSENT: the step's collectives could not all be matched. */
+    int64_t waiting_ns, transfer_ns;
 };
 
 struct an_context {
@@ -79,8 +81,8 @@ struct an_analyzer {
 };
 
 extern const struct an_analyzer an_steps, an_phases, an_budget, an_gpu, an_attribution, an_utilization, an_roofline, an_ops,
-    an_launches, an_copies, an_syncs, an_precision, an_loader, an_communication, an_series, an_system, an_hardware, an_memory,
-    an_quality, an_trust, an_compat, an_sample_steps, an_findings, an_verdict;
+    an_launches, an_copies, an_syncs, an_precision, an_loader, an_communication, an_heat_map, an_series, an_system, an_hardware,
+    an_memory, an_quality, an_trust, an_compat, an_sample_steps, an_findings, an_verdict;
 
 /* Notes a contradiction in the file for the trust section. */
 __attribute__((format(printf, 2, 3))) void an_problem(struct an_context *c, const char *format, ...);

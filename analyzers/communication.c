@@ -172,7 +172,8 @@ static int sum_lane(struct work *w, size_t lane, struct an_class_spans *pieces)
     rc = rc ? rc : add_waits(w, lane, &all);
     s->sized = true;
     for (size_t i = l->first; i < l->first + l->count && !rc; i++) {
-        const struct an_step *x = &c->step[i];
+        struct an_step *x = &c->step[i];
+        double exposed_transfer = 0, exposed_waiting = 0;
         if (!an_step_detailed(x))
             continue;
         s->steps++;
@@ -185,9 +186,15 @@ static int sum_lane(struct work *w, size_t lane, struct an_class_spans *pieces)
             if (p->class == AN_CLASS_COMPUTE)
                 s->overlap += within(&all, p->span);
             if (p->class == AN_CLASS_COMM && w->split[i]) {
-                s->exposed_transfer += within(&transfer, p->span);
-                s->exposed_waiting += within(&waiting, p->span);
+                exposed_transfer += within(&transfer, p->span);
+                exposed_waiting += within(&waiting, p->span);
             }
+        }
+        s->exposed_transfer += exposed_transfer;
+        s->exposed_waiting += exposed_waiting;
+        if (w->split[i]) {
+            x->transfer_ns = (int64_t)exposed_transfer;
+            x->waiting_ns = (int64_t)exposed_waiting;
         }
     }
     for (size_t i = w->first[lane]; i < w->first[lane + 1] && !rc; i++) {
@@ -384,8 +391,15 @@ void an_comm_rest_absent(struct an_communication *r, const char *reason)
             *all[i] = an_num_none(reason);
 }
 
+static void no_split(struct an_context *c)
+{
+    for (size_t i = 0; i < c->step_count; i++)
+        c->step[i].waiting_ns = c->step[i].transfer_ns = STORE_ABSENT;
+}
+
 static void communication_absent(struct an_context *c, const char *reason)
 {
+    no_split(c);
     c->r->communication.reason = reason;
     an_comm_rest_absent(&c->r->communication, reason);
 }
@@ -393,6 +407,7 @@ static void communication_absent(struct an_context *c, const char *reason)
 static int communication_run(struct an_context *c)
 {
     struct work w = {.c = c};
+    no_split(c);
     if (c->gpu)
         return an_comm_device(c);
     int rc = an_comm_find(c, &w.calls);
