@@ -127,11 +127,17 @@ static struct an_value why(struct an_context *c, int64_t gpu, const char *metric
     return an_num_none(status && strcmp(status, "ok") ? an_arena_format(c->a, "NVML: %s", status) : "NVML did not sample it");
 }
 
-static struct an_value metric(struct an_context *c, const struct window *w, int64_t gpu, const char *name, bool highest)
+/* What the machine (not a process) sampled of a GPU, or NULL. */
+static const struct an_track *track_of(const struct an_context *c, int64_t gpu, const char *name)
 {
     char device[32];
     snprintf(device, sizeof device, "gpu:%" PRId64, gpu);
-    const struct an_track *k = an_sampled_find(c->t, AN_NONE, device, name);
+    return an_sampled_find(c->t, AN_NONE, device, name);
+}
+
+static struct an_value metric(struct an_context *c, const struct window *w, int64_t gpu, const char *name, bool highest)
+{
+    const struct an_track *k = track_of(c, gpu, name);
     if (!k)
         return why(c, gpu, name);
     struct an_sampled x = over(c, w, k);
@@ -150,9 +156,9 @@ static struct an_value key_value(struct an_context *c, int64_t gpu, const char *
 }
 
 /* Joules in the window, by the GPU's counter. */
-static bool counted_energy(const struct an_context *c, const struct window *w, const char *device, double *joules)
+static bool counted_energy(const struct an_context *c, const struct window *w, int64_t gpu, double *joules)
 {
-    const struct an_track *k = an_sampled_find(c->t, AN_NONE, device, "gpu_energy");
+    const struct an_track *k = track_of(c, gpu, "gpu_energy");
     double from, to;
     *joules = 0;
     for (size_t i = 0; k && i < w->count; i++) {
@@ -165,10 +171,8 @@ static bool counted_energy(const struct an_context *c, const struct window *w, c
 
 static void energy(struct an_context *c, const struct window *w, struct an_gpu_hardware *g)
 {
-    char device[32];
     double joules;
-    snprintf(device, sizeof device, "gpu:%" PRId64, g->gpu);
-    if (counted_energy(c, w, device, &joules)) {
+    if (counted_energy(c, w, g->gpu, &joules)) {
         g->energy_j = an_num(joules);
         g->energy_source = "energy counter";
     } else if (g->power_w.valid) {
@@ -190,20 +194,17 @@ static double held(const struct an_context *c, const struct window *w, const str
 {
     double set = 0, all = 0;
     for (size_t i = 0; i < w->count; i++) {
-        struct an_sampled x = an_sampled_over(c->t, k, w->span[i].start, w->span[i].end);
-        double part = x.samples ? x.covered * (double)an_time_sub(w->span[i].end, w->span[i].start) : 0;
-        set += part * an_sampled_bits(c->t, k, w->span[i].start, w->span[i].end, mask);
-        all += part;
+        struct an_sampled_bits ns = an_sampled_bits(c->t, k, w->span[i].start, w->span[i].end, mask);
+        set += ns.set;
+        all += ns.all;
     }
     return all > 0 ? 100 * set / all : 0;
 }
 
 static int throttling(struct an_context *c, const struct window *w, struct an_gpu_hardware *g)
 {
-    char device[32];
     uint64_t any = 0;
-    snprintf(device, sizeof device, "gpu:%" PRId64, g->gpu);
-    const struct an_track *k = an_sampled_find(c->t, AN_NONE, device, "gpu_throttle_reasons");
+    const struct an_track *k = track_of(c, g->gpu, "gpu_throttle_reasons");
     if (!k || over(c, w, k).covered < COVERED_LEAST) {
         g->throttled_pct = why(c, g->gpu, "gpu_throttle_reasons");
         return 0;

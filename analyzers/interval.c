@@ -126,3 +126,15 @@ int64_t an_spans_within(const struct an_span *a, size_t n, int64_t start, int64_
     }
     return sum;
 }
+
+size_t an_times_seek(const int64_t *time, size_t first, size_t last, int64_t at)
+{
+    while (first < last) {
+        size_t middle = first + (last - first) / 2;
+        if (time[middle] < at)
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    return first;
+}

@@ -38,6 +38,9 @@ size_t an_spans_seek(const struct an_span *a, size_t n, int64_t time);
 /* ns of a set that lie in [start, end); a binary search finds the first span that matters. */
 int64_t an_spans_within(const struct an_span *a, size_t n, int64_t start, int64_t end);
 
+/* First of time[first, last), a column in order, that is `at` or later: an index, `last` when there is none. */
+size_t an_times_seek(const int64_t *time, size_t first, size_t last, int64_t at);
+
 /* a + b, saturating: spans of a damaged file may lie anywhere. */
 int64_t an_time_add(int64_t a, int64_t b);
 int64_t an_time_sub(int64_t a, int64_t b);

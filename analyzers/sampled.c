@@ -20,15 +20,7 @@ const struct an_track *an_sampled_find(const struct an_trace *t, uint32_t proces
 /* First sample at or after `time`: an index into the counter columns, the end of the track when there is none. */
 static size_t seek(const struct an_trace *t, const struct an_track *k, int64_t time)
 {
-    size_t low = k->counter_first, high = k->counter_first + k->counter_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (t->counter.time[middle] < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return an_times_seek(t->counter.time, k->counter_first, k->counter_first + k->counter_count, time);
 }
 
 bool an_sampled_at(const struct an_trace *t, const struct an_track *k, int64_t time, double *value)
@@ -95,20 +87,21 @@ struct an_sampled an_sampled_over(const struct an_trace *t, const struct an_trac
 
 struct bits {
     uint64_t mask;
-    double set, all;
+    struct an_sampled_bits ns;
 };
 
 static void add_bits(void *sum, double value, double ns)
 {
     struct bits *b = sum;
     uint64_t word = value >= 0 && value < 1.8e19 ? (uint64_t)value : 0;
-    b->set += word & b->mask ? ns : 0;
-    b->all += ns;
+    b->ns.set += word & b->mask ? ns : 0;
+    b->ns.all += ns;
 }
 
-double an_sampled_bits(const struct an_trace *t, const struct an_track *k, int64_t start, int64_t end, uint64_t mask)
+struct an_sampled_bits an_sampled_bits(const struct an_trace *t, const struct an_track *k, int64_t start, int64_t end,
+                                       uint64_t mask)
 {
     struct bits b = {.mask = mask};
     each(t, k, start, end, add_bits, &b);
-    return b.all > 0 ? b.set / b.all : 0;
+    return b.ns;
 }

@@ -23,7 +23,11 @@ struct an_sampled {
 };
 struct an_sampled an_sampled_over(const struct an_trace *t, const struct an_track *k, int64_t start, int64_t end);
 
-/* Share of the time spoken for, 0..1, in which a bit of `mask` was set; the values are bit sets. */
-double an_sampled_bits(const struct an_trace *t, const struct an_track *k, int64_t start, int64_t end, uint64_t mask);
+/* ns of [start, end) in which a bit of `mask` was set, and ns spoken for; the values are bit sets. */
+struct an_sampled_bits {
+    double set, all;
+};
+struct an_sampled_bits an_sampled_bits(const struct an_trace *t, const struct an_track *k, int64_t start, int64_t end,
+                                       uint64_t mask);
 
 #endif

@@ -90,12 +90,27 @@ static void test_extremes_saturate(void **state)
     assert_int_equal(an_time_sub(0, INT64_MIN), INT64_MAX);
 }
 
+/* The first one that is late enough, among equal ones too; nothing outside of [first, last) counts. */
+static void test_times_seek(void **state)
+{
+    static const int64_t time[] = {INT64_MIN, 3, 3, 3, 8, INT64_MAX};
+    (void)state;
+    assert_int_equal(an_times_seek(time, 0, 6, 3), 1);
+    assert_int_equal(an_times_seek(time, 0, 6, 4), 4);
+    assert_int_equal(an_times_seek(time, 0, 6, INT64_MIN), 0);
+    assert_int_equal(an_times_seek(time, 0, 6, INT64_MAX), 5);
+    assert_int_equal(an_times_seek(time, 2, 4, 3), 2);
+    assert_int_equal(an_times_seek(time, 2, 4, 8), 4);
+    assert_int_equal(an_times_seek(time, 2, 2, 0), 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_sets),
         cmocka_unit_test(test_touching_merge),
         cmocka_unit_test(test_extremes_saturate),
+        cmocka_unit_test(test_times_seek),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
