@@ -90,14 +90,8 @@ static bool is_comm_kernel(const struct an_context *c, size_t slice)
     const struct an_device_ops *o = &c->gpu->op;
     uint32_t at = AN_NONE;
     for (size_t d = 0; d < c->gpu->device_count && at == AN_NONE; d++) {
-        size_t low = c->gpu->device[d].first, high = low + c->gpu->device[d].count, end = high;
-        while (low < high) { /* ops of a device are sorted by start */
-            size_t middle = low + (high - low) / 2;
-            if (o->start[middle] < t->slice.start[slice])
-                low = middle + 1;
-            else
-                high = middle;
-        }
+        size_t first = c->gpu->device[d].first, end = first + c->gpu->device[d].count;
+        size_t low = an_times_seek(o->start, first, end, t->slice.start[slice]); /* ops of a device are sorted by start */
         for (; low < end && o->start[low] == t->slice.start[slice]; low++)
             if (o->slice[low] == slice)
                 at = o->launch[low];

@@ -32,10 +32,9 @@ struct machine {
 /* Value of a counter at a time: on the line between its samples, before the first one from 0 at the start of its process. */
 static double value_at(const struct an_trace *t, const struct an_track *k, int64_t time)
 {
-    size_t first = k->counter_first, last = first + k->counter_count - 1, i = first;
+    size_t first = k->counter_first, last = first + k->counter_count - 1;
     int64_t start = k->process != AN_NONE ? t->process[k->process].start : STORE_ABSENT;
-    while (i <= last && t->counter.time[i] < time)
-        i++;
+    size_t i = an_times_seek(t->counter.time, first, last + 1, time);
     if (i > last)
         return t->counter.value[last];
     int64_t t0 = i > first ? t->counter.time[i - 1] : start;

@@ -299,15 +299,8 @@ static void compare(struct an_context *c)
 /* Value of a track at `time`: of its last sample before; NAN before the first. */
 static double value_at(const struct an_trace *t, const struct an_track *k, int64_t time)
 {
-    size_t low = k->counter_first, high = k->counter_first + k->counter_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (t->counter.time[middle] <= time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > k->counter_first && is_bytes(t->counter.value[low - 1]) ? t->counter.value[low - 1] : NAN;
+    size_t first = k->counter_first, i = an_times_seek(t->counter.time, first, first + k->counter_count, an_time_add(time, 1));
+    return i > first && is_bytes(t->counter.value[i - 1]) ? t->counter.value[i - 1] : NAN;
 }
 
 static struct an_growth no_growth(const char *reason)

@@ -200,13 +200,5 @@ int64_t an_slice_end(const struct an_trace *t, size_t i)
 
 size_t an_slice_seek(const struct an_trace *t, const struct an_track *k, int64_t time)
 {
-    size_t low = k->slice_first, high = k->slice_first + k->slice_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (t->slice.start[middle] < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return an_times_seek(t->slice.start, k->slice_first, k->slice_first + k->slice_count, time);
 }
