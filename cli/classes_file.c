@@ -10,19 +10,9 @@
 
 #include "analyzers/classes.h"
 #include "cli/message.h"
+#include "tacho_folder.h"
 
 #define TABLE_MOST (1 << 20) /* bytes; the built-in table has a hundredth of them */
-
-static bool default_path(char path[PATH_MAX])
-{
-    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    int n = 0;
-    if (config && *config == '/') /* XDG: a relative value is to be ignored */
-        n = snprintf(path, PATH_MAX, "%s/tacho/classes.tsv", config);
-    else if (home && *home == '/')
-        n = snprintf(path, PATH_MAX, "%s/.config/tacho/classes.tsv", home);
-    return n > 0 && n < PATH_MAX;
-}
 
 static int fail(const char *path, int code, const char *hint, const char *what)
 {
@@ -71,7 +61,7 @@ int cli_classes_load(const char *path, char **text)
 {
     char usual[PATH_MAX];
     *text = NULL;
-    const char *name = path ? path : default_path(usual) ? usual : NULL;
+    const char *name = path ? path : !tacho_config_name("tacho/classes.tsv", usual, sizeof usual) ? usual : NULL;
     if (!name)
         return 0;
     FILE *in = fopen(name, "re");

@@ -24,6 +24,7 @@
 #include "cli/options.h"
 #include "cli/progress.h"
 #include "store/store.h"
+#include "tacho_folder.h"
 
 #define STALE_SECONDS 86400 /* files of imports that were killed */
 
@@ -76,23 +77,8 @@ int cli_import_files(const char *const *in, size_t in_count, const char *out, bo
 /* 0 or an errno. */
 static int folder_make(char *folder, size_t size)
 {
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = cache && *cache == '/' ? snprintf(folder, size, "%s/tacho/imports", cache)
-            : home && *home == '/' ? snprintf(folder, size, "%s/.cache/tacho/imports", home)
-                                   : -1;
-    if (n < 0)
-        return ENOENT;
-    if ((size_t)n >= size)
-        return ENAMETOOLONG;
-    for (char *p = folder + 1; *p; p++)
-        if (*p == '/') {
-            *p = 0;
-            mkdir(folder, 0700); /* the last one decides */
-            *p = '/';
-        }
-    if (mkdir(folder, 0700) && errno != EEXIST)
-        return errno;
-    return access(folder, R_OK | W_OK | X_OK) ? errno : 0;
+    int error = tacho_cache_folder("tacho/imports", folder, size);
+    return error ? error : access(folder, R_OK | W_OK | X_OK) ? errno : 0;
 }
 
 static int64_t limit(void)

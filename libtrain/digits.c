@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "libtrain/random.h"
+#include "tacho_folder.h"
 
 #define SIDE    LT_DIGITS_SIDE
 #define PIXELS  LT_DIGITS_PIXELS
@@ -200,33 +201,14 @@ static void remove_folder(const char *folder)
     rmdir(folder);
 }
 
-/* The cache's folder, made if need be. -1 with errno when it cannot be. */
-static int cache_folder(char *path, size_t size)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = -1;
-    if (cache && cache[0] == '/')
-        n = snprintf(path, size, "%s", cache);
-    else if (home && home[0] == '/')
-        n = snprintf(path, size, "%s/.cache", home);
-    if (n < 0 || (size_t)n + sizeof "/libtrain" > size) {
-        errno = n < 0 ? ENOENT : ENAMETOOLONG;
-        return -1;
-    }
-    if (mkdir(path, 0700) && errno != EEXIST)
-        return -1;
-    strcat(path, "/libtrain");
-    return mkdir(path, 0700) && errno != EEXIST ? -1 : 0;
-}
-
 int lt_digits_cached(char *path, size_t size, uint64_t seed, struct tacho_error *err)
 {
     char folder[PATH_MAX - 128], temporary[PATH_MAX];
     struct stat st;
-    *folder = '\0';
-    if (cache_folder(folder, sizeof folder))
+    int error = tacho_cache_folder("libtrain", folder, sizeof folder);
+    if (error)
         return tacho_fail(err, TACHO_EIO, "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER",
-                          "no cache for the generated digits: %s%s%s", folder, *folder ? ": " : "", strerror(errno));
+                          "no cache for the generated digits: %s%s%s", folder, *folder ? ": " : "", strerror(error));
     snprintf(path, size, "%s/digits-%d-%d-%d-%llu", folder, LOOKS, TRAIN, TEST, (unsigned long long)seed);
     if (stat(path, &st) == 0)
         return 0;

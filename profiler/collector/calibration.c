@@ -9,31 +9,14 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "profiler/collector/describe.h"
+#include "tacho_folder.h"
 
 #define SCHEMA "tacho-calibration/1"
 #define PREFIX "calibration-"
 #define SUFFIX ".json"
-
-bool col_cache_folder(char *path, size_t size)
-{
-    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int n = cache && *cache == '/' ? snprintf(path, size, "%s/tacho", cache)
-            : home && *home == '/' ? snprintf(path, size, "%s/.cache/tacho", home)
-                                   : -1;
-    if (n < 0 || (size_t)n >= size)
-        return false;
-    for (char *p = path + 1; *p; p++)
-        if (*p == '/') {
-            *p = 0;
-            mkdir(path, 0700); /* the last one decides */
-            *p = '/';
-        }
-    return mkdir(path, 0700) == 0 || errno == EEXIST;
-}
 
 /* ---- the machine ------------------------------------------------------------------------------------------------------------- */
 
@@ -296,7 +279,7 @@ int col_calibration_find(struct col_calibration *c, const char *libraries, char 
     char folder[COL_PATH_MAX - 256] = "", prefix[192];
     col_calibration_init(c, libraries);
     path[0] = 0;
-    if (!col_cache_folder(folder, sizeof folder))
+    if (tacho_cache_folder("tacho", folder, sizeof folder))
         return tacho_fail(err, TACHO_ENOTFOUND, "set XDG_CACHE_HOME to a folder", "no folder for what is measured once%s%s",
                           *folder ? ": cannot make " : "", folder);
     file_prefix(c, prefix, sizeof prefix);

@@ -38,9 +38,6 @@ struct col_calibration {
     size_t rows;
 };
 
-/* $XDG_CACHE_HOME/tacho, made where it is missing; false if there is neither that nor a home. */
-bool col_cache_folder(char *path, size_t size);
-
 /* CPU, cores and memory of this machine; no rows. */
 void col_calibration_init(struct col_calibration *c, const char *libraries);
 void col_calibration_clear(struct col_calibration *c); /* frees the rows */

@@ -20,10 +20,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "profiler/collector/calibration.h"
 #include "profiler/collector/clock.h"
 #include "profiler/collector/describe.h"
 #include "profiler/collector/proc.h"
+#include "tacho_folder.h"
 
 #define RUN_NS      15000000
 #define RUNS        6
@@ -246,7 +246,7 @@ static double measure(const int *cpu, int cpus, void (*loop)(uint64_t n), int64_
 static bool cache_path(char *path, size_t size, const int *cpu, int cpus, const char *isa)
 {
     char model[128], key[4600], folder[COL_PATH_MAX];
-    if (!col_cache_folder(folder, sizeof folder))
+    if (tacho_cache_folder("tacho", folder, sizeof folder))
         return false;
     col_cpu_model(model, sizeof model);
     size_t at = (size_t)snprintf(key, sizeof key, "2|%s|%s|%s", TACHO_VERSION, model, isa);
