@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/merge.h"
 
-#include <errno.h>
-#include <libgen.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -238,62 +235,16 @@ static void sum_up(struct merge *m)
 
 /* ---- the output ------------------------------------------------------------------------------------------------------------ */
 
-static int write_all(struct merge *m)
+static int write_all(void *ctx, store *out, struct tacho_error *why)
 {
-    int rc = store_begin(m->out);
+    struct merge *m = ctx;
+    m->out = out;
+    int rc = store_begin(out);
     for (size_t i = 0; i < m->count && rc == 0; i++)
         rc = merge_rows(m, &m->source[i]);
     rc = rc ? rc : merge_keys(m);
-    return rc ? rc : store_commit(m->out);
-}
-
-static void remove_all(const char *path)
-{
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
-    char name[PATH_MAX];
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (snprintf(name, sizeof name, "%s%s", path, suffixes[i]) < (int)sizeof name)
-            unlink(name);
-}
-
-/* A hidden name beside the file to be made. */
-static int temporary_name(struct merge *m, char tmp[PATH_MAX])
-{
-    char folder[PATH_MAX], name[PATH_MAX];
-    const char *out = m->o->out;
-    snprintf(folder, sizeof folder, "%s", out);
-    snprintf(name, sizeof name, "%s", out);
-    const char *in = dirname(folder);
-    if (snprintf(tmp, PATH_MAX, "%s/.%s.%ld.merge", in, basename(name), (long)getpid()) >= PATH_MAX)
-        return tacho_fail(&m->why, TACHO_EIO, NULL, "%s: %s", out, strerror(ENAMETOOLONG));
-    if (!access(in, W_OK))
-        return 0;
-    int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND
-               : errno == EACCES || errno == EROFS ? TACHO_EDENIED
-                                                   : TACHO_EIO;
-    return tacho_fail(&m->why, code, "give another name or folder with -o FILE", "%s: %s", out, strerror(errno));
-}
-
-static int make(struct merge *m)
-{
-    char tmp[PATH_MAX];
-    int rc = temporary_name(m, tmp);
-    if (rc == 0)
-        rc = store_create_private(tmp, &m->out, &m->why);
-    if (rc)
-        return rc;
-    rc = write_all(m);
-    if (rc && rc == store_error(m->out)->code && !m->why.code)
-        m->why = *store_error(m->out);
-    if (rc == TACHO_ENOSPACE)
-        tacho_fail(&m->why, rc, "free some space, or choose another place (-o FILE)", "%s: no space left on device", m->o->out);
-    if (rc)
-        store_close(m->out);
-    else
-        rc = store_finish(m->out, &m->why);
-    if (rc == 0)
-        rc = store_publish(tmp, m->o->out, &m->why);
-    remove_all(tmp);
+    rc = rc ? rc : store_commit(out);
+    *why = m->why;
     return rc;
 }
 
@@ -313,7 +264,12 @@ int store_merge(const struct store_merge_options *o, struct store_merge_result *
     if (rc == 0) {
         number_gpus(&m);
         sum_up(&m);
-        rc = make(&m);
+        struct store_making making = {.path = o->out,
+                                      .tag = "merge",
+                                      .no_space = "free some space, or choose another place (-o FILE)",
+                                      .fill = write_all,
+                                      .ctx = &m};
+        rc = store_make(&making, &m.why);
     }
     if (rc && !m.why.code)
         tacho_fail(&m.why, rc, NULL, "%s: %s", o->out, tacho_error_text(rc));

@@ -164,6 +164,17 @@ int store_finish(store *s, struct tacho_error *err);
 /* Moves a finished file to its final name: link (never overwrites: TACHO_EEXISTS) or, across filesystems, copy beside,
  * sync, rename. */
 int store_publish(const char *from, const char *to, struct tacho_error *err);
+/* A whole run at once, not while it is recorded: `fill` writes it under a hidden name beside PATH, which then gets it (never
+ * over another file). When anything fails nothing of it is left. */
+struct store_making {
+    const char *path;
+    const char *tag;      /* of the hidden name: what makes it */
+    const char *no_space; /* the hint on a full disk */
+    bool discard;         /* made, and removed again: only what happened is wanted */
+    int (*fill)(void *ctx, store *s, struct tacho_error *why);
+    void *ctx;
+};
+int store_make(const struct store_making *m, struct tacho_error *err);
 /* Is PATH on a filesystem that WAL and locks can be trusted on (not NFS, Lustre, FUSE, ...)? 1, 0, or negative code. */
 int store_is_local(const char *path);
 

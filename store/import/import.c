@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -354,8 +353,18 @@ static int import_file(struct imp_run *run, const struct file *f, struct tacho_e
     return rc;
 }
 
-static int import_files(struct imp_run *run, const struct files *f, struct tacho_error *err)
+struct import {
+    struct imp_run run;
+    struct files files;
+};
+
+static int import_all(void *ctx, store *db, struct tacho_error *err)
 {
+    struct imp_run *run = &((struct import *)ctx)->run;
+    const struct files *f = &((struct import *)ctx)->files;
+    run->db = db;
+    run->total = f->bytes;
+    run->many = f->count > 1;
     int rc = store_run_set(run->db, "tacho.version", TACHO_VERSION);
     for (size_t i = 0; !rc && i < f->count; i++)
         rc = import_file(run, &f->file[i], err);
@@ -369,72 +378,24 @@ static int import_files(struct imp_run *run, const struct files *f, struct tacho
     return rc;
 }
 
-static void remove_all(const char *path)
-{
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
-    char name[PATH_MAX];
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (snprintf(name, sizeof name, "%s%s", path, suffixes[i]) < (int)sizeof name)
-            unlink(name);
-}
-
-/* A hidden name beside the file to be made. */
-static int temporary_name(const char *out, char tmp[PATH_MAX], struct tacho_error *err)
-{
-    char folder[PATH_MAX], name[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s", out);
-    snprintf(name, sizeof name, "%s", out);
-    const char *in = dirname(folder);
-    if (snprintf(tmp, PATH_MAX, "%s/.%s.%ld.import", in, basename(name), (long)getpid()) >= PATH_MAX)
-        return tacho_fail(err, TACHO_EIO, NULL, "%s: %s", out, strerror(ENAMETOOLONG));
-    if (!access(in, W_OK))
-        return 0;
-    int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND
-               : errno == EACCES || errno == EROFS ? TACHO_EDENIED
-                                                   : TACHO_EIO;
-    return tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", out, strerror(errno));
-}
-
 int store_import(const struct store_import_options *o, struct store_import_result *r, struct tacho_error *err)
 {
-    struct files f;
-    struct imp_run run = {.o = o, .r = r};
-    char tmp[PATH_MAX];
+    struct import i = {.run = {.o = o, .r = r}};
+    struct store_making making = {.path = o->out,
+                                  .tag = "import",
+                                  .no_space = "free some space, or choose another place (-o FILE; TMPDIR for what is not kept)",
+                                  .discard = o->salvage_only,
+                                  .fill = import_all,
+                                  .ctx = &i};
     memset(r, 0, sizeof *r);
-    int rc = files_of(o->in, o->in_count, &f, err);
+    int rc = files_of(o->in, o->in_count, &i.files, err);
     if (!rc && !access(o->out, F_OK))
         rc = tacho_fail(err, TACHO_EEXISTS, "tacho never overwrites: give another name with -o FILE", "%s: exists already",
                         o->out);
     if (!rc)
-        rc = temporary_name(o->out, tmp, err);
-    if (!rc)
-        rc = store_create_private(tmp, &run.db, err);
-    if (rc) {
-        files_clear(&f);
-        return rc;
-    }
-    struct tacho_error why = {0};
-    run.total = f.bytes;
-    run.many = f.count > 1;
-    rc = import_files(&run, &f, &why);
-    if (rc && rc == store_error(run.db)->code)
-        why = *store_error(run.db);
-    if (rc == TACHO_ENOSPACE) /* in words of the file that was asked for, not of the hidden one */
-        tacho_fail(&why, rc, "free some space, or choose another place (-o FILE; TMPDIR for what is not kept)",
-                   "%s: no space left on device", o->out);
-    if (rc)
-        store_close(run.db);
-    else
-        rc = store_finish(run.db, &why);
-    if (!rc && !o->salvage_only)
-        rc = store_publish(tmp, o->out, &why);
-    remove_all(tmp);
-    if (rc && !why.code)
-        tacho_fail(&why, rc, NULL, "%s: %s", o->out, tacho_error_text(rc));
-    if (rc && err)
-        *err = why;
-    free(run.rank);
-    files_clear(&f);
+        rc = store_make(&making, err);
+    free(i.run.rank);
+    files_clear(&i.files);
     return rc;
 }
 

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/store.h"
+
+/* A hidden name beside the file to be made. */
+static int temporary_name(const struct store_making *m, char tmp[PATH_MAX], struct tacho_error *err)
+{
+    char folder[PATH_MAX], name[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", m->path);
+    snprintf(name, sizeof name, "%s", m->path);
+    const char *in = dirname(folder);
+    if (snprintf(tmp, PATH_MAX, "%s/.%s.%ld.%s", in, basename(name), (long)getpid(), m->tag) >= PATH_MAX)
+        return tacho_fail(err, TACHO_EIO, NULL, "%s: %s", m->path, strerror(ENAMETOOLONG));
+    if (!access(in, W_OK))
+        return 0;
+    int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND
+               : errno == EACCES || errno == EROFS ? TACHO_EDENIED
+                                                   : TACHO_EIO;
+    return tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", m->path, strerror(errno));
+}
+
+static void remove_all(const char *path)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+    char name[PATH_MAX];
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (snprintf(name, sizeof name, "%s%s", path, suffixes[i]) < (int)sizeof name)
+            unlink(name);
+}
+
+int store_make(const struct store_making *m, struct tacho_error *err)
+{
+    char tmp[PATH_MAX];
+    store *s;
+    struct tacho_error why = {0};
+    int rc = temporary_name(m, tmp, &why);
+    if (rc == 0)
+        rc = store_create_private(tmp, &s, &why);
+    if (rc == 0) {
+        rc = m->fill(m->ctx, s, &why);
+        if (rc && rc == store_error(s)->code)
+            why = *store_error(s);
+        if (rc == TACHO_ENOSPACE) /* in words of the file that was asked for, not of the hidden one */
+            tacho_fail(&why, rc, m->no_space, "%s: no space left on device", m->path);
+        if (rc)
+            store_close(s);
+        else
+            rc = store_finish(s, &why);
+        if (rc == 0 && !m->discard)
+            rc = store_publish(tmp, m->path, &why);
+        remove_all(tmp);
+    }
+    if (rc && !why.code)
+        tacho_fail(&why, rc, NULL, "%s: %s", m->path, tacho_error_text(rc));
+    if (rc && err)
+        *err = why;
+    return rc;
+}
