@@ -34,6 +34,19 @@ void gpu_counters_fail(enum wire_counters which, enum wire_counters_stage stage,
     atomic_store_explicit(&c->state, WIRE_COUNTERS_FAILED, memory_order_release);
 }
 
+int gpu_counters_chip(enum wire_counters which, int device, const char **chip)
+{
+    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[which];
+    struct profiler_initialize begin = {.size = PROFILER_SIZE(profiler_initialize, reserved)};
+    struct profiler_chip p = {.size = PROFILER_SIZE(profiler_chip, name), .device = (size_t)device};
+    int rc = gpu_functions.ProfilerInitialize ? gpu_functions.ProfilerInitialize(&begin) : 0;
+    if (rc || (rc = gpu_functions.DeviceGetChipName(&p)))
+        return rc;
+    strncpy(c->chip, p.name, sizeof c->chip - 1);
+    *chip = p.name;
+    return 0;
+}
+
 uint64_t gpu_counters_time(uint64_t cupti)
 {
     uint64_t now_cupti = cupti, pool = agent_now(), monotonic = agent_clock_monotonic();

@@ -36,6 +36,9 @@ void agent_counters_start(void);
 void agent_counters_end(void);
 
 void gpu_counters_fail(enum wire_counters which, enum wire_counters_stage stage, int error);
+/* What comes first on a device: begins CUPTI's profiler and asks for the chip's name, which goes to the collector too; it is
+ * CUPTI's. 0 or CUPTI's result. */
+int gpu_counters_chip(enum wire_counters which, int device, const char **chip);
 /* Time of the pool's clock for a time that CUPTI gave, which counts as cuptiGetTimestamp does. */
 uint64_t gpu_counters_time(uint64_t cupti);
 

@@ -44,16 +44,13 @@ static bool complete(void)
 
 static int open_host(struct sampler *s, int device, enum wire_counters_stage *stage)
 {
-    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_PM];
-    struct profiler_initialize begin = {.size = PROFILER_SIZE(profiler_initialize, reserved)};
-    struct profiler_chip chip = {.size = PROFILER_SIZE(profiler_chip, name), .device = (size_t)device};
+    const char *chip;
     struct profiler_pm_availability free_ones = {.size = PROFILER_SIZE(profiler_pm_availability, image),
                                                  .device = (size_t)device};
     *stage = WIRE_COUNTERS_STAGE_CHIP;
-    int rc = gpu_functions.ProfilerInitialize ? gpu_functions.ProfilerInitialize(&begin) : 0;
-    if (rc || (rc = gpu_functions.DeviceGetChipName(&chip)))
+    int rc = gpu_counters_chip(WIRE_COUNTERS_PM, device, &chip);
+    if (rc)
         return rc;
-    strncpy(c->chip, chip.name, sizeof c->chip - 1);
     *stage = WIRE_COUNTERS_STAGE_AVAILABLE;
     if ((rc = gpu_functions.PmSamplingGetCounterAvailability(&free_ones)))
         return rc;
@@ -61,7 +58,7 @@ static int open_host(struct sampler *s, int device, enum wire_counters_stage *st
     rc = free_ones.image ? gpu_functions.PmSamplingGetCounterAvailability(&free_ones) : -1;
     if (!rc) {
         *stage = WIRE_COUNTERS_STAGE_METRICS;
-        rc = gpu_host_open(&s->host, &gpu_functions, PROFILER_PM_SAMPLING, chip.name, free_ones.image, gpu_pm_metrics,
+        rc = gpu_host_open(&s->host, &gpu_functions, PROFILER_PM_SAMPLING, chip, free_ones.image, gpu_pm_metrics,
                            GPU_PM_METRICS, 1);
     }
     free(free_ones.image);

@@ -54,15 +54,12 @@ static bool complete(void)
 
 static int open_host(void *context, enum wire_counters_stage *stage)
 {
-    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE];
-    struct profiler_initialize begin = {.size = PROFILER_SIZE(profiler_initialize, reserved)};
-    struct profiler_chip chip = {.size = PROFILER_SIZE(profiler_chip, name), .device = (size_t)range.device};
+    const char *chip;
     struct profiler_availability counters = {.size = PROFILER_SIZE(profiler_availability, image), .context = context};
     *stage = WIRE_COUNTERS_STAGE_CHIP;
-    int rc = gpu_functions.ProfilerInitialize ? gpu_functions.ProfilerInitialize(&begin) : 0;
-    if (rc || (rc = gpu_functions.DeviceGetChipName(&chip)))
+    int rc = gpu_counters_chip(WIRE_COUNTERS_RANGE, range.device, &chip);
+    if (rc)
         return rc;
-    strncpy(c->chip, chip.name, sizeof c->chip - 1);
     *stage = WIRE_COUNTERS_STAGE_AVAILABLE;
     if (gpu_functions.ProfilerGetCounterAvailability) {
         if ((rc = gpu_functions.ProfilerGetCounterAvailability(&counters)))
@@ -72,7 +69,7 @@ static int open_host(void *context, enum wire_counters_stage *stage)
     }
     if (!rc) {
         *stage = WIRE_COUNTERS_STAGE_METRICS;
-        rc = gpu_host_open(&range.host, &gpu_functions, PROFILER_RANGE, chip.name, counters.image, gpu_range_metrics,
+        rc = gpu_host_open(&range.host, &gpu_functions, PROFILER_RANGE, chip, counters.image, gpu_range_metrics,
                            GPU_RANGE_METRICS, 0);
     }
     free(counters.image);
