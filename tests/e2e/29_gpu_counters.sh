@@ -4,15 +4,8 @@
 # Hardware counters of GPUs without a GPU: a substitute driver and CUPTI (tests/targets/fake_*.c) that log each value they hand out.
 # The file must hold these values on tracks with unit and device; what is refused is said with the reason; a job is never harmed.
 set -u
-command -v sqlite3 > /dev/null || { echo "sqlite3 is not here"; exit 77; }
-bin=$BUILD/tests/targets fake=$BUILD/tests/fake
-fail=0
-cd "$TMPDIR" || exit 1
-expect() { # NAME WHAT ACTUAL WANTED
-    [ "$3" = "$4" ] && return
-    echo "$1: $2 is $3, not $4"
-    fail=1
-}
+# shellcheck source=tests/e2e/gpu_common.sh
+. "$(dirname "$0")/gpu_common.sh"
 record() { # NAME FAULT COUNTERS TARGET-OPTIONS...
     local name=$1 fault=$2 counters=$3
     shift 3
@@ -22,7 +15,6 @@ record() { # NAME FAULT COUNTERS TARGET-OPTIONS...
     expect "$name" status $? 0
     [ -f "$name.log" ] || : > "$name.log"
 }
-ask() { sqlite3 -readonly "$1.tacho" "$2"; }
 key() { ask "$1" "SELECT value FROM run WHERE key = '$2'"; }
 values() { # NAME PREFIX: metric, value of all rows
     ask "$1" "SELECT printf('%.1f', value) FROM counter JOIN track ON track.id = track WHERE name LIKE '$2%' ORDER BY value"

@@ -4,14 +4,8 @@
 # Device work without a device: a substitute driver and CUPTI (tests/targets/fake_*.c) that log each record they write. The file
 # must hold exactly these, or say in a loss row what is missing: whatever way the process ends, whoever else uses CUPTI.
 set -u
-command -v sqlite3 > /dev/null || { echo "sqlite3 is not here"; exit 77; }
-bin=$BUILD/tests/targets fake=$BUILD/tests/fake
-fail=0
-cd "$TMPDIR" || exit 1
-bad() {
-    echo "$1: $2"
-    fail=1
-}
+# shellcheck source=tests/e2e/gpu_common.sh
+. "$(dirname "$0")/gpu_common.sh"
 
 # record NAME [ENV=VALUE]... -- RUN-OPTIONS -- TARGET-OPTIONS
 record() {
@@ -33,7 +27,6 @@ record() {
     echo $? > "$name.status"
     [ -f "$name.log" ] || : > "$name.log"
 }
-ask() { sqlite3 -readonly "$1.tacho" "$2"; }
 rows() { # NAME CATEGORY
     ask "$1" "SELECT count(*) FROM slice JOIN string ON string.id = category WHERE text = '$2'"
 }
@@ -42,9 +35,6 @@ logged() { # NAME KIND [OWNER]
 }
 losses() { # NAME PATTERN: counts of loss rows (NULL counts 1)
     ask "$1" "SELECT coalesce(sum(coalesce(count, 1)), 0) FROM loss WHERE reason LIKE '$2'"
-}
-expect() { # NAME WHAT ACTUAL WANTED
-    [ "$3" = "$4" ] || bad "$1" "$2 is $3, not $4"
 }
 # exact NAME: each record of the log is a row with its times
 exact() {

@@ -3,15 +3,8 @@
 # NCCL's profiler plugin interface, versions 1 to 6, played by a program (tests/targets/target_nccl.c): each collective is a row
 # with its communicator, bytes and sequence number; it ends with the last thing inside it; late events harm nothing.
 set -u
-command -v sqlite3 > /dev/null || { echo "sqlite3 is not here"; exit 77; }
-fail=0
-cd "$TMPDIR" || exit 1
-expect() { # NAME WHAT ACTUAL WANTED
-    [ "$3" = "$4" ] && return
-    echo "$1: $2 is $3, not $4"
-    fail=1
-}
-ask() { sqlite3 -readonly "$1.tacho" "$2"; }
+# shellcheck source=tests/e2e/gpu_common.sh
+. "$(dirname "$0")/gpu_common.sh"
 for v in 1 2 3 4 5 6; do
     name=v$v
     "$TACHO" run --no-hook --no-peak --no-counters --overhead 0 -o $name.tacho -- "$BUILD/tests/targets/target_nccl" $v 50 \

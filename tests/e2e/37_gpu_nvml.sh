@@ -3,15 +3,8 @@
 # What NVIDIA's management library says, from a substitute (tests/targets/fake_nvml.c): counters with units on the machine's tracks;
 # what a GPU does not tell has no row, and a reason.
 set -u
-command -v sqlite3 > /dev/null || { echo "sqlite3 is not here"; exit 77; }
-fail=0
-cd "$TMPDIR" || exit 1
-expect() { # NAME WHAT ACTUAL WANTED
-    [ "$3" = "$4" ] && return
-    echo "$1: $2 is $3, not $4"
-    fail=1
-}
-ask() { sqlite3 -readonly "$1.tacho" "$2"; }
+# shellcheck source=tests/e2e/gpu_common.sh
+. "$(dirname "$0")/gpu_common.sh"
 value() { # NAME DEVICE TRACK
     ask "$1" "SELECT DISTINCT value || ' ' || unit FROM counter JOIN track ON track.id = track WHERE device = '$2' AND name = '$3' AND process IS NULL"
 }

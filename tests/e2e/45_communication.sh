@@ -6,13 +6,7 @@
 set -u
 # shellcheck source=tests/e2e/report_common.sh
 . "$(dirname "$0")/report_common.sh"
-command -v mpirun > /dev/null || { echo "no mpirun"; exit 77; }
-"$TRAIN" --help | grep -q -- --slow-rank || { echo "train was built without MPI"; exit 77; }
-command -v python3 > /dev/null || { echo "needs python3 to read the report"; exit 77; }
-work_folder
-data=/usr/share/common-licenses
-[ -d "$data" ] || data=$SRC/LICENSE
-export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+train_with_ranks
 
 # go OPTIONS...: two ranks, their report in ./json
 go() {

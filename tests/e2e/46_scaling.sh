@@ -5,13 +5,7 @@
 set -u
 # shellcheck source=tests/e2e/report_common.sh
 . "$(dirname "$0")/report_common.sh"
-command -v mpirun > /dev/null || { echo "no mpirun"; exit 77; }
-"$TRAIN" --help | grep -q -- --slow-rank || { echo "train was built without MPI"; exit 77; }
-command -v python3 > /dev/null || { echo "needs python3 to read the report"; exit 77; }
-work_folder
-data=/usr/share/common-licenses
-[ -d "$data" ] || data=$SRC/LICENSE
-export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+train_with_ranks
 
 record() { # NAME RANKS BATCH-OF-A-RANK
     "$TACHO" run -o "$1.tacho" --no-peak --overhead 0 -- mpirun -np "$2" --bind-to none --oversubscribe "$TRAIN" gpt2-tiny --steps 24 --layers 2 \

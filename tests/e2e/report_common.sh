@@ -31,3 +31,13 @@ traces_for_script() {
 field() {
     awk -v section="^ \"$2\":" -v key="^  \"$3\":" '$0 ~ section { on = 1; next } on && /^ [}\]]/ { exit } on && $0 ~ key { sub(/^[^:]*: /, ""); sub(/,$/, ""); print; exit }' "$1"
 }
+# train_with_ranks: for scripts that start train under mpirun: $data to train on, in an empty folder
+train_with_ranks() {
+    command -v mpirun > /dev/null || { echo "no mpirun"; exit 77; }
+    "$TRAIN" --help | grep -q -- --slow-rank || { echo "train was built without MPI"; exit 77; }
+    command -v python3 > /dev/null || { echo "needs python3 to read the report"; exit 77; }
+    work_folder
+    data=/usr/share/common-licenses
+    [ -d "$data" ] || data=$SRC/LICENSE
+    export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+}

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "libtrain/model.h"
 #include "libtrain/ops.h"
 #include "libtrain/random.h"
 #include "libtrain/source.h"
@@ -145,6 +146,25 @@ static inline struct lt_source *open_text_source(const char *path, int64_t t)
     if (lt_dataset_open(&data, &path, 1, &err) || lt_source_open_text(&source, data, t, &err))
         fail_msg("%s", err.what);
     return source;
+}
+
+/* Of a backward pass that tells which gradients are final: how often each element, and its value at that time. */
+struct told {
+    const struct lt_parameters *p;
+    unsigned char *times;
+    float *value;
+    size_t elements;
+};
+
+static inline void tell(void *arg, size_t first, size_t count)
+{
+    struct told *t = arg;
+    assert_true(count > 0 && first + count <= t->p->count);
+    for (size_t i = first; i < first + count; i++) {
+        t->times[i]++;
+        t->value[i] = t->p->grad[i];
+    }
+    t->elements += count;
 }
 
 /* To be called first in main. */

@@ -113,24 +113,6 @@ static void accumulation(void **state)
     lt_model_destroy(part);
 }
 
-struct told {
-    const struct lt_parameters *p;
-    unsigned char *times;
-    float *value;
-    size_t elements;
-};
-
-static void tell(void *arg, size_t first, size_t count)
-{
-    struct told *t = arg;
-    assert_true(count > 0 && first + count <= t->p->count);
-    for (size_t i = first; i < first + count; i++) {
-        t->times[i]++;
-        t->value[i] = t->p->grad[i];
-    }
-    t->elements += count;
-}
-
 /* Ranks reduce what backward has told: each element once, when it is final. */
 static void told_once_and_final(void **state)
 {

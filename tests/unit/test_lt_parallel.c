@@ -27,25 +27,6 @@ static struct lt_model *make(const struct lt_gpt2_config *k, struct lt_gpt2_mode
 
 /* ---- what backward tells ------------------------------------------------------------------------------------------------- */
 
-/* How often each element, and its value at that time. */
-struct told {
-    const struct lt_parameters *p;
-    unsigned char *times;
-    float *value;
-    size_t elements;
-};
-
-static void tell(void *arg, size_t first, size_t count)
-{
-    struct told *t = arg;
-    assert_true(count > 0 && first + count <= t->p->count);
-    for (size_t i = first; i < first + count; i++) {
-        t->times[i]++;
-        t->value[i] = t->p->grad[i];
-    }
-    t->elements += count;
-}
-
 /* Each element once, no padding, and only when nothing is added to it any more. Frees the model. */
 static void told_by(struct lt_model *m, enum lt_dtype dtype, const struct lt_batch *batch)
 {
