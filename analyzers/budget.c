@@ -64,19 +64,9 @@ static bool is_inherited(int class)
     return class == AN_CLASS_COMPUTE || class == AN_CLASS_COMM || class == AN_CLASS_INPUT;
 }
 
-/* Class of a range by its role and the class of the range around it. */
-static int class_of(const struct an_trace *t, const struct an_lane *l, size_t i, int around)
+int an_class_of_role(enum an_role role, int around)
 {
-    if (around == CLASS_CUT)
-        return around;
-    if (t->slice.dur[i] != AN_OPEN && an_role_is_phase(an_slice_role(t, i)) && t->slice.dur[i] > 0 &&
-        an_spans_within(l->cut, l->cut_count, t->slice.start[i], an_slice_end(t, i)) == t->slice.dur[i])
-        return CLASS_CUT;
-    if (around == AN_CLASS_IO)
-        return around;
-    if (t->slice.dur[i] == AN_OPEN)
-        return AN_CLASS_UNATTRIBUTED; /* its end was lost: what its time was is not known */
-    switch (an_slice_role(t, i)) {
+    switch (role) {
     case AN_ROLE_WORK:
         return AN_CLASS_COMPUTE;
     case AN_ROLE_COMM:
@@ -99,6 +89,21 @@ static int class_of(const struct an_trace *t, const struct an_lane *l, size_t i,
     default:
         return is_inherited(around) ? around : AN_CLASS_HOST;
     }
+}
+
+/* Class of a range by its role and the class of the range around it. */
+static int class_of(const struct an_trace *t, const struct an_lane *l, size_t i, int around)
+{
+    if (around == CLASS_CUT)
+        return around;
+    if (t->slice.dur[i] != AN_OPEN && an_role_is_phase(an_slice_role(t, i)) && t->slice.dur[i] > 0 &&
+        an_spans_within(l->cut, l->cut_count, t->slice.start[i], an_slice_end(t, i)) == t->slice.dur[i])
+        return CLASS_CUT;
+    if (around == AN_CLASS_IO)
+        return around;
+    if (t->slice.dur[i] == AN_OPEN)
+        return AN_CLASS_UNATTRIBUTED; /* its end was lost: what its time was is not known */
+    return an_class_of_role(an_slice_role(t, i), around);
 }
 
 /* End of the phase that goes on at `time`, or `time`. */

@@ -16,6 +16,10 @@ struct an_budget_host {
 /* Fills class_ns and cut_ns of the detailed steps of a lane on a device. 0 or TACHO_ENOMEM. */
 int an_budget_device(struct an_context *c, const struct an_lane *l, struct an_budget_host *host);
 
+/* Class of a range on a thread by what it is and by the class of the range around it: a range that does not say what it is
+ * takes after the one around it. */
+int an_class_of_role(enum an_role role, int around);
+
 /* A piece of a step that belongs to one class. */
 struct an_class_span {
     struct an_span span;
