@@ -16,7 +16,8 @@
  * call may return after its kernel began. Edges that the file says are recorded; those that only times tell are
  * AN_EDGE_INFERRED.
  *
- * Memory: 30 bytes a node, 10 an edge (budget: 200 MB for a window of 2 M events).
+ * Memory: 34 bytes a node, 9 an edge; 10 bytes a slice and 9 an edge while it is built (budget: 200 MB for a window of 2 M
+ * events).
  */
 #ifndef ANALYZERS_GRAPH_H
 #define ANALYZERS_GRAPH_H
@@ -29,14 +30,15 @@
     X(THINK, "think")           /* a thread, outside of every range: what it does is not known. "Host think time" */ \
     X(WAIT, "wait")             /* a thread waits for others: own work is what remains after the last release */ \
     X(DEVICE, "device")         /* a device op */ \
-    X(COLLECTIVE, "collective") /* one rank's part of a collective on the CPU: from its arrival to its end */
+    X(COLLECTIVE, "collective") /* one rank's part of a collective on the CPU; where all ranks are in the file, a WAIT until \
+                                   the last one has come stands before it */
 
 /* name, key */
 #define AN_EDGE_MAP(X) \
     X(LAUNCH, "launch")         /* host call -> device op that it put on a stream */ \
     X(STREAM, "stream")         /* device op -> device op of another stream that waits for it: event record and wait */ \
     X(SYNC, "sync")             /* device op -> host call that waits for it */ \
-    X(COLLECTIVE, "collective") /* a participant's arrival (AT_START) -> every other participant's end of waiting */ \
+    X(COLLECTIVE, "collective") /* what comes before a participant's wait -> the wait of one of them -> the others' waits */ \
     X(HANDOFF, "handoff")       /* thread -> thread: a batch, a bucket of gradients, a backward pass */ \
     X(CREDIT, "credit")         /* room: consumer took an item -> producer may make the next one; run-ahead limit */ \
     X(FORK, "fork")             /* a thread or process that another one started */
@@ -54,7 +56,7 @@ enum an_edge_kind {
         AN_EDGE_KINDS
 };
 #define AN_EDGE_KIND_MASK 0x0f
-#define AN_EDGE_AT_START  0x40 /* releases at start(from), not at its end */
+#define AN_EDGE_AT_START  0x40 /* releases at start(from), a piece of a thread: when the piece before it ends */
 #define AN_EDGE_INFERRED  0x80 /* from times, not from the file */
 
 /* Why time passes in a node, or between two: what the critical path and the sensitivity add up by. name, key, text */
@@ -86,14 +88,16 @@ const char *an_cause_key(enum an_cause c);
 const char *an_cause_text(enum an_cause c);
 const char *an_edge_key(enum an_edge_kind k);
 
+struct an_causes;
 struct an_graph {
     /* nodes, by track and start */
     size_t node_count;
     int64_t *start, *end;
     uint32_t *track; /* index into an_trace.track */
-    uint32_t *slice; /* the innermost slice it is a piece of, or the device op's row; AN_NONE: none (THINK) */
+    uint32_t *slice; /* row in an_trace.slice: the innermost cut it is a piece of, or the device op; AN_NONE: none (THINK) */
     uint8_t *kind, *cause;
     size_t *track_first; /* nodes of track k: track_first[k] .. track_first[k + 1] (track_count + 1 of them) */
+    uint32_t *op_node;   /* of every device op */
     /* edges, by the node they lead to: in_first[n] .. in_first[n + 1] */
     uint32_t *in_first; /* node_count + 1 */
     uint32_t *in_from;
@@ -104,6 +108,7 @@ struct an_graph {
     size_t dropped;  /* edges left out because they contradict the times or close a circle */
     size_t by_kind[AN_EDGE_KINDS], inferred[AN_EDGE_KINDS];
     bool has_launches, has_syncs; /* the file has edges of these kinds that are recorded */
+    struct an_causes *causes;     /* for an_slice_cause */
 };
 
 /* The graph of the run in c, built at the first call and kept in the context (c->graph). NULL in *out with a reason in *why
@@ -114,16 +119,28 @@ int an_graph_of(struct an_context *c, const struct an_graph **out, const char **
 
 struct an_graph_build;
 
+/* What time in a range of a thread is, by the range itself (graph_threads.c). an_graph.causes holds what is known of names. */
+enum an_cause an_slice_cause(const struct an_context *c, const struct an_causes *x, size_t slice);
+int an_causes_make(struct an_context *c, struct an_causes **out);
+
 /* Wants thread tracks to be cut at the start and end of slice i, which becomes one node or several (where something nested is
- * cut, too). First phase: all cuts, any order. 0 or TACHO_ENOMEM. */
+ * cut, too). First phase: all cuts, any order; of two for one slice the later one counts. 0 or TACHO_ENOMEM. */
 int an_graph_cut(struct an_graph_build *b, size_t slice, enum an_node_kind kind, enum an_cause cause);
+/* The same for [start, end) of a thread track that is no slice of its own, as if a range were nested there: the part of a call
+ * that waits for what it launched, the part of a collective behind the last arrival. `slice` (AN_NONE: none) is what the node
+ * says it is a piece of. *span names it in the second phase. */
+int an_graph_cut_span(struct an_graph_build *b, uint32_t track, int64_t start, int64_t end, uint32_t slice,
+                      enum an_node_kind kind, enum an_cause cause, uint32_t *span);
 /* Second phase: nodes are there. Node on the track of slice i that starts (ends) with it; AN_NONE: it was not cut. */
 uint32_t an_graph_first_node(const struct an_graph_build *b, size_t slice);
 uint32_t an_graph_last_node(const struct an_graph_build *b, size_t slice);
+uint32_t an_graph_span_first(const struct an_graph_build *b, uint32_t span);
+uint32_t an_graph_span_last(const struct an_graph_build *b, uint32_t span);
 uint32_t an_graph_op_node(const struct an_graph_build *b, size_t op); /* of a device op (an_device_ops) */
 /* First node of a track that ends after `time`; AN_NONE: none. */
 uint32_t an_graph_node_at(const struct an_graph *g, uint32_t track, int64_t time);
-/* An edge. `kind` with flags; the lead follows from the recorded times. 0 or TACHO_ENOMEM. */
+/* An edge. `kind` with flags; the lead follows from the recorded times. An end that is AN_NONE, and an edge along program
+ * order, is no edge and no error. 0 or TACHO_ENOMEM. */
 int an_graph_edge(struct an_graph_build *b, uint32_t from, uint32_t to, unsigned kind);
 const struct an_graph *an_graph_built(const struct an_graph_build *b);
 
@@ -133,12 +150,18 @@ struct an_graph_builder {
     int (*cuts)(struct an_context *c, struct an_graph_build *b);
     int (*edges)(struct an_context *c, struct an_graph_build *b);
 };
-extern const struct an_graph_builder an_graph_device, an_graph_engine, an_graph_loader, an_graph_collectives;
+extern const struct an_graph_builder an_graph_threads, an_graph_device, an_graph_engine, an_graph_loader, an_graph_collectives;
 
 /* ---- reading --------------------------------------------------------------------------------------------------------------- */
 
-/* When edge e (an index into the in_ columns) let its target go, by the recorded times: never later than the target's end. */
+/* When edge e (an index into the in_ columns) let its target go, by the recorded times: never later than the target's start; of
+ * a wait and a collective, than its end. */
 int64_t an_edge_release(const struct an_graph *g, size_t e);
+/* The same of program order: the end of the node before, and the own start where the two overlap (ops of one stream can). */
+static inline int64_t an_order_release(const struct an_graph *g, uint32_t before, uint32_t n)
+{
+    return g->end[before] < g->start[n] ? g->end[before] : g->start[n];
+}
 /* Node before n on its track, AN_NONE: it is the first. */
 static inline uint32_t an_graph_before(const struct an_graph *g, uint32_t n)
 {
