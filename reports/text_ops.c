@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "reports/kernel_name.h"
-#include "reports/table.h"
+#include "reports/tables.h"
 #include "reports/text.h"
 
 static void cell_value_time(char *b, struct an_value us)
@@ -91,24 +91,30 @@ static const struct rep_column of_kernels[] = {{"time %", 8, cell_share}, {"tota
                                                {"mean", 9, cell_mean},    {"class", 14, cell_kind}, {"min", 9, cell_min},
                                                {"max", 9, cell_max},      {"sd", 9, cell_sd}};
 
+void rep_table_ops(const struct an_result *r, struct rep_table *t, char title[80])
+{
+    bool device = !r->gpu.reason;
+    *t = (struct rep_table){.title = "Ranges by own time",
+                            .name = name_range,
+                            .column = of_ranges,
+                            .columns = sizeof of_ranges / sizeof *of_ranges,
+                            .rows = r->ops,
+                            .size = sizeof *r->ops,
+                            .count = r->op_count};
+    if (device) {
+        snprintf(title, 80, "Kernels and copies, %.40s", r->ops_window ? r->ops_window : "all");
+        t->title = title;
+        t->name = name_device_op;
+        t->name_least = 42;
+        t->column = of_kernels;
+        t->columns = sizeof of_kernels / sizeof *of_kernels;
+    }
+}
+
 void rep_text_ops(struct page *p, const struct an_result *r)
 {
     char title[80];
-    bool device = !r->gpu.reason;
-    struct rep_table t = {.title = "Ranges by own time",
-                          .name = name_range,
-                          .column = of_ranges,
-                          .columns = sizeof of_ranges / sizeof *of_ranges,
-                          .rows = r->ops,
-                          .size = sizeof *r->ops,
-                          .count = r->op_count};
-    if (device) {
-        snprintf(title, sizeof title, "Kernels and copies, %.40s", r->ops_window ? r->ops_window : "all");
-        t.title = title;
-        t.name = name_device_op;
-        t.name_least = 42;
-        t.column = of_kernels;
-        t.columns = sizeof of_kernels / sizeof *of_kernels;
-    }
+    struct rep_table t;
+    rep_table_ops(r, &t, title);
     rep_table_write(p, &t);
 }

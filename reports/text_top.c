@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "reports/tables.h"
 #include "reports/text.h"
 
 #define BAR_MOST 50
@@ -62,7 +63,7 @@ void rep_text_header(struct page *p, const struct an_result *r)
 
 /* ---- findings ----------------------------------------------------------------------------------------------------------- */
 
-static const char *gain_text(char *buf, size_t size, const struct an_gain *g)
+const char *rep_gain_text(char *buf, size_t size, const struct an_gain *g)
 {
     if (g->ceiling && g->high.valid)
         snprintf(buf, size, "\xe2\x89\xa4 +%.0f %% (ceiling)", g->high.value);
@@ -100,7 +101,7 @@ void rep_text_findings(struct page *p, const struct an_result *r)
             page_newline(p);
             page_cell(p, "", 4, false);
         }
-        page_cell(p, gain_text(gain, sizeof gain, &f->gain), p->width < 80 ? 0 : 22, false);
+        page_cell(p, rep_gain_text(gain, sizeof gain, &f->gain), p->width < 80 ? 0 : 22, false);
         if (p->width < 80)
             page_newline(p);
         p->indent = p->width < 80 ? 4 : p->column;
@@ -135,7 +136,7 @@ static void card(struct page *p, const struct an_finding *f, size_t number)
         page_end(p);
     }
     page_label(p, "   Gain");
-    page_item(p, "%s", gain_text(gain, sizeof gain, &f->gain));
+    page_item(p, "%s", rep_gain_text(gain, sizeof gain, &f->gain));
     page_item(p, "%.300s", f->method);
     page_item(p, "confidence %s", an_confidence_text(f->confidence));
     page_end(p);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "reports/select.h"
-#include "reports/table.h"
+#include "reports/tables.h"
 #include "reports/text.h"
 
 #define COUNT(list) (sizeof list / sizeof *list)
@@ -59,6 +59,19 @@ static void name_by(char b[REP_NAME], const void *row)
 static const struct rep_column of_by[] = {{"device %", 9, by_share}, {"device", 9, by_device}, {"host", 9, by_host},
                                           {"count", 8, by_count},    {"FLOP/s", 8, by_rate},   {"kernels", 9, by_kernels}};
 
+void rep_table_attribution(const struct an_attribution *a, struct rep_table *t, char title[80])
+{
+    snprintf(title, 80, "Device time by %.20s", a->by ? a->by : "op");
+    *t = (struct rep_table){.title = title,
+                            .name = name_by,
+                            .name_least = 40,
+                            .column = of_by,
+                            .columns = COUNT(of_by),
+                            .rows = a->rows,
+                            .size = sizeof *a->rows,
+                            .count = a->reason ? 0 : a->row_count};
+}
+
 void rep_text_attribution(struct page *p, const struct an_result *r)
 {
     const struct an_attribution *a = rep_attribution(r, p->by);
@@ -73,15 +86,8 @@ void rep_text_attribution(struct page *p, const struct an_result *r)
         page_end(p);
         return;
     }
-    snprintf(title, sizeof title, "Device time by %.20s", a->by);
-    struct rep_table t = {.title = title,
-                          .name = name_by,
-                          .name_least = 40,
-                          .column = of_by,
-                          .columns = COUNT(of_by),
-                          .rows = a->rows,
-                          .size = sizeof *a->rows,
-                          .count = a->row_count};
+    struct rep_table t;
+    rep_table_attribution(a, &t, title);
     rep_table_write(p, &t);
     if (a->unattributed_ns > 0) {
         char text[160];
@@ -160,17 +166,18 @@ static const char *roof_label(const struct an_ceiling *x)
     return NULL;
 }
 
-/* Is the row the highest of those that say the same, the first of equal ones? */
-static bool roof_counts(const struct an_result *r, size_t i)
+const char *rep_ceiling_label(const struct an_result *r, size_t i)
 {
     const struct an_ceiling *x = &r->ceilings[i];
-    for (size_t k = 0; k < r->ceiling_count; k++) {
+    const char *label = roof_label(x);
+    for (size_t k = 0; label && k < r->ceiling_count;
+         k++) { /* the highest of those that say the same, the first of equal ones */
         const struct an_ceiling *y = &r->ceilings[k];
-        bool alike = roof_label(y) && !strcmp(roof_label(y), roof_label(x)) && !strcmp(y->dtype, x->dtype);
+        bool alike = roof_label(y) && !strcmp(roof_label(y), label) && !strcmp(y->dtype, x->dtype);
         if (alike && (y->value > x->value || (!(y->value < x->value) && k < i)))
-            return false;
+            return NULL;
     }
-    return true;
+    return label;
 }
 
 /* "fp32 428 GFLOP/s", "DRAM 28.1 GB/s" */
@@ -180,23 +187,29 @@ static void roof_ceilings(struct page *p, const struct an_result *r)
     page_label(p, "Ceilings");
     for (size_t i = 0; i < r->ceiling_count; i++) {
         const struct an_ceiling *x = &r->ceilings[i];
-        const char *label = roof_label(x);
-        if (label && roof_counts(r, i))
+        const char *label = rep_ceiling_label(r, i);
+        if (label)
             page_item(p, "%.20s%s %s", x->dtype, label, page_si(a, x->value, strcmp(x->unit, "FLOP/s") ? "B/s" : "FLOP/s"));
     }
     page_end(p);
 }
 
+void rep_table_roofline(const struct an_result *r, struct rep_table *t)
+{
+    *t = (struct rep_table){.title = "Roofline",
+                            .name = name_point,
+                            .name_least = 35,
+                            .column = of_roof,
+                            .columns = COUNT(of_roof),
+                            .rows = r->points,
+                            .size = sizeof *r->points,
+                            .count = r->roofline.reason ? 0 : r->point_count};
+}
+
 void rep_text_roofline(struct page *p, const struct an_result *r)
 {
-    struct rep_table t = {.title = "Roofline",
-                          .name = name_point,
-                          .name_least = 35,
-                          .column = of_roof,
-                          .columns = COUNT(of_roof),
-                          .rows = r->points,
-                          .size = sizeof *r->points,
-                          .count = r->point_count};
+    struct rep_table t;
+    rep_table_roofline(r, &t);
     if (r->gpu.reason && r->roofline.reason && !r->utilization.hardware_flops.valid)
         return; /* a program that does not say what its ranges compute */
     if (r->roofline.reason || !r->point_count) {

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tui/chart.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- dots ---------------------------------------------------------------------------------------------------------------- */
+
+static void dots_of_cell(const struct tui_cells *c, int *across, int *down)
+{
+    *across = c->glyphs == TUI_BRAILLE ? 2 : 1;
+    *down = c->glyphs == TUI_BRAILLE ? 4 : 2;
+}
+
+void tui_dots(const struct tui_cells *c, struct tui_rect r, int *width, int *height)
+{
+    int across, down;
+    dots_of_cell(c, &across, &down);
+    *width = r.columns > 0 ? r.columns * across : 0;
+    *height = r.rows > 0 ? r.rows * down : 0;
+}
+
+/* Glyphs of a cell with two dots: none, upper, lower, both. */
+static const uint32_t pairs[2][4] = {{' ', '\'', '.', ':'}, {' ', 0x2580, 0x2584, 0x2588}};
+
+/* Bits of the dots that the cell shows; -1: it shows something else. */
+static int bits_of(const struct tui_cells *c, uint32_t glyph)
+{
+    if (glyph == ' ')
+        return 0;
+    if (c->glyphs == TUI_BRAILLE)
+        return glyph >= 0x2800 && glyph <= 0x28ff ? (int)(glyph - 0x2800) : -1;
+    for (int i = 1; i < 4; i++)
+        if (pairs[c->glyphs == TUI_BLOCK][i] == glyph)
+            return i;
+    return -1;
+}
+
+void tui_dot(struct tui_cells *c, struct tui_rect r, int x, int y, enum tui_style style)
+{
+    static const int braille[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+    int across, down;
+    dots_of_cell(c, &across, &down);
+    if (x < 0 || y < 0 || x / across >= r.columns || y / down >= r.rows)
+        return;
+    long row = (long)r.row + y / down, column = (long)r.column + x / across;
+    if (row < 0 || column < 0 || row >= c->rows || column >= c->columns)
+        return;
+    int bits = bits_of(c, c->cell[row * c->columns + column].glyph);
+    if (bits < 0)
+        return;
+    bits |= c->glyphs == TUI_BRAILLE ? braille[y % 4][x % 2] : 1 << y % 2;
+    uint32_t glyph = c->glyphs == TUI_BRAILLE ? 0x2800u + (uint32_t)bits : pairs[c->glyphs == TUI_BLOCK][bits];
+    tui_glyph(c, r, y / down, x / across, style, glyph);
+}
+
+void tui_dot_line(struct tui_cells *c, struct tui_rect r, int x0, int y0, int x1, int y1, enum tui_style style)
+{
+    int dx = abs(x1 - x0), dy = abs(y1 - y0), n = dx > dy ? dx : dy;
+    for (int i = 0; i <= n; i++) {
+        double t = n ? (double)i / n : 0;
+        tui_dot(c, r, (int)lround(x0 + t * (x1 - x0)), (int)lround(y0 + t * (y1 - y0)), style);
+    }
+}
+
+/* ---- bars ---------------------------------------------------------------------------------------------------------------- */
+
+static double limited(double fraction)
+{
+    return fraction > 0 ? fraction < 1 ? fraction : 1 : 0;
+}
+
+int tui_bar(struct tui_cells *c, struct tui_rect r, int row, int column, int columns, double fraction, enum tui_style style)
+{
+    bool ascii = c->glyphs == TUI_ASCII;
+    int steps = ascii ? 1 : 8, length = (int)lround(limited(fraction) * columns * steps), at = 0;
+    if (columns <= 0)
+        return 0;
+    length = !length && fraction > 0 ? 1 : length;
+    for (; at < length / steps; at++)
+        tui_glyph(c, r, row, column + at, style, ascii ? '#' : 0x2588);
+    if (length % steps) /* U+2589 is seven eighths, U+258F one */
+        tui_glyph(c, r, row, column + at++, style, 0x2590u - (uint32_t)(length % steps));
+    return at;
+}
+
+void tui_level(struct tui_cells *c, struct tui_rect r, int row, int column, double fraction, enum tui_style style)
+{
+    static const char ramp[] = "_.-=*#";
+    int steps = c->glyphs == TUI_ASCII ? 6 : 8, level = (int)lround(limited(fraction) * steps);
+    level = !level && fraction > 0 ? 1 : level;
+    if (level)
+        tui_glyph(c, r, row, column, style, c->glyphs == TUI_ASCII ? (uint32_t)ramp[level - 1] : 0x2580u + (uint32_t)level);
+}
+
+void tui_heat(struct tui_cells *c, struct tui_rect r, int row, int column, double fraction)
+{
+    static const uint32_t shade[] = {0xb7, 0x2591, 0x2592, 0x2593, 0x2588};
+    static const char ramp[] = ".:-=+*#%@";
+    if (!isfinite(fraction)) {
+        tui_glyph(c, r, row, column, TUI_DIM, '?');
+        return;
+    }
+    double f = limited(fraction);
+    int style = TUI_HEAT + (int)lround(f * 7);
+    uint32_t glyph = c->glyphs == TUI_ASCII ? (uint32_t)ramp[lround(f * 8)] : shade[lround(f * 4)];
+    tui_glyph(c, r, row, column, f > 0 ? (enum tui_style)style : TUI_DIM, glyph);
+}
+
+void tui_stack(struct tui_cells *c, struct tui_rect r, int row, int column, int columns, const struct tui_part *part,
+               size_t count)
+{
+    int cells[TUI_PARTS_MOST];
+    double rest[TUI_PARTS_MOST], sum = 0;
+    count = count < TUI_PARTS_MOST ? count : TUI_PARTS_MOST;
+    for (size_t i = 0; i < count; i++)
+        sum += part[i].share > 0 && isfinite(part[i].share) ? part[i].share : 0;
+    if (sum <= 0 || columns <= 0)
+        return;
+    int dealt = 0;
+    for (size_t i = 0; i < count; i++) {
+        double exact = part[i].share > 0 && isfinite(part[i].share) ? part[i].share / sum * columns : 0;
+        cells[i] = (int)exact;
+        rest[i] = exact - cells[i];
+        if (!cells[i] && rest[i] >= 0.5)
+            rest[i] += 1; /* is seen before others are rounded up */
+        dealt += cells[i];
+    }
+    while (dealt < columns) { /* the largest remainders */
+        size_t most = 0;
+        for (size_t i = 1; i < count; i++)
+            most = rest[i] > rest[most] ? i : most;
+        cells[most]++;
+        rest[most] = -1;
+        dealt++;
+    }
+    for (size_t i = 0; i < count; i++)
+        for (int k = 0; k < cells[i]; k++)
+            tui_glyph(c, r, row, column++, part[i].style, part[i].letter);
+}
+
+/* ---- one quantity over time ----------------------------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double middle(const double *sorted, size_t n)
+{
+    return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+/* Above which value one is an outlier: 0.6745 (x - median) / MAD > 3.5. */
+static double outlier_limit(double *sorted, double *scratch, size_t n, double *median)
+{
+    *median = middle(sorted, n);
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = fabs(sorted[i] - *median);
+    qsort(scratch, n, sizeof *scratch, ascending);
+    double limit = *median + 3.5 / 0.6745 * middle(scratch, n), worth = *median + 0.1 * fabs(*median);
+    return n < 8 ? INFINITY : limit > worth ? limit : worth;
+}
+
+bool tui_range_of(const double *value, size_t count, struct tui_range *out)
+{
+    double *sorted = malloc((2 * count + 1) * sizeof *sorted), median;
+    size_t n = 0;
+    *out = (struct tui_range){0, 1, INFINITY};
+    for (size_t i = 0; sorted && i < count; i++)
+        if (isfinite(value[i]))
+            sorted[n++] = value[i];
+    if (!n) {
+        free(sorted);
+        return false;
+    }
+    qsort(sorted, n, sizeof *sorted, ascending);
+    out->limit = outlier_limit(sorted, sorted + n, n, &median);
+    out->low = sorted[0];
+    size_t last = n - 1;
+    while (last && sorted[last] > out->limit)
+        last--;
+    out->high = sorted[last];
+    double least = fabs(median) * 0.1;
+    if (out->high - out->low < least) { /* what varies by a per cent is a flat line */
+        out->low -= least;
+        out->high += least;
+    }
+    if (!(out->high > out->low))
+        out->high = out->low + 1;
+    if (last < n - 1)
+        out->high += (out->high - out->low) / 3; /* spikes stand out */
+    free(sorted);
+    return true;
+}
+
+/* Mean and largest of the values that fall into place `i` of `n` places; where there are fewer values than places, the one that
+ * is held there. */
+static void merged(const double *value, size_t count, size_t i, size_t n, double *mean, double *most)
+{
+    size_t from = i * count / n, to = (i + 1) * count / n;
+    double sum = 0;
+    size_t known = 0;
+    to = to > from ? to : from + 1;
+    *most = -INFINITY;
+    for (size_t k = from; k < to && k < count; k++)
+        if (isfinite(value[k])) {
+            sum += value[k];
+            known++;
+            *most = value[k] > *most ? value[k] : *most;
+        }
+    *mean = known ? sum / (double)known : NAN;
+}
+
+/* Line of dots; outliers are spikes. */
+static void trend_dots(struct tui_cells *c, struct tui_rect r, const double *value, size_t count, struct tui_range g,
+                       enum tui_style style)
+{
+    int width, height, before = -1;
+    tui_dots(c, r, &width, &height);
+    for (int x = 0; x < width; x++) {
+        double mean, most;
+        merged(value, count, (size_t)x, (size_t)width, &mean, &most);
+        if (!isfinite(mean)) {
+            before = -1;
+            continue;
+        }
+        bool spike = most > g.limit;
+        int y = height - 1 - (int)lround(limited((mean - g.low) / (g.high - g.low)) * (height - 1));
+        int from = spike ? 0 : before < 0 ? y : before < y ? before + 1 : before > y ? before - 1 : y;
+        tui_dot_line(c, r, x, from, x, y, spike ? TUI_WARN : style);
+        before = y;
+    }
+}
+
+/* Filled columns. */
+static void trend_columns(struct tui_cells *c, struct tui_rect r, const double *value, size_t count, struct tui_range g,
+                          enum tui_style style)
+{
+    double floor = g.low - (g.high - g.low) / 8; /* the lowest value can be seen */
+    for (int x = 0; x < r.columns; x++) {
+        double mean, most;
+        merged(value, count, (size_t)x, (size_t)r.columns, &mean, &most);
+        if (!isfinite(mean))
+            continue;
+        bool spike = most > g.limit;
+        double filled = spike ? r.rows : (mean - floor) / (g.high - floor) * r.rows;
+        for (int row = 0; row < r.rows; row++)
+            tui_level(c, r, r.rows - 1 - row, x, filled - row, spike ? TUI_WARN : style);
+        if (spike && c->glyphs == TUI_ASCII)
+            tui_glyph(c, r, 0, x, TUI_WARN, '!');
+    }
+}
+
+void tui_trend(struct tui_cells *c, struct tui_rect r, const double *value, size_t count, struct tui_range range,
+               enum tui_style style)
+{
+    if (!count || r.rows <= 0 || r.columns <= 0)
+        return;
+    if (c->glyphs == TUI_BRAILLE || (c->glyphs == TUI_ASCII && r.rows > 2))
+        trend_dots(c, r, value, count, range, style);
+    else
+        trend_columns(c, r, value, count, range, style);
+}
+
+void tui_spark(struct tui_cells *c, struct tui_rect r, int row, int column, int columns, const double *value, size_t count,
+               double low, double high, enum tui_style style)
+{
+    double mean, most;
+    for (int x = 0; x < columns && count; x++) {
+        merged(value, count, (size_t)x, (size_t)columns, &mean, &most);
+        if (isfinite(mean)) /* the lowest value still has a mark: there was a value */
+            tui_level(c, r, row, column + x, 1.0 / 8 + 7.0 / 8 * (high > low ? (mean - low) / (high - low) : 0), style);
+    }
+}
