@@ -2,6 +2,7 @@
  *
  * The table of analyzers and the frame they run in. They run in the order of the table: later ones read what earlier ones left.
  */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "analyzers/analyzer.h"
 #include "analyzers/ceilings.h"
+#include "analyzers/trace_part.h"
 
 static const struct an_analyzer *const analyzers[] = {
     &an_steps,    &an_phases,   &an_gpu,    &an_budget,   &an_attribution,  &an_utilization, &an_roofline,
@@ -193,15 +195,28 @@ static int run_all(struct an_context *c)
     return c->r->trust.problems && !an_arena_failed(c->a) && !an_arena_failed(c->work) ? 0 : TACHO_ENOMEM;
 }
 
+static const char *describe_part(struct an_context *c, const struct an_trace_part *p)
+{
+    if (p->steps)
+        return an_arena_format(c->a, "steps %" PRId64 " to %" PRId64, p->first_index, p->last_index);
+    return an_arena_format(c->a, "%zu of the ranges", c->t->slice.count);
+}
+
 int an_analyze(store_reader *r, const struct an_options *o, struct an_result **out, struct tacho_error *err)
 {
     static const struct an_options defaults = {.file = NULL};
     struct an_context c = {.o = o ? o : &defaults};
+    struct an_trace_part part = {.whole = true};
     struct an_trace *t = NULL;
     struct an_result *result = NULL;
     *out = NULL;
-    int rc = an_trace_load(r, &t, err);
+    int rc = 0;
+    if (c.o->part_slices > 0)
+        rc = an_trace_part_find(r, c.o->part_slices, c.o->part_until ? c.o->part_until : INT64_MAX, &part);
     if (rc)
+        return tacho_fail(err, rc, NULL, "%s",
+                          store_reader_error(r)->code ? store_reader_error(r)->what : tacho_error_text(rc));
+    if ((rc = an_trace_load(r, &part, &t, err)))
         return rc;
     rc = TACHO_ENOMEM;
     if (!(result = calloc(1, sizeof *result)) || !(result->arena = an_arena_new()) || !(c.work = an_arena_new()))
@@ -209,6 +224,8 @@ int an_analyze(store_reader *r, const struct an_options *o, struct an_result **o
     c.t = t;
     c.r = result;
     c.a = result->arena;
+    if (!part.whole)
+        result->run.window = describe_part(&c, &part);
     if (!(rc = an_devices_build(&c, err)))
         rc = run_all(&c);
 out:

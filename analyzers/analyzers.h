@@ -30,7 +30,9 @@ struct an_options {
     bool some_steps;            /* --steps: only these count in statistics, first and last of the run among them */
     int64_t step_from, step_to; /* by index, both included */
     double price_per_kwh;       /* --price-kwh, for energy.cost in the user's money; 0 = not given */
-    double flops_per_step;      /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the payloads' */
+    int64_t part_slices; /* > 0: only the newest part of the run, about so many slices (trace_part.h); run.window says which */
+    int64_t part_until;  /* ... that ends at this time, ns; 0: at the end of the run */
+    double flops_per_step; /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the payloads' */
 };
 
 /* Loads the run and runs every analyzer. `o` may be NULL. *out is NULL on error. */

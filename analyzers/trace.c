@@ -7,6 +7,7 @@
 
 #include "analyzers/arena.h"
 #include "analyzers/interval.h"
+#include "analyzers/trace_part.h"
 
 #define SHORT_TEXTS 64 /* dtypes, passes, kinds, schemas: a handful each */
 
@@ -25,6 +26,8 @@ struct loader {
     size_t string_room, detail_room, process_room, track_room, step_room, loss_room, ceiling_room, key_room;
     const char *text[SHORT_TEXTS];
     size_t texts;
+    const struct an_trace_part *part; /* NULL: all of the run */
+    struct id_map wanted;             /* of a part: ids of the table being read that something refers to, sorted */
 };
 
 static uint32_t id_find(const struct id_map *m, int64_t id)
@@ -167,6 +170,8 @@ static int on_counter(void *ctx, const struct store_counter *x)
 {
     struct loader *l = ctx;
     struct an_counters *c = &l->t->counter;
+    if (l->part && (x->time < l->part->t0 || x->time > l->part->t1) && x->id > AN_PART_COUNTER_HEAD)
+        return 0;
     if ((l->rc = counter_room(l, c->count + 1)))
         return l->rc;
     c->time[c->count] = x->time;
@@ -201,6 +206,8 @@ static int on_aggregate(void *ctx, const struct store_step_aggregate *x)
 {
     struct loader *l = ctx;
     struct an_aggregates *g = &l->t->aggregate;
+    if (l->part && (x->step < l->part->first_index || x->step > l->part->last_index))
+        return 0;
     if ((l->rc = aggregate_room(l, g->count + 1)))
         return l->rc;
     size_t i = g->count++;
@@ -222,6 +229,8 @@ static int on_step(void *ctx, const struct store_step *x)
 {
     struct loader *l = ctx;
     struct an_trace *t = l->t;
+    if (l->part && (x->start < l->part->t0 || x->start > l->part->t1))
+        return 0;
     if ((l->rc = an_grow(&t->step, &l->step_room, t->step_count + 1, sizeof *t->step)))
         return l->rc;
     struct an_step_row *s = &t->step[t->step_count++];
@@ -238,6 +247,8 @@ static int on_string(void *ctx, int64_t id, const char *text)
 {
     struct loader *l = ctx;
     struct an_trace *t = l->t;
+    if (l->part && id_find(&l->wanted, id) == AN_NONE)
+        return 0;
     if ((l->rc = an_grow(&t->string, &l->string_room, t->string_count + 1, sizeof *t->string)) ||
         (l->rc = id_add(&l->strings, id)))
         return l->rc;
@@ -287,6 +298,8 @@ static int on_detail(void *ctx, const struct store_detail *x)
 {
     struct loader *l = ctx;
     struct an_trace *t = l->t;
+    if (l->part && id_find(&l->wanted, x->id) == AN_NONE)
+        return 0;
     if ((l->rc = an_grow(&t->detail, &l->detail_room, t->detail_count + 1, sizeof *t->detail)) ||
         (l->rc = id_add(&l->details, x->id)))
         return l->rc;
@@ -423,29 +436,130 @@ static size_t rows_of(store_reader *r, const char *table)
     return store_count(r, table, &n) == 0 && n > 0 && n < (int64_t)AN_NONE ? (size_t)n : 0;
 }
 
+static int load_slices(store_reader *r, struct loader *l)
+{
+    const struct an_trace_part *p = l->part;
+    int rc = slice_room(l, p ? (size_t)p->slices : rows_of(r, "slice"));
+    if (rc)
+        return rc;
+    return p ? store_slice_between(r, p->slice, p->t0, p->t1, on_slice, l) : store_slice_each(r, 0, on_slice, l);
+}
+
+/* Values from the head of the table, and those of the part. */
+static int on_head(void *ctx, const struct store_counter *x)
+{
+    struct loader *l = ctx;
+    return x->id > AN_PART_COUNTER_HEAD || x->id >= l->part->counter ? 1 : on_counter(ctx, x);
+}
+
+static int load_counters(store_reader *r, struct loader *l)
+{
+    if (!l->part) {
+        int rc = counter_room(l, rows_of(r, "counter"));
+        return rc ? rc : store_counter_each(r, 0, on_counter, l);
+    }
+    int rc = store_counter_each(r, 0, on_head, l);
+    return l->rc || rc < 0 ? rc : store_counter_each(r, l->part->counter, on_counter, l);
+}
+
 static int load_big(store_reader *r, struct loader *l, uint32_t **slice_track, uint32_t **counter_track)
 {
-    int rc = slice_room(l, rows_of(r, "slice"));
-    rc = rc ? rc : store_slice_each(r, 0, on_slice, l);
+    int rc = load_slices(r, l);
     *slice_track = l->track;
     l->track = NULL;
     l->room = 0;
-    rc = rc ? rc : counter_room(l, rows_of(r, "counter"));
-    rc = rc ? rc : store_counter_each(r, 0, on_counter, l);
+    rc = rc ? rc : load_counters(r, l);
     *counter_track = l->track;
     l->track = NULL;
     l->room = 0;
-    rc = rc ? rc : aggregate_room(l, rows_of(r, "step_aggregate"));
-    return rc ? rc : store_step_aggregate_each(r, on_aggregate, l);
+    rc = rc || l->part ? rc : aggregate_room(l, rows_of(r, "step_aggregate"));
+    return rc ? rc : store_step_aggregate_from(r, l->part ? l->part->aggregate : 0, on_aggregate, l);
+}
+
+/* ---- of a part, only the names and payloads that it refers to ------------------------------------------------------------- */
+
+static int wanted_order(const void *x, const void *y)
+{
+    const int64_t *a = x, *b = y;
+    return (*a > *b) - (*a < *b);
+}
+
+static int want(struct loader *l, const uint32_t *column, size_t count)
+{
+    int64_t last = -1; /* neighbours often refer to the same */
+    for (size_t i = 0; i < count; i++) {
+        if (column[i] == AN_NONE || column[i] == last)
+            continue;
+        last = column[i];
+        if (id_add(&l->wanted, last))
+            return TACHO_ENOMEM;
+    }
+    return 0;
+}
+
+static void want_sort(struct id_map *m)
+{
+    size_t n = 0;
+    if (m->count)
+        qsort(m->id, m->count, sizeof *m->id, wanted_order);
+    for (size_t i = 0; i < m->count; i++)
+        if (!n || m->id[i] != m->id[n - 1])
+            m->id[n++] = m->id[i];
+    m->count = n;
+}
+
+static int on_one_string(void *ctx, int64_t id, const char *text)
+{
+    int rc = on_string(ctx, id, text);
+    return rc ? rc : 1;
+}
+
+static int on_one_detail(void *ctx, const struct store_detail *d)
+{
+    int rc = on_detail(ctx, d);
+    return rc ? rc : 1;
+}
+
+/* A look for each id costs about as much as a hundred rows of a scan. */
+static int load_wanted(store_reader *r, struct loader *l, bool strings)
+{
+    int64_t last;
+    int rc = store_last_id(r, strings ? "string" : "detail", &last);
+    want_sort(&l->wanted);
+    if (rc)
+        return rc;
+    if ((int64_t)l->wanted.count > last / 100)
+        return strings ? store_string_each(r, 0, on_string, l) : store_detail_each(r, 0, on_detail, l);
+    for (size_t i = 0; i < l->wanted.count && rc >= 0 && !l->rc; i++)
+        rc = strings ? store_string_each(r, l->wanted.id[i], on_one_string, l)
+                     : store_detail_each(r, l->wanted.id[i], on_one_detail, l);
+    return rc > 0 ? 0 : rc;
+}
+
+static int load_names(store_reader *r, struct loader *l)
+{
+    const struct an_slices *s = &l->t->slice;
+    const struct an_aggregates *g = &l->t->aggregate;
+    int rc;
+    if (!l->part) {
+        rc = store_detail_each(r, 0, on_detail, l);
+        return rc ? rc : store_string_each(r, 0, on_string, l);
+    }
+    if ((rc = want(l, s->detail, s->count)) || (rc = want(l, g->detail, g->count)) || (rc = load_wanted(r, l, false)))
+        return rc;
+    l->wanted.count = 0;
+    if ((rc = want(l, s->name, s->count)) || (rc = want(l, s->category, s->count)) || (rc = want(l, g->name, g->count)) ||
+        (rc = want(l, g->category, g->count)))
+        return rc;
+    return load_wanted(r, l, true);
 }
 
 static int load_small(store_reader *r, struct loader *l)
 {
-    int rc = store_step_each(r, on_step, l);
+    int rc = store_step_from(r, l->part ? l->part->step : INT64_MIN, on_step, l);
     rc = rc ? rc : store_track_each(r, 0, on_track, l);
     rc = rc ? rc : store_process_each(r, on_process, l);
-    rc = rc ? rc : store_detail_each(r, 0, on_detail, l);
-    rc = rc ? rc : store_string_each(r, 0, on_string, l);
+    rc = rc ? rc : load_names(r, l);
     rc = rc ? rc : store_loss_each(r, on_loss, l);
     rc = rc ? rc : store_ceiling_each(r, on_ceiling, l);
     l->t->ended = (struct an_ended){NAN, NAN, NAN, NAN, NAN};
@@ -475,9 +589,9 @@ static void resolve(struct loader *l, uint32_t *slice_track, uint32_t *counter_t
         qsort(t->key, t->key_count, sizeof *t->key, an_trace_key_order);
 }
 
-int an_trace_load(store_reader *r, struct an_trace **out, struct tacho_error *err)
+int an_trace_load(store_reader *r, const struct an_trace_part *part, struct an_trace **out, struct tacho_error *err)
 {
-    struct loader l = {0};
+    struct loader l = {.part = part && !part->whole ? part : NULL};
     uint32_t *slice_track = NULL, *counter_track = NULL;
     int rc = TACHO_ENOMEM;
     *out = NULL;
@@ -499,6 +613,7 @@ out:
     free(l.details.id);
     free(l.processes.id);
     free(l.tracks.id);
+    free(l.wanted.id);
     if (!rc) {
         *out = l.t;
         return 0;

@@ -293,41 +293,65 @@ int store_track_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, con
     return scan_end(&s, r);
 }
 
+static void slice_rows(struct scan *s, int (*row)(void *ctx, const struct store_slice *x), void *ctx)
+{
+    while (scan_next(s)) {
+        struct store_slice x = {.id = scan_int_present(s, 0),
+                                .track = scan_int_present(s, 1),
+                                .start = scan_int_present(s, 2),
+                                .dur = scan_int(s, 3),
+                                .name = scan_int(s, 4),
+                                .category = scan_int(s, 5),
+                                .detail = scan_int(s, 6),
+                                .correlation = scan_int(s, 7)};
+        scan_row(s, row(ctx, &x));
+    }
+}
+
+#define SLICE_COLUMNS "SELECT id, track, start, dur, name, category, detail, correlation FROM slice WHERE id>=?1 "
+
 int store_slice_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_slice *x), void *ctx)
 {
     struct scan s;
-    scan_start(&s, r->db,
-               "SELECT id, track, start, dur, name, category, detail, correlation FROM slice WHERE id>=? ORDER BY id", from_id);
-    while (scan_next(&s)) {
-        struct store_slice x = {.id = scan_int_present(&s, 0),
-                                .track = scan_int_present(&s, 1),
-                                .start = scan_int_present(&s, 2),
-                                .dur = scan_int(&s, 3),
-                                .name = scan_int(&s, 4),
-                                .category = scan_int(&s, 5),
-                                .detail = scan_int(&s, 6),
-                                .correlation = scan_int(&s, 7)};
-        scan_row(&s, row(ctx, &x));
+    scan_start(&s, r->db, SLICE_COLUMNS "ORDER BY id", from_id);
+    slice_rows(&s, row, ctx);
+    return scan_end(&s, r);
+}
+
+int store_slice_between(store_reader *r, int64_t from_id, int64_t t0, int64_t t1,
+                        int (*row)(void *ctx, const struct store_slice *x), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db, SLICE_COLUMNS "AND start<=?2 AND start+coalesce(dur,0)>=?3 ORDER BY id", from_id);
+    if (s.rc == SQLITE_OK) {
+        sqlite3_bind_int64(s.st, 2, t1);
+        sqlite3_bind_int64(s.st, 3, t0);
     }
+    slice_rows(&s, row, ctx);
     return scan_end(&s, r);
 }
 
 int store_counter_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_counter *c), void *ctx)
 {
     struct scan s;
-    scan_start(&s, r->db, "SELECT track, time, value FROM counter WHERE id>=? ORDER BY id", from_id);
+    scan_start(&s, r->db, "SELECT id, track, time, value FROM counter WHERE id>=? ORDER BY id", from_id);
     while (scan_next(&s)) {
-        struct store_counter c = {
-            .track = scan_int_present(&s, 0), .time = scan_int_present(&s, 1), .value = scan_double(&s, 2)};
+        struct store_counter c = {.track = scan_int_present(&s, 1),
+                                  .time = scan_int_present(&s, 2),
+                                  .value = scan_double(&s, 3),
+                                  .id = scan_int_present(&s, 0)};
         scan_row(&s, row(ctx, &c));
     }
     return scan_end(&s, r);
 }
 
-int store_step_each(store_reader *r, int (*row)(void *ctx, const struct store_step *x), void *ctx)
+int store_step_from(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_step *x), void *ctx)
 {
     struct scan s;
-    scan_start(&s, r->db, "SELECT process, \"index\", start, \"end\", tokens, samples, paused FROM step ORDER BY rowid", 0);
+    scan_start(
+        &s, r->db,
+        "SELECT process, \"index\", start, \"end\", tokens, samples, paused, rowid FROM step WHERE rowid>=? ORDER BY rowid",
+        from_id);
     while (scan_next(&s)) {
         struct store_step x = {.process = scan_int_present(&s, 0),
                                .index = scan_int_present(&s, 1),
@@ -335,17 +359,26 @@ int store_step_each(store_reader *r, int (*row)(void *ctx, const struct store_st
                                .end = scan_int(&s, 3),
                                .tokens = scan_int(&s, 4),
                                .samples = scan_int(&s, 5),
-                               .paused = scan_int_present(&s, 6) != 0};
+                               .paused = scan_int_present(&s, 6) != 0,
+                               .id = scan_int_present(&s, 7)};
         scan_row(&s, row(ctx, &x));
     }
     return scan_end(&s, r);
 }
 
-int store_step_aggregate_each(store_reader *r, int (*row)(void *ctx, const struct store_step_aggregate *x), void *ctx)
+int store_step_each(store_reader *r, int (*row)(void *ctx, const struct store_step *x), void *ctx)
+{
+    return store_step_from(r, INT64_MIN, row, ctx);
+}
+
+int store_step_aggregate_from(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_step_aggregate *x),
+                              void *ctx)
 {
     struct scan s;
     scan_start(&s, r->db,
-               "SELECT process, step, track, name, category, detail, count, total, self FROM step_aggregate ORDER BY rowid", 0);
+               "SELECT process, step, track, name, category, detail, count, total, self, rowid FROM step_aggregate "
+               "WHERE rowid>=? ORDER BY rowid",
+               from_id);
     while (scan_next(&s)) {
         struct store_step_aggregate x = {.process = scan_int_present(&s, 0),
                                          .step = scan_int_present(&s, 1),
@@ -355,10 +388,16 @@ int store_step_aggregate_each(store_reader *r, int (*row)(void *ctx, const struc
                                          .detail = scan_int(&s, 5),
                                          .count = scan_int_present(&s, 6),
                                          .total = scan_int_present(&s, 7),
-                                         .self = scan_int_present(&s, 8)};
+                                         .self = scan_int_present(&s, 8),
+                                         .id = scan_int_present(&s, 9)};
         scan_row(&s, row(ctx, &x));
     }
     return scan_end(&s, r);
+}
+
+int store_step_aggregate_each(store_reader *r, int (*row)(void *ctx, const struct store_step_aggregate *x), void *ctx)
+{
+    return store_step_aggregate_from(r, INT64_MIN, row, ctx);
 }
 
 int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *c), void *ctx)
@@ -416,5 +455,21 @@ int store_count(store_reader *r, const char *table, int64_t *count)
     scan_start(&s, r->db, sql, 0);
     if (scan_next(&s))
         *count = scan_int_present(&s, 0);
+    return scan_end(&s, r);
+}
+
+int store_last_id(store_reader *r, const char *table, int64_t *id)
+{
+    char sql[64];
+    struct scan s;
+    *id = 0;
+    if (!table_known(table))
+        return tacho_fail(&r->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s", r->path, table);
+    snprintf(sql, sizeof sql, "SELECT max(rowid) FROM %s", table);
+    scan_start(&s, r->db, sql, 0);
+    if (scan_next(&s)) {
+        int64_t last = scan_int(&s, 0);
+        *id = last == STORE_ABSENT ? 0 : last;
+    }
     return scan_end(&s, r);
 }

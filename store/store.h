@@ -73,17 +73,20 @@ struct store_detail {
 struct store_step {
     int64_t process, index, start, end, tokens, samples;
     bool paused; /* recording was paused inside: its duration counts, its parts were not recorded */
+    int64_t id;  /* of the row: readers set it */
 };
 
 /* Totals of one name within one step and track, kept for the whole run even where slices were not (windows, --max-size).
  * self = time not covered by ranges nested in it. */
 struct store_step_aggregate {
     int64_t process, step, track, name, category, detail, count, total, self;
+    int64_t id; /* of the row: readers set it */
 };
 
 struct store_counter {
     int64_t track, time;
     double value;
+    int64_t id; /* readers set it */
 };
 struct store_ceiling {
     const char *device, *resource, *dtype, *source;
@@ -205,6 +208,17 @@ int store_step_aggregate_each(store_reader *r, int (*row)(void *ctx, const struc
 int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *c), void *ctx);
 int store_metric_each(store_reader *r, int (*row)(void *ctx, const struct store_metric *m), void *ctx);
 int store_loss_each(store_reader *r, int (*row)(void *ctx, const struct store_loss *l), void *ctx);
+/* Tailing, and looking at a part: from a row on; ids grow as rows are written, which is nearly in order of their ends while a
+ * run is recorded, and in any order in merged and imported runs. */
+int store_step_from(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_step *x), void *ctx);
+int store_step_aggregate_from(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_step_aggregate *x),
+                              void *ctx);
+/* Slices from that id on that lie in t0..t1 at least in part; of one without an end its start decides. */
+int store_slice_between(store_reader *r, int64_t from_id, int64_t t0, int64_t t1,
+                        int (*row)(void *ctx, const struct store_slice *x), void *ctx);
+/* Highest id of a table, 0: no rows. Unlike store_count it costs no scan. Tables without a row id (run, loss, metric, finding)
+ * have none: TACHO_EUSAGE or a failure of SQLite. */
+int store_last_id(store_reader *r, const char *table, int64_t *id);
 /* Rows of a table (for sizing arrays); `table` is one of the public table names. */
 int store_count(store_reader *r, const char *table, int64_t *count);
 
