@@ -39,7 +39,7 @@ static int write_block(store *s, int64_t from, int rows)
         if (!code)
             code = store_slice_add(s, &x);
         if (!code)
-            code = store_counter_add(s, &(struct store_counter){2, from + i, 0.5});
+            code = store_counter_add(s, &(struct store_counter){.track = 2, .time = from + i, .value = 0.5});
     }
     if (!code)
         code = store_position_set(s, "pool", 0, 1, from + rows);

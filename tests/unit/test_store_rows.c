@@ -107,14 +107,37 @@ static void write_all(store *s)
     OK(store_error(s), store_slice_add(s, &a));
     OK(store_error(s), store_slice_add(s, &open));
     assert_int_equal(open.id, a.id + 1);
-    OK(store_error(s), store_counter_add(s, &(struct store_counter){2, 7, 1.5}));
-    OK(store_error(s), store_counter_add(s, &(struct store_counter){2, 8, NAN}));
-    OK(store_error(s), store_counter_add(s, &(struct store_counter){2, 9, 0}));
-    OK(store_error(s), store_step_add(s, &(struct store_step){1, 0, 5, 50, 64, 4, false}));
-    OK(store_error(s), store_step_add(s, &(struct store_step){1, 1, 50, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT, true}));
-    OK(store_error(s), store_step_aggregate_add(s, &(struct store_step_aggregate){1, 0, 1, 1, 2, full, 3, 30, 20}));
+    OK(store_error(s), store_counter_add(s, &(struct store_counter){.track = 2, .time = 7, .value = 1.5}));
+    OK(store_error(s), store_counter_add(s, &(struct store_counter){.track = 2, .time = 8, .value = NAN}));
+    OK(store_error(s), store_counter_add(s, &(struct store_counter){.track = 2, .time = 9, .value = 0}));
     OK(store_error(s),
-       store_step_aggregate_add(s, &(struct store_step_aggregate){1, 0, 1, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT, 0, 0, 0}));
+       store_step_add(s, &(struct store_step){
+                             .process = 1, .index = 0, .start = 5, .end = 50, .tokens = 64, .samples = 4, .paused = false}));
+    OK(store_error(s), store_step_add(s, &(struct store_step){.process = 1,
+                                                              .index = 1,
+                                                              .start = 50,
+                                                              .end = STORE_ABSENT,
+                                                              .tokens = STORE_ABSENT,
+                                                              .samples = STORE_ABSENT,
+                                                              .paused = true}));
+    OK(store_error(s), store_step_aggregate_add(s, &(struct store_step_aggregate){.process = 1,
+                                                                                  .step = 0,
+                                                                                  .track = 1,
+                                                                                  .name = 1,
+                                                                                  .category = 2,
+                                                                                  .detail = full,
+                                                                                  .count = 3,
+                                                                                  .total = 30,
+                                                                                  .self = 20}));
+    OK(store_error(s), store_step_aggregate_add(s, &(struct store_step_aggregate){.process = 1,
+                                                                                  .step = 0,
+                                                                                  .track = 1,
+                                                                                  .name = STORE_ABSENT,
+                                                                                  .category = STORE_ABSENT,
+                                                                                  .detail = STORE_ABSENT,
+                                                                                  .count = 0,
+                                                                                  .total = 0,
+                                                                                  .self = 0}));
     OK(store_error(s),
        store_ceiling_add(s, &(struct store_ceiling){
                                 .device = "cpu", .resource = "flops", .dtype = "fp32", .value = 1e11, .source = "measured"}));
