@@ -216,7 +216,7 @@ int an_analyze(store_reader *r, const struct an_options *o, struct an_result **o
     if (rc)
         return tacho_fail(err, rc, NULL, "%s",
                           store_reader_error(r)->code ? store_reader_error(r)->what : tacho_error_text(rc));
-    if ((rc = an_trace_load(r, &part, &t, err)))
+    if ((rc = an_trace_load_part(r, &part, &t, err)))
         return rc;
     rc = TACHO_ENOMEM;
     if (!(result = calloc(1, sizeof *result)) || !(result->arena = an_arena_new()) || !(c.work = an_arena_new()))

@@ -589,7 +589,7 @@ static void resolve(struct loader *l, uint32_t *slice_track, uint32_t *counter_t
         qsort(t->key, t->key_count, sizeof *t->key, an_trace_key_order);
 }
 
-int an_trace_load(store_reader *r, const struct an_trace_part *part, struct an_trace **out, struct tacho_error *err)
+int an_trace_load_part(store_reader *r, const struct an_trace_part *part, struct an_trace **out, struct tacho_error *err)
 {
     struct loader l = {.part = part && !part->whole ? part : NULL};
     uint32_t *slice_track = NULL, *counter_track = NULL;
@@ -625,6 +625,11 @@ out:
         tacho_fail(err, rc, NULL, "reading the run: %s", tacho_error_text(rc));
     an_trace_free(l.t);
     return rc;
+}
+
+int an_trace_load(store_reader *r, struct an_trace **out, struct tacho_error *err)
+{
+    return an_trace_load_part(r, NULL, out, err);
 }
 
 void an_trace_free(struct an_trace *t)

@@ -21,7 +21,7 @@ static const struct an_devices *load(struct fixture *f, struct loaded *l)
     struct tacho_error err = {0};
     memset(l, 0, sizeof *l);
     fx_analyze(f); /* ends the writing, opens the reader; all analyzers run over these rows too */
-    if (an_trace_load(f->reader, NULL, &l->t, &err))
+    if (an_trace_load(f->reader, &l->t, &err))
         fail_msg("%s", err.what);
     l->c = (struct an_context){.t = l->t, .o = &l->o, .r = &l->r, .a = an_arena_new(), .work = an_arena_new()};
     assert_int_equal(an_devices_build(&l->c, &err), 0);

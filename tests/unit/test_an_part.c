@@ -153,7 +153,7 @@ static void test_names(void **state)
     fx_analyze(f);
     assert_int_equal(an_trace_part_find(f->reader, 200, INT64_MAX, &p), 0);
     assert_true(p.ordered && !p.whole && p.slices < 1000);
-    if (an_trace_load(f->reader, &p, &t, &err))
+    if (an_trace_load_part(f->reader, &p, &t, &err))
         fail_msg("%s", err.what);
     assert_true(t->slice.count >= 100 && t->slice.count < 400);
     assert_true(t->string_count < 30); /* 1,200 batches have names of their own */

@@ -14,7 +14,7 @@ static struct an_trace *load(struct fixture *f)
     FX(store_commit(f->s));
     store_close(f->s);
     f->s = NULL;
-    if (store_open(f->path, &f->reader, &err) || an_trace_load(f->reader, NULL, &t, &err))
+    if (store_open(f->path, &f->reader, &err) || an_trace_load(f->reader, &t, &err))
         fail_msg("%s", err.what);
     return t;
 }
