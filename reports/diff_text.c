@@ -9,7 +9,7 @@
 
 #include "reports/diff_write.h"
 #include "reports/kernel_name.h"
-#include "reports/page.h"
+#include "reports/lines.h"
 #include "reports/table.h"
 
 #define WIDTH_LEAST   40
@@ -218,6 +218,7 @@ int rep_diff_text(const struct an_diff *d, const struct rep_diff_gate *gate, con
 {
     int width = o->width ? o->width : WIDTH_DEFAULT;
     struct page page = {.out = out,
+                        .ops = &page_lines,
                         .width = width < WIDTH_LEAST  ? WIDTH_LEAST
                                  : width > WIDTH_MOST ? WIDTH_MOST
                                                       : width,

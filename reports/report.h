@@ -38,4 +38,8 @@ extern const struct rep_format rep_formats[];
  * failed), TACHO_ENOMEM. */
 int rep_write(const char *format, const struct an_result *r, const struct rep_options *o, FILE *out);
 
+/* One section of the text report ("budget", "roofline" ...: sections.c) to `out`, what is drawn in other formats as well.
+ * Errors: as rep_write; TACHO_EUSAGE: no section has this id. */
+int rep_text_section(const char *id, const struct an_result *r, const struct rep_options *o, FILE *out);
+
 #endif

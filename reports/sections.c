@@ -1,41 +1,71 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "reports/sections.h"
 
+#include <string.h>
+
+#include "reports/lines.h"
 #include "reports/text.h"
+#include "tacho_error.h"
 
 const struct rep_section rep_sections[] = {
-    {"findings", "What to change", rep_text_findings},
-    {"budget", "Where a step goes", rep_text_budget},
-    {"run", "The run in numbers", rep_text_throughput},
-    {NULL, NULL, rep_text_utilization},
-    {NULL, NULL, rep_text_phases},
-    {NULL, NULL, rep_text_loader},
-    {NULL, NULL, rep_text_communication},
-    {NULL, NULL, rep_text_series},
-    {NULL, NULL, rep_text_system},
-    {NULL, NULL, rep_text_hardware},
-    {NULL, NULL, rep_text_memory},
-    {"cards", "Findings", rep_text_cards},
-    {"loader", "Loader of each rank", rep_text_loader_ranks},
-    {"communication", "Communication", rep_text_communication_tables},
-    {"devices", "Devices", rep_text_devices},
-    {"host-to-device", "Between host and device", rep_text_host_to_device},
-    {"ops", "Ranges and kernels", rep_text_ops},
-    {"attribution", "What asked for device time", rep_text_attribution},
-    {"roofline", "Roofline", rep_text_roofline},
-    {"compat", "As another tool says it", rep_text_compat},
-    {"trust", "Trust", rep_text_trust},
-    {NULL, NULL, NULL},
+    {"findings", "What to change", rep_text_findings, REP_SHOWN},
+    {"budget", "Where a step goes", rep_text_budget, REP_SHOWN},
+    {"run", "The run in numbers", rep_text_throughput, REP_SHOWN},
+    {NULL, NULL, rep_text_utilization, REP_SHOWN},
+    {NULL, NULL, rep_text_phases, REP_SHOWN},
+    {NULL, NULL, rep_text_loader, REP_SHOWN},
+    {NULL, NULL, rep_text_communication, REP_SHOWN},
+    {NULL, NULL, rep_text_series, REP_SHOWN},
+    {NULL, NULL, rep_text_system, REP_SHOWN},
+    {NULL, NULL, rep_text_hardware, REP_SHOWN},
+    {NULL, NULL, rep_text_memory, REP_SHOWN},
+    {"cards", "Findings", rep_text_cards, REP_SHOWN},
+    {"loader", "Loader of each rank", rep_text_loader_ranks, REP_FOLDED},
+    {"communication", "Communication", rep_text_communication_tables, REP_FOLDED},
+    {"devices", "Devices", rep_text_devices, REP_FOLDED},
+    {"host-to-device", "Between host and device", rep_text_host_to_device, REP_FOLDED},
+    {"ops", "Ranges and kernels", rep_text_ops, REP_FOLDED},
+    {"attribution", "What asked for device time", rep_text_attribution, REP_FOLDED},
+    {"roofline", "Roofline", rep_text_roofline, REP_SHOWN},
+    {"compat", "As another tool says it", rep_text_compat, REP_FOLDED},
+    {"trust", "Trust", rep_text_trust, REP_SHOWN},
+    {NULL, NULL, NULL, REP_SHOWN},
 };
+
+static void write_row(struct page *p, const struct an_result *r, const struct rep_section *s)
+{
+    if (s->id)
+        page_section(p, s->id, s->title, s->how != REP_SHOWN);
+    s->write(p, r);
+}
 
 void rep_sections_write(struct page *p, const struct an_result *r, bool definitions)
 {
+    bool skip = false;
     rep_text_header(p, r);
     page_blank(p);
-    page_head(p, r->verdict);
+    page_title(p, r->verdict);
     page_blank(p);
-    for (const struct rep_section *s = rep_sections; s->write; s++)
-        s->write(p, r);
-    if (definitions)
+    for (const struct rep_section *s = rep_sections; s->write; s++) {
+        skip = s->id ? s->how == REP_DRAWN && p->ops == &page_lines : skip;
+        if (!skip)
+            write_row(p, r, s);
+    }
+    if (definitions) {
+        page_section(p, "definitions", "Definitions", true);
         rep_text_definitions(p);
+    }
+}
+
+int rep_sections_write_one(struct page *p, const struct an_result *r, const char *id)
+{
+    const struct rep_section *s = rep_sections;
+    while (s->write && (!s->id || strcmp(s->id, id) != 0))
+        s++;
+    if (!s->write)
+        return TACHO_EUSAGE;
+    do
+        write_row(p, r, s++);
+    while (s->write && !s->id);
+    return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/ and tui/: a table of a text report. The name takes what is left; a page that gets wider takes more
- * columns, in the order of the list.
+ * Private to reports/ and tui/: a table of a report. On lines the name takes what is left, and a page that gets wider takes
+ * more columns, in the order of the list.
  */
 #ifndef REPORTS_TABLE_H
 #define REPORTS_TABLE_H
@@ -22,16 +22,19 @@ struct rep_column {
 
 struct rep_table {
     const char *title;
-    void (*name)(char b[REP_NAME], const void *row);
+    void (*name)(char b[REP_NAME], const void *row); /* "": the sum of the rows above */
     const struct rep_column *column;
     size_t columns;
     const void *rows;
-    size_t size, count; /* bytes of a row, rows */
-    size_t most;        /* rows that are shown; 0: as many as the page says */
-    int name_least;     /* columns of the name on a page of 100; 0 = 20 */
+    size_t size, count;             /* bytes of a row, rows */
+    size_t most;                    /* rows that are shown; 0: as many as the page says */
+    int name_least;                 /* columns of the name on a page of 100; 0 = 20 */
+    double (*bar)(const void *row); /* per cent, drawn behind the columns; NAN: none. NULL: no bars */
 };
 
-/* A blank line, the table, and how many rows were left out. Nothing for an empty one. */
+/* The table, and how many rows were left out. Nothing for an empty one. */
 void rep_table_write(struct page *p, const struct rep_table *t);
+/* Rows that the page shows of it. */
+size_t rep_table_most(const struct page *p, const struct rep_table *t);
 
 #endif

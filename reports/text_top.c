@@ -3,12 +3,11 @@
  * What a report begins with: what ran, what to change, where a step goes; and the card of each finding.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "reports/tables.h"
 #include "reports/text.h"
-
-#define BAR_MOST 50
 
 /* ---- head --------------------------------------------------------------------------------------------------------------- */
 
@@ -34,9 +33,7 @@ void rep_text_header(struct page *p, const struct an_result *r)
 {
     char a[32], b[32];
     const struct an_steps *s = &r->steps;
-    p->column = 0;
-    p->indent = 0;
-    p->joined = false;
+    page_label(p, NULL);
     if (*r->run.program)
         page_item(p, "%.200s", r->run.program);
     if (r->run.ranks)
@@ -92,22 +89,7 @@ void rep_text_findings(struct page *p, const struct an_result *r)
     page_head(p, "What to change");
     for (size_t i = 0; i < r->finding_count; i++) {
         const struct an_finding *f = &r->findings[i];
-        char number[32];
-        snprintf(number, sizeof number, "%2zu  ", i + 1);
-        p->column = 0;
-        page_cell(p, number, 4, false);
-        page_cell(p, f->id, 19, false);
-        if (p->width < 60) {
-            page_newline(p);
-            page_cell(p, "", 4, false);
-        }
-        page_cell(p, rep_gain_text(gain, sizeof gain, &f->gain), p->width < 80 ? 0 : 22, false);
-        if (p->width < 80)
-            page_newline(p);
-        p->indent = p->width < 80 ? 4 : p->column;
-        p->joined = false;
-        page_item(p, "%.300s", f->action);
-        page_end(p);
+        page_entry(p, i + 1, f->id, rep_gain_text(gain, sizeof gain, &f->gain), f->action);
     }
     size_t gains = 0;
     for (size_t i = 0; i < r->finding_count; i++)
@@ -149,20 +131,60 @@ static int decimals(double largest)
     return largest >= 100 ? 1 : largest >= 1 ? 3 : 5;
 }
 
-static void budget_row(struct page *p, const char *label, double ms, double pct, int label_columns, int digits, int bar)
+/* A class, or the step itself: no label. */
+struct budget_row {
+    const char *label;
+    double ms, pct;
+    int digits;
+};
+
+static void budget_name(char b[REP_NAME], const void *row)
 {
-    char number[40];
-    p->column = 0;
-    page_cell(p, label, label_columns, false);
-    snprintf(number, sizeof number, "%.*f", digits, ms);
-    page_cell(p, number, 11, true);
-    snprintf(number, sizeof number, "%.1f", pct);
-    page_cell(p, number, 8, true);
-    if (bar) {
-        page_cell(p, "", 2, false);
-        page_bar(p, pct, bar);
+    snprintf(b, REP_NAME, "%s", ((const struct budget_row *)row)->label);
+}
+static void budget_ms(char *b, const void *row)
+{
+    const struct budget_row *x = row;
+    snprintf(b, REP_CELL, "%.*f", x->digits, x->ms);
+}
+static void budget_pct(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%.1f", ((const struct budget_row *)row)->pct);
+}
+static double budget_bar(const void *row)
+{
+    const struct budget_row *x = row;
+    return *x->label ? x->pct : NAN;
+}
+static const struct rep_column of_budget[] = {{"mean ms", 11, budget_ms}, {"%", 8, budget_pct}};
+
+static void budget_table(struct page *p, const struct an_result *r)
+{
+    const struct an_budget *b = &r->budget;
+    struct budget_row row[AN_CLASS_COUNT + 1];
+    size_t n = 0;
+    double step_ms = (double)b->step_ns / (double)b->steps / 1e6;
+    int digits = decimals(step_ms);
+    for (int k = 0; k < AN_CLASS_COUNT; k++) {
+        bool roles = b->roles_known || k != AN_CLASS_HOST;
+        const char *name =
+            !r->gpu.reason && k == AN_CLASS_HOST ? "host: launches, framework, waits" : an_class_label((enum an_class)k);
+        if (!b->pct[k].valid || (!b->ns[k].value && k != AN_CLASS_COMPUTE && k != AN_CLASS_UNATTRIBUTED))
+            continue;
+        row[n++] = (struct budget_row){roles ? name : "in ranges that do not say what they are",
+                                       step_ms * b->pct[k].value / 100, b->pct[k].value, digits};
     }
-    page_newline(p);
+    row[n++] = (struct budget_row){"", step_ms, 100, digits};
+    const struct rep_table t = {.title = "Where a step goes",
+                                .name = budget_name,
+                                .column = of_budget,
+                                .columns = sizeof of_budget / sizeof *of_budget,
+                                .rows = row,
+                                .size = sizeof *row,
+                                .count = n,
+                                .most = n,
+                                .bar = budget_bar};
+    rep_table_write(p, &t);
 }
 
 void rep_text_budget(struct page *p, const struct an_result *r)
@@ -177,30 +199,8 @@ void rep_text_budget(struct page *p, const struct an_result *r)
         page_blank(p);
         return;
     }
-    int label = p->width < 56 ? p->width - 20 : 34, bar = p->width - label - 22;
-    bar = bar < 8 ? 0 : bar > BAR_MOST ? BAR_MOST : bar;
-    double step_ms = (double)b->step_ns / (double)b->steps / 1e6;
-    int digits = decimals(step_ms);
-    if (p->color)
-        fputs("\x1b[1m", p->out);
-    p->column = 0;
-    page_cell(p, "Where a step goes", label, false);
-    page_cell(p, "mean ms", 11, true);
-    page_cell(p, "%", 8, true);
-    if (p->color)
-        fputs("\x1b[0m", p->out);
-    page_newline(p);
-    for (int k = 0; k < AN_CLASS_COUNT; k++) {
-        char text[80];
-        bool roles = b->roles_known || k != AN_CLASS_HOST;
-        const char *name =
-            !r->gpu.reason && k == AN_CLASS_HOST ? "host: launches, framework, waits" : an_class_label((enum an_class)k);
-        if (!b->pct[k].valid || (!b->ns[k].value && k != AN_CLASS_COMPUTE && k != AN_CLASS_UNATTRIBUTED))
-            continue;
-        snprintf(text, sizeof text, " %s", roles ? name : "in ranges that do not say what they are");
-        budget_row(p, text, step_ms * b->pct[k].value / 100, b->pct[k].value, label, digits, bar);
-    }
-    budget_row(p, "", step_ms, 100, label, digits, 0);
+    page_picture(p, PAGE_BUDGET, r);
+    budget_table(p, r);
     if (r->device_count > 1)
         for (size_t i = 0; i < r->device_count; i++)
             if (r->devices[i].worst) {

@@ -169,14 +169,8 @@ void rep_text_definitions(struct page *p)
     page_blank(p);
     page_head(p, "Definitions");
     for (const struct an_metric *m = an_metrics; m->key; m++) {
-        if (*m->formula)
-            snprintf(text, sizeof text, "%s%s%s%s: %s%s%s", m->key, *m->unit ? " [" : "", m->unit, *m->unit ? "]" : "",
-                     m->formula, *m->reading ? "; " : "", m->reading);
-        else
-            snprintf(text, sizeof text, "%s: %s", m->key, m->reading);
-        p->column = 0;
-        p->indent = 4;
-        p->joined = false;
-        page_text(p, 2, text);
+        bool both = *m->formula && *m->reading;
+        snprintf(text, sizeof text, "%s%s%s", m->formula, both ? "; " : "", m->reading);
+        page_term(p, m->key, *m->formula ? m->unit : "", text);
     }
 }
