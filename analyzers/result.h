@@ -477,6 +477,53 @@ struct an_series {
     double first, last, min, max, mean;
 };
 
+/* ---- critical path ------------------------------------------------------------------------------------------------------- */
+
+/* How a stretch of the path is tied to what follows it: by an edge of the file, by times only, not at all */
+enum an_path_how { AN_PATH_RECORDED, AN_PATH_INFERRED, AN_PATH_GAP };
+
+/* What the path spends its time with. Exact: the ns sum to length_ns. */
+struct an_path_cause {
+    const char *key, *text; /* "compute" ...: AN_CAUSE_MAP of graph.h */
+    int64_t ns;
+    struct an_value pct;            /* of length_ns */
+    struct an_value step_median_ms; /* median over the steps of the windows */
+};
+
+struct an_path_op {
+    const char *name;  /* of a kernel or of the innermost range of a thread */
+    const char *cause; /* key of the cause */
+    const char *where; /* "gpu:0", "cpu" */
+    int64_t count, ns; /* stretches of the path */
+    struct an_value pct;
+};
+
+/* One stretch of a path, for exports: in order of window and time. */
+struct an_path_row {
+    int64_t start_ns, end_ns;          /* as in the file */
+    int64_t track;                     /* id in the file; STORE_ABSENT: a gap */
+    int64_t range_start_ns, range_end_ns; /* of the innermost range or device op; STORE_ABSENT: none */
+    const char *name, *cause, *link;   /* link: the hand-over to the stretch behind, "launch" ... */
+    enum an_path_how how;
+    size_t window;
+};
+
+struct an_critical_path {
+    const char *reason; /* why there is none; NULL when there is */
+    const char *doubt;  /* why it must not be read as the cause; NULL: it may */
+    int64_t rank;       /* of the lane whose windows these are; the path may lead over other ranks */
+    const char *device; /* "gpu:0", "cpu" */
+    int64_t windows, steps;
+    struct an_count window_ns, length_ns; /* equal: the path covers the windows */
+    struct an_value explained_pct, recorded_pct, inferred_pct, gap_pct, think_pct;
+    const struct an_path_cause *causes; /* with time, largest first */
+    size_t cause_count;
+    const struct an_path_op *ops; /* largest first */
+    size_t op_count;
+    const struct an_path_row *rows; /* empty unless asked for (an_options.path) */
+    size_t row_count;
+};
+
 /* ---- findings ----------------------------------------------------------------------------------------------------------- */
 
 enum an_confidence { AN_LOW, AN_MEDIUM, AN_HIGH };
@@ -589,7 +636,8 @@ struct an_result {
     const struct an_phase *phases;
     size_t phase_count;
     struct an_utilization utilization;
-    struct an_part critical_path, ranks;
+    struct an_critical_path critical_path;
+    struct an_part ranks;
     const struct an_step_point *step_points; /* pictures.h */
     size_t step_point_count;
     struct an_timeline timeline;
