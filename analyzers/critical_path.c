@@ -10,9 +10,9 @@
 #include "analyzers/critical_path.h"
 #include "analyzers/stats.h"
 
-#define STEPS_LEAST   3  /* of a window whose path is called steady */
+#define STEPS_LEAST     3  /* of a window whose path is called steady */
 #define EXPLAINED_LEAST 90 /* per cent; below it no cause is named */
-#define OPS_MOST      200
+#define OPS_MOST        200
 
 /* Time of one name, cause and place. */
 struct op_sum {
@@ -94,16 +94,17 @@ static int add_row(struct sums *x, const struct an_path_segment *s)
     if (an_grow(&x->row, &x->row_room, x->rows + 1, sizeof *x->row))
         return TACHO_ENOMEM;
     bool range = s->slice != AN_NONE;
-    x->row[x->rows++] = (struct an_path_row){.start_ns = s->start,
-                                             .end_ns = s->end,
-                                             .track = s->node == AN_NONE ? STORE_ABSENT : t->track[x->g->track[s->node]].id,
-                                             .range_start_ns = range ? t->slice.start[s->slice] : STORE_ABSENT,
-                                             .range_end_ns = range ? an_slice_end(t, s->slice) : STORE_ABSENT,
-                                             .name = an_arena_text(x->c->a, range ? an_trace_name(t, t->slice.name[s->slice]) : ""),
-                                             .cause = an_cause_key((enum an_cause)s->cause),
-                                             .link = an_path_link_key(s->link),
-                                             .how = (enum an_path_how)s->how,
-                                             .window = x->windows};
+    x->row[x->rows++] =
+        (struct an_path_row){.start_ns = s->start,
+                             .end_ns = s->end,
+                             .track = s->node == AN_NONE ? STORE_ABSENT : t->track[x->g->track[s->node]].id,
+                             .range_start_ns = range ? t->slice.start[s->slice] : STORE_ABSENT,
+                             .range_end_ns = range ? an_slice_end(t, s->slice) : STORE_ABSENT,
+                             .name = an_arena_text(x->c->a, range ? an_trace_name(t, t->slice.name[s->slice]) : ""),
+                             .cause = an_cause_key((enum an_cause)s->cause),
+                             .link = an_path_link_key(s->link),
+                             .how = (enum an_path_how)s->how,
+                             .window = x->windows};
     return 0;
 }
 
@@ -372,5 +373,6 @@ static int path_run(struct an_context *c)
     return rc;
 }
 
-const struct an_analyzer an_critical_path = {"critical path", "what the run's time depends on: every instant of steady steps once",
+const struct an_analyzer an_critical_path = {"critical path",
+                                             "what the run's time depends on: every instant of steady steps once",
                                              AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, path_run, path_absent};

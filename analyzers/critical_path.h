@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: the critical path of a window (DESIGN 5): the chain of nodes of the dependency graph (graph.h) that ends
- * with what lets the next step begin. critical_path_walk.c walks it back, critical_path_label.c says what its host time was,
- * critical_path.c sums.
+ * Private to analyzers/: the critical path of a window (DESIGN 5): the chain of nodes of the dependency graph (graph.h) that
+ * ends with what lets the next step begin. critical_path_walk.c walks it back, critical_path_label.c says what its host time
+ * was, critical_path.c sums.
  */
 #ifndef ANALYZERS_CRITICAL_PATH_H
 #define ANALYZERS_CRITICAL_PATH_H
@@ -39,8 +39,8 @@ struct an_path_walk {
 
 /* Walks back from what gates the next step behind the window. Fills `out`, which starts zeroed. 0 or TACHO_ENOMEM. */
 int an_path_walk(const struct an_context *c, const struct an_graph *g, const struct an_window *w, struct an_path_walk *out);
-/* Splits the host's segments at the ranges that were innermost, gives every segment its slice and cause, drops those that last no
- * time. 0 or TACHO_ENOMEM. */
+/* Splits the host's segments at the ranges that were innermost, gives every segment its slice and cause, drops those that last
+ * no time. 0 or TACHO_ENOMEM. */
 int an_path_label(const struct an_context *c, const struct an_graph *g, struct an_path_walk *p);
 
 /* What is on a critical path of the run, for pictures: spans of every track, sorted and disjoint. track_first has

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walk back. At time t the walk stands at the end of what it has to explain, in node n. Before t lies n's own work, from the
- * moment when the last of what it depends on let it go; there the walk goes over to that one. Every instant is passed once,
+ * The walk back. At time t the walk stands at the end of what it has to explain, in node n. Before t lies n's own work, from
+ * the moment when the last of what it depends on let it go; there the walk goes over to that one. Every instant is passed once,
  * because each turn starts where the one before ended.
  */
 #include <stdlib.h>
 
 #include "analyzers/critical_path.h"
 
-/* An op that is issued and released starts within this time, else something that was not recorded held it: device.h of no vendor
- * says how long; it is ten times what launches take on an idle device. */
+/* An op that is issued and released starts within this time, else something that was not recorded held it: device.h of no
+ * vendor says how long; it is ten times what launches take on an idle device. */
 #define DISPATCH_MOST 100000
 
 /* Where an own piece of work came from. */
 struct cause_of_start {
-    uint32_t from;    /* AN_NONE: nothing is known */
-    int64_t release;  /* when it let go */
+    uint32_t from;       /* AN_NONE: nothing is known */
+    int64_t release;     /* when it let go */
     int64_t continue_at; /* the walk goes on in `from` at this time */
     uint8_t link;
     bool inferred;
@@ -74,8 +74,8 @@ static struct cause_of_start cause_of(const struct an_graph *g, uint32_t n, int6
     return best;
 }
 
-/* No edge tells what an op without a launch waited for, or what began a thread: then what ended last before on the device, or in
- * the process, is taken, and said to be inferred. */
+/* No edge tells what an op without a launch waited for, or what began a thread: then what ended last before on the device, or
+ * in the process, is taken, and said to be inferred. */
 static struct cause_of_start nearest(const struct an_context *c, const struct an_graph *g, uint32_t n, int64_t t)
 {
     const struct an_trace *tr = c->t;
@@ -119,8 +119,15 @@ static int step_back(const struct an_context *c, const struct an_graph *g, struc
     bool gap = from.from == AN_NONE || an_time_sub(s, release) > DISPATCH_MOST;
     uint8_t link = gap ? AN_PATH_NONE : from.link;
     if (release < s) {
-        struct an_path_segment x = {release, s, gap ? AN_NONE : at->node, AN_NONE, gap ? AN_CAUSE_GAP : AN_CAUSE_DISPATCH,
-                                    gap ? AN_PATH_GAP : how, gap ? AN_PATH_NONE : p->count ? AN_PATH_SAME : AN_PATH_END};
+        struct an_path_segment x = {release,
+                                    s,
+                                    gap ? AN_NONE : at->node,
+                                    AN_NONE,
+                                    gap ? AN_CAUSE_GAP : AN_CAUSE_DISPATCH,
+                                    gap ? AN_PATH_GAP : how,
+                                    gap        ? AN_PATH_NONE
+                                    : p->count ? AN_PATH_SAME
+                                               : AN_PATH_END};
         if (add(p, x))
             return TACHO_ENOMEM;
     }

@@ -8,6 +8,7 @@
 #define END        PROC ", the kernel's account at the end"
 #define GPM        "NVML's GPM (Hopper and later)"
 #define OPS        "device ops (kernels, copies, memsets, graphs)"
+#define PATH       "ranges with roles, or device ops with their launches"
 #define MEMORY     "counters memory.*, [memory] events of PyTorch"
 #define COMM       "tacho.comm ranges"
 #define LINKED     "launch calls and device ops with correlation ids"
@@ -319,7 +320,31 @@ const struct an_metric an_metrics[] = {
      "dram: bound by memory. l3, l2, l1: cached, and the slowest cache level whose bandwidth is enough for it",
      "ceilings of the levels", "null: bound by arithmetic, or faster than every measured level"},
     {"kernels_window", "", "what the table kernels covers", "", ""},
-    {"critical_path", "", "", "dependency graph", "null in this version"},
+    /* critical path */
+    {"critical_path", "", "the chain of dependencies that ends with what lets the step behind the window begin (docs/graph.md)",
+     PATH, "null: no counted step has all its ranges in the file"},
+    {"critical_path/window_us", "us", "sum over the windows: runs of counted steps that follow each other", PATH, ""},
+    {"critical_path/length_us", "us", "sum of the path's stretches: equal to window_us, to the nanosecond", PATH, ""},
+    {"critical_path/explained_pct", "%", "100 - gap_pct", PATH, "below 90 no cause is claimed: doubt says so"},
+    {"critical_path/recorded_pct", "%", "of length_us, stretches whose hand-over to the next one the file tells", PATH, ""},
+    {"critical_path/inferred_pct", "%", "stretches whose hand-over only times tell, and threads outside of every range", PATH,
+     ""},
+    {"critical_path/gap_pct", "%", "stretches that nothing recorded explains", PATH, ""},
+    {"critical_path/think_pct", "%", "of length_us, threads outside of every range: host think time", PATH, ""},
+    {"critical_path/rank", "", "whose windows these are; the path may lead over other ranks", PATH, ""},
+    {"critical_path/device", "", "gpu:N: windows from first kernel to first kernel; cpu: of the thread that runs steps", PATH,
+     ""},
+    {"critical_path/windows", "windows", "of three steps at least, where there is one", PATH, ""},
+    {"critical_path/steps", "steps", "in them", PATH, ""},
+    {"critical_path/doubt", "", "why the path must not be read as the cause", PATH, "null: it may"},
+    {"critical_path/by_cause_us", "us", "sum of the stretches of each cause; the causes sum to length_us", PATH, ""},
+    {"critical_path/by_cause_step_median_ms", "ms", "median over the steps of each step's part", PATH, ""},
+    {"critical_path/by_op[]/name", "", "kernel, or innermost range of the thread", PATH, ""},
+    {"critical_path/by_op[]/cause", "", "key of by_cause_us", PATH, ""},
+    {"critical_path/by_op[]/where", "", "host or device", PATH, ""},
+    {"critical_path/by_op[]/count", "stretches", "of the path", PATH, ""},
+    {"critical_path/by_op[]/us", "us", "sum of them", PATH, ""},
+    {"critical_path/by_op[]/pct", "%", "of length_us", PATH, ""},
     {"ranks", "", "", "several ranks", "null in this version"},
     /* memory */
     {"memory", "", "what the program says it holds", MEMORY, "null: it counts nothing; the reason says what to emit"},

@@ -500,10 +500,10 @@ struct an_path_op {
 
 /* One stretch of a path, for exports: in order of window and time. */
 struct an_path_row {
-    int64_t start_ns, end_ns;          /* as in the file */
-    int64_t track;                     /* id in the file; STORE_ABSENT: a gap */
+    int64_t start_ns, end_ns;             /* as in the file */
+    int64_t track;                        /* id in the file; STORE_ABSENT: a gap */
     int64_t range_start_ns, range_end_ns; /* of the innermost range or device op; STORE_ABSENT: none */
-    const char *name, *cause, *link;   /* link: the hand-over to the stretch behind, "launch" ... */
+    const char *name, *cause, *link;      /* link: the hand-over to the stretch behind, "launch" ... */
     enum an_path_how how;
     size_t window;
 };

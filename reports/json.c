@@ -156,16 +156,6 @@ static void put_utilization(struct rep_writer *w, const struct an_utilization *u
     rep_close(w);
 }
 
-static void put_critical_path(struct rep_writer *w, const char *reason)
-{
-    rep_open(w, "critical_path");
-    rep_put_null(w, "window_us", reason);
-    rep_put_null(w, "length_us", reason);
-    rep_put_null(w, "explained_pct", reason);
-    rep_put_null(w, "by_cause_us", reason);
-    rep_close(w);
-}
-
 static void put_kernels(struct rep_writer *w, const struct an_result *r)
 {
     size_t n = r->op_count < OPS_MOST ? r->op_count : OPS_MOST;
@@ -383,7 +373,7 @@ int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE 
     put_phases(w, r);
     put_utilization(w, &r->utilization);
     rep_json_devices(w, r);
-    put_critical_path(w, r->critical_path.reason);
+    rep_json_critical_path(w, &r->critical_path);
     rep_json_roofline(w, r);
     rep_json_loader(w, &r->loader);
     rep_json_communication(w, &r->communication);

@@ -8,6 +8,7 @@
 #include "reports/json_writer.h"
 
 void rep_json_loader(struct rep_writer *w, const struct an_loader *l);
+void rep_json_critical_path(struct rep_writer *w, const struct an_critical_path *x);
 void rep_json_communication(struct rep_writer *w, const struct an_communication *x);
 
 #endif
