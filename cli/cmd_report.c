@@ -12,12 +12,13 @@ struct values {
     const char *output, *color, *by, *classes, *hta;
     int64_t width, ops;
     double peak, flops, price;
-    bool json, save, definitions, no_color, tracelens, tb;
+    bool json, markdown, save, definitions, no_color, tracelens, tb;
 };
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
     {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs (tacho-report/1)", 0, 0},
+    {"markdown", 0, CLI_FLAG, AT(markdown), NULL, "for a ticket", 0, 0},
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
     {"save", 0, CLI_FLAG, AT(save), NULL, "put metrics and findings into the run's file as well", 0, 0},
     {"definitions", 0, CLI_FLAG, AT(definitions), NULL, "append what each number means", 0, 0},
@@ -95,6 +96,11 @@ static int load(const struct values *v, const char *run, struct col_found *found
     return code;
 }
 
+static const char *format_of(const struct values *v)
+{
+    return v->json ? "json" : v->markdown ? "markdown" : "text";
+}
+
 int cli_report(int argc, char **argv)
 {
     struct values v = {0};
@@ -115,7 +121,7 @@ int cli_report(int argc, char **argv)
     code = cli_output_open(&out, v.output);
     if (!code) {
         struct tacho_error err = {0};
-        int rc = rep_write(v.json ? "json" : "text", result, &o, out.file);
+        int rc = rep_write(format_of(&v), result, &o, out.file);
         if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
             tacho_fail(&err, rc, NULL, "%s: the report could not be written: %s", found.run, tacho_error_text(rc));
             code = cli_fail(&err);

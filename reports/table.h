@@ -29,6 +29,7 @@ struct rep_table {
     size_t size, count;             /* bytes of a row, rows */
     size_t most;                    /* rows that are shown; 0: as many as the page says */
     int name_least;                 /* columns of the name on a page of 100; 0 = 20 */
+    bool words;                     /* the names are tacho's own words */
     double (*bar)(const void *row); /* per cent, drawn behind the columns; NAN: none. NULL: no bars */
 };
 

@@ -183,6 +183,7 @@ static void budget_table(struct page *p, const struct an_result *r)
                                 .size = sizeof *row,
                                 .count = n,
                                 .most = n,
+                                .words = true,
                                 .bar = budget_bar};
     rep_table_write(p, &t);
 }
