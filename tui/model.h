@@ -23,6 +23,7 @@ enum tui_run_state {
 /* One counter track: loss, learning rate, queue depth, CPU, memory, power ... Names and units: docs/schema.md "counter". Above
  * TUI_SERIES_MOST points neighbours are merged pairwise (mean). */
 #define TUI_SERIES_MOST 1024
+#define TUI_RECENT      64
 struct tui_series {
     const char *name, *unit, *device, *host;
     int64_t rank, process;        /* process: pid; STORE_ABSENT (INT64_MIN): of the machine, or not known */
@@ -43,10 +44,11 @@ struct tui_model {
      * `detailed`: an analysis saw the step's parts. Bounded as pictures.h says. */
     const struct an_step_point *step;
     size_t step_count;
-    int64_t steps_seen;              /* updates that ended: the most of any rank */
-    int64_t steps_expected;          /* what the run said it will make, 0: it did not say */
-    int64_t last_index;              /* index of the newest step; -1: none */
-    const struct tui_series *series; /* by name, then rank */
+    int64_t steps_seen;                    /* updates that ended: the most of any rank */
+    int64_t steps_expected;                /* what the run said it will make, 0: it did not say */
+    int64_t last_index;                    /* index of the newest step; -1: none */
+    double recent_ms, recent_tokens_per_s; /* of the newest steps (at most TUI_RECENT of a rank): median; sum over ranks. NAN */
+    const struct tui_series *series;       /* by name, then rank */
     size_t series_count;
     int64_t slices; /* rows recorded so far */
 
@@ -55,7 +57,19 @@ struct tui_model {
     const char *r_reason;
     const char *window; /* "the whole run", "steps 421 to 450 of 450" */
     double r_age_s;     /* since the analysis was made */
+
+    /* private to model.c, data.c */
+    struct tui_shared *shared; /* owns `r` */
+    void *memory[5];
 };
+
+/* The analysis is shared by the models that follow each other. */
+struct tui_shared;
+struct tui_shared *tui_shared_new(struct an_result *r, void (*release)(struct an_result *r)); /* takes r; NULL: no memory */
+struct tui_shared *tui_shared_hold(struct tui_shared *s);                                     /* NULL is fine */
+void tui_shared_drop(struct tui_shared *s);
+struct an_result *tui_shared_result(struct tui_shared *s);
+void tui_model_free(struct tui_model *m); /* NULL is fine */
 
 /* The series of that name, of the first rank that has it; NULL: none. */
 const struct tui_series *tui_model_series(const struct tui_model *m, const char *name);

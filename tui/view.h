@@ -81,9 +81,9 @@ struct tui_panel {
 };
 void tui_layout_panels(struct tui_rect r, struct tui_panel *panel, size_t count);
 
-/* Does the text hold the words, without regard to case (ASCII)? "" is held by all. keys.c */
+/* Does the text hold the words, without regard to case (ASCII)? "" is held by all. state.c */
 bool tui_holds(const char *text, const char *words);
-/* Brings cursor and top of a table of `rows` rows, of which `shown` fit, to what exists. keys.c */
+/* Brings cursor and top of a table of `rows` rows, of which `shown` fit, to what exists. state.c */
 void tui_state_clamp(struct tui_view_state *s, int rows, int shown);
 
 #endif

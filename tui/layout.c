@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tui/layout.h"
+
+#define RULES_FROM   16 /* rows: below it every row is the view's */
+#define MESSAGE_FROM 5
+
+static struct tui_rect take(int *row, int rows, int columns)
+{
+    struct tui_rect r = {*row, 0, rows, columns};
+    *row += rows;
+    return r;
+}
+
+struct tui_layout tui_layout(int rows, int columns, bool message)
+{
+    struct tui_layout l;
+    rows = rows < 0 ? 0 : rows;
+    columns = columns < 0 ? 0 : columns;
+    int verdict = rows >= 2, keys = rows >= 3, rule = rows >= RULES_FROM, note = message && rows >= MESSAGE_FROM, row = 0;
+    int header = rows >= 1, body = rows - header - verdict - 2 * rule - note - keys;
+    l.header = take(&row, header, columns);
+    l.verdict = take(&row, verdict, columns);
+    l.rule = take(&row, rule, columns);
+    l.body = take(&row, body, columns);
+    l.rule2 = take(&row, rule, columns);
+    l.message = take(&row, note, columns);
+    l.keys = take(&row, keys, columns);
+    return l;
+}
+
+/* The least important panel that is still there; of equal ones the lowest. */
+static struct tui_panel *least_important(struct tui_panel *panel, size_t count)
+{
+    struct tui_panel *least = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (panel[i].rect.rows && (!least || panel[i].importance <= least->importance))
+            least = &panel[i];
+    return least;
+}
+
+void tui_layout_panels(struct tui_rect r, struct tui_panel *panel, size_t count)
+{
+    int used = 0, row = r.row;
+    for (size_t i = 0; i < count; i++) {
+        panel[i].rect = (struct tui_rect){0, r.column, panel[i].least > 0 ? panel[i].least : 0, r.columns};
+        used += panel[i].rect.rows;
+    }
+    while (used > r.rows) {
+        struct tui_panel *out = least_important(panel, count);
+        if (!out)
+            break;
+        used -= out->rect.rows;
+        out->rect.rows = 0;
+    }
+    for (int over = r.rows - used, gave = 1; over > 0 && gave;) { /* a row each in turn, so that panels grow alike */
+        gave = 0;
+        for (size_t i = 0; i < count && over > 0; i++)
+            if (panel[i].rect.rows && panel[i].rect.rows < panel[i].most) {
+                panel[i].rect.rows++;
+                over--;
+                gave = 1;
+            }
+    }
+    for (size_t i = 0; i < count; i++) {
+        panel[i].rect.row = row;
+        row += panel[i].rect.rows;
+    }
+}
