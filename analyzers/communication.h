@@ -14,6 +14,7 @@ struct an_comm_call {
     int64_t communicator, sequence, ranks, bytes; /* STORE_ABSENT: not said */
     int64_t start, end;
     int64_t ordinal; /* among the calls of its rank with the same name, communicator and sequence */
+    uint32_t slice, track;
     uint32_t lane;
     uint32_t step;     /* index into an_context.step of a detailed step; AN_NONE: in none */
     int64_t transfer;  /* ns: the shortest participant; -1: not matched */

@@ -70,6 +70,8 @@ static int find_track(struct an_context *c, uint32_t track, struct an_comm_calls
                                                         .bytes = d->bytes,
                                                         .start = t->slice.start[i],
                                                         .end = an_slice_end(t, i),
+                                                        .slice = (uint32_t)i,
+                                                        .track = track,
                                                         .lane = lane,
                                                         .step = steps ? step_of(c, lane, t->slice.start[i]) : AN_NONE,
                                                         .transfer = -1,

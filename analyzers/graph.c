@@ -8,7 +8,8 @@
 
 #include "analyzers/graph_build.h"
 
-static const struct an_graph_builder *const builders[] = {&an_graph_threads};
+static const struct an_graph_builder *const builders[] = {&an_graph_threads, &an_graph_engine, &an_graph_loader,
+                                                          &an_graph_collectives};
 #define BUILDERS (sizeof builders / sizeof *builders)
 
 const char *an_cause_key(enum an_cause c)
@@ -92,6 +93,11 @@ uint32_t an_graph_op_node(const struct an_graph_build *b, size_t op)
     return b->g->op_node[op];
 }
 
+void **an_graph_state(struct an_graph_build *b)
+{
+    return &b->state[b->builder];
+}
+
 const struct an_graph *an_graph_built(const struct an_graph_build *b)
 {
     return b->g;
@@ -170,11 +176,13 @@ int an_graph_build_of(struct an_context *c, const struct an_graph_builder *const
     struct an_graph_build b = {.c = c, .g = g};
     int rc = allocate(&b);
     rc = rc ? rc : an_causes_make(c, &g->causes);
-    for (size_t i = 0; i < n && !rc; i++)
-        rc = table[i]->cuts ? table[i]->cuts(c, &b) : 0;
+    b.state = an_arena_zero(c->work, n + 1, sizeof *b.state);
+    rc = b.state ? rc : TACHO_ENOMEM;
+    for (b.builder = 0; b.builder < n && !rc; b.builder++)
+        rc = table[b.builder]->cuts ? table[b.builder]->cuts(c, &b) : 0;
     rc = rc ? rc : an_graph_nodes(&b);
-    for (size_t i = 0; i < n && !rc; i++)
-        rc = table[i]->edges ? table[i]->edges(c, &b) : 0;
+    for (b.builder = 0; b.builder < n && !rc; b.builder++)
+        rc = table[b.builder]->edges ? table[b.builder]->edges(c, &b) : 0;
     rc = rc ? rc : an_graph_store(&b);
     rc = rc ? rc : an_graph_sort(&b);
     if (!rc)

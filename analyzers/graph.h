@@ -131,6 +131,14 @@ int an_graph_cut(struct an_graph_build *b, size_t slice, enum an_node_kind kind,
  * says it is a piece of. *span names it in the second phase. */
 int an_graph_cut_span(struct an_graph_build *b, uint32_t track, int64_t start, int64_t end, uint32_t slice,
                       enum an_node_kind kind, enum an_cause cause, uint32_t *span);
+/* Cuts the time between the outermost ranges of a thread that only works for others as waits. *pause (NULL: not wanted) gets a
+ * malloc'ed list of them, in order. 0 or TACHO_ENOMEM. */
+struct an_graph_pause {
+    int64_t start, end;
+    uint32_t track, span;
+};
+int an_graph_cut_pauses(const struct an_context *c, struct an_graph_build *b, uint32_t track, enum an_cause cause,
+                        struct an_graph_pause **pause, size_t *count);
 /* Second phase: nodes are there. Node on the track of slice i that starts (ends) with it; AN_NONE: it was not cut. */
 uint32_t an_graph_first_node(const struct an_graph_build *b, size_t slice);
 uint32_t an_graph_last_node(const struct an_graph_build *b, size_t slice);
@@ -143,6 +151,8 @@ uint32_t an_graph_node_at(const struct an_graph *g, uint32_t track, int64_t time
  * order, is no edge and no error. 0 or TACHO_ENOMEM. */
 int an_graph_edge(struct an_graph_build *b, uint32_t from, uint32_t to, unsigned kind);
 const struct an_graph *an_graph_built(const struct an_graph_build *b);
+/* Where the builder that runs keeps what its second phase needs: starts NULL, memory from the work arena. */
+void **an_graph_state(struct an_graph_build *b);
 
 /* A builder: both may be NULL. */
 struct an_graph_builder {

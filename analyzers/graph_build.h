@@ -25,6 +25,8 @@ struct an_graph_build {
     uint32_t *span_order; /* by track and start, the longer first */
     uint32_t *from, *to;  /* edges as they come */
     uint8_t *kind;
+    void **state;   /* of every builder */
+    size_t builder; /* the one that runs */
     size_t edges, edge_room[3];
 };
 

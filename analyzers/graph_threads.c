@@ -82,9 +82,8 @@ static enum an_cause cause_of_role(enum an_role role)
     case AN_ROLE_WORK:
         return AN_CAUSE_COMPUTE;
     case AN_ROLE_COMM:
-        return AN_CAUSE_TRANSFER;
     case AN_ROLE_COMM_WAIT:
-        return AN_CAUSE_PEERS;
+        return AN_CAUSE_TRANSFER;
     case AN_ROLE_INPUT_WAIT:
     case AN_ROLE_READ:
     case AN_ROLE_DECODE:
@@ -215,6 +214,34 @@ static int cut_threads(struct an_context *c, struct an_graph_build *b)
             rc = cut_thread(c, b, x, step, &t->track[k]);
     free(step);
     return rc;
+}
+
+int an_graph_cut_pauses(const struct an_context *c, struct an_graph_build *b, uint32_t track, enum an_cause cause,
+                        struct an_graph_pause **pause, size_t *count)
+{
+    const struct an_trace *t = c->t;
+    const struct an_track *k = &t->track[track];
+    struct an_graph_pause *list = NULL;
+    size_t n = 0, room = 0;
+    int64_t end = INT64_MIN;
+    int rc = 0;
+    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !rc; i++) {
+        if (end != INT64_MIN && t->slice.start[i] > end) {
+            struct an_graph_pause p = {end, t->slice.start[i], track, 0};
+            rc = an_graph_cut_span(b, track, p.start, p.end, AN_NONE, AN_NODE_WAIT, cause, &p.span);
+            rc = rc ? rc : an_grow(&list, &room, n + 1, sizeof *list);
+            if (!rc)
+                list[n++] = p;
+        }
+        end = an_slice_end(t, i) > end ? an_slice_end(t, i) : end;
+    }
+    if (!pause || rc) {
+        free(list);
+        return rc;
+    }
+    *pause = list;
+    *count = n;
+    return 0;
 }
 
 const struct an_graph_builder an_graph_threads = {"threads", cut_threads, NULL};

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loader of each rank, from the stages that its workers mark (tacho.range, docs/loader.md): batch k is what the workers
+ * claimed as the k-th, since they take numbers in order; the step's thread gets it at its k-th input_wait.
+ *
+ *     last stage of batch k -> (pin k ->) input_wait k                                 handoff
+ *     what comes before input_wait m -> queue_wait, or first stage, of batch m + room  credit
+ *
+ * An input_wait gives the batch before back at its start, so with `room` slots batch m + room may be claimed then; room is what
+ * the recorded queue_waits agree on, and the edge is inferred. So are hand-overs in a recording that does not begin with the
+ * first batch. A loader in line needs no edges: its stages are pieces of the wait.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/graph.h"
+
+/* A batch on the thread that made it. */
+struct batch {
+    int64_t claimed, done;      /* when its number was taken; end of its last stage */
+    uint32_t wait, first, last; /* slices: queue_wait (AN_NONE: none), first and last stage */
+};
+
+/* One rank's loader. */
+struct crew {
+    struct batch *batch; /* by claim */
+    size_t count, room;
+    uint32_t *wait, *pin; /* slices of input_wait and pin, by start */
+    size_t waits, wait_room, pins, pin_room;
+    bool in_line;
+};
+
+static bool makes(enum an_role r)
+{
+    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE;
+}
+
+static bool is_stage(const struct an_trace *t, size_t i)
+{
+    enum an_role r = an_trace_role(t, t->slice.detail[i]);
+    return makes(r) || r == AN_ROLE_QUEUE_WAIT || r == AN_ROLE_PIN || r == AN_ROLE_INPUT_WAIT;
+}
+
+/* ---- finding -------------------------------------------------------------------------------------------------------------- */
+
+static int add_slice(uint32_t **list, size_t *count, size_t *room, size_t i)
+{
+    if (an_grow(list, room, *count + 1, sizeof **list))
+        return TACHO_ENOMEM;
+    (*list)[(*count)++] = (uint32_t)i;
+    return 0;
+}
+
+/* Batches that one worker made: stages up to a collate, or single stages where it never collates. */
+static int add_batches(const struct an_trace *t, const struct an_track *k, bool collates, struct crew *w)
+{
+    struct batch x = {.wait = AN_NONE, .first = AN_NONE};
+    int64_t free_since = INT64_MIN;
+    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++) {
+        enum an_role r = an_trace_role(t, t->slice.detail[i]);
+        uint32_t p = t->slice.parent[i];
+        if (t->slice.dur[i] == AN_OPEN || (p != AN_NONE && is_stage(t, p)) || an_slice_in_phase(t, i))
+            continue;
+        if (r == AN_ROLE_QUEUE_WAIT)
+            x.wait = (uint32_t)i;
+        if (!makes(r))
+            continue;
+        if (x.first == AN_NONE) {
+            x.first = (uint32_t)i;
+            x.claimed = t->slice.start[x.wait == AN_NONE ? x.first : x.wait];
+            x.claimed = free_since != INT64_MIN && x.wait == AN_NONE ? free_since : x.claimed;
+        }
+        if (collates && r != AN_ROLE_COLLATE)
+            continue;
+        x.last = (uint32_t)i;
+        x.done = free_since = an_slice_end(t, i);
+        if (an_grow(&w->batch, &w->room, w->count + 1, sizeof *w->batch))
+            return TACHO_ENOMEM;
+        w->batch[w->count++] = x;
+        x = (struct batch){.wait = AN_NONE, .first = AN_NONE};
+    }
+    return 0;
+}
+
+static int add_track(struct an_context *c, struct crew *crews, uint32_t track)
+{
+    const struct an_trace *t = c->t;
+    const struct an_track *k = &t->track[track];
+    bool collates = false, stages = false;
+    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !collates; i++) {
+        collates = an_trace_role(t, t->slice.detail[i]) == AN_ROLE_COLLATE;
+        stages = stages || is_stage(t, i);
+    }
+    uint32_t lane = stages || collates ? an_lane_of_process(c, k->process) : AN_NONE;
+    if (lane == AN_NONE)
+        return 0;
+    struct crew *w = &crews[lane];
+    bool steps = c->lane[lane].track == track;
+    int rc = steps ? 0 : add_batches(t, k, collates, w);
+    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !rc; i++) {
+        enum an_role r = an_trace_role(t, t->slice.detail[i]);
+        uint32_t p = t->slice.parent[i];
+        if (an_slice_in_phase(t, i) || t->slice.dur[i] == AN_OPEN)
+            continue;
+        if (steps && r == AN_ROLE_INPUT_WAIT && (p == AN_NONE || an_trace_role(t, t->slice.detail[p]) != AN_ROLE_INPUT_WAIT))
+            rc = add_slice(&w->wait, &w->waits, &w->wait_room, i);
+        else if (!steps && r == AN_ROLE_PIN)
+            rc = add_slice(&w->pin, &w->pins, &w->pin_room, i);
+        w->in_line = w->in_line || (steps && makes(r));
+    }
+    return rc;
+}
+
+static int claim_order(const void *x, const void *y)
+{
+    const struct batch *a = x, *b = y;
+    if (a->claimed != b->claimed)
+        return a->claimed < b->claimed ? -1 : 1;
+    return (a->done > b->done) - (a->done < b->done);
+}
+
+static void free_crews(struct crew *w, size_t n)
+{
+    for (size_t k = 0; w && k < n; k++) {
+        free(w[k].batch);
+        free(w[k].wait);
+        free(w[k].pin);
+    }
+}
+
+/* ---- who got which -------------------------------------------------------------------------------------------------------- */
+
+#define NEAR 200000 /* ns: a wait that ends so soon behind a batch waited for that one */
+
+/* Batches that were made before the first recorded wait: 0 in a whole recording. Of shifts that let every batch be done before
+ * its wait ends, the one with most waits that end just behind their batch. */
+static int64_t shift_of(const struct an_trace *t, const struct batch *batch, size_t batches, const uint32_t *wait, size_t waits)
+{
+    int64_t best = 0;
+    size_t best_near = 0, best_broken = SIZE_MAX;
+    for (int64_t shift = 0, turn = 0; turn < 33; turn++, shift = turn & 1 ? (turn + 1) / 2 : -turn / 2) {
+        size_t near = 0, broken = 0;
+        for (size_t k = 0; k < waits; k++) {
+            int64_t j = (int64_t)k + shift;
+            if (j < 0 || j >= (int64_t)batches)
+                continue;
+            int64_t behind = an_time_sub(an_slice_end(t, wait[k]), batch[j].done);
+            broken += behind < 0;
+            near += behind >= 0 && behind < NEAR && batch[j].done > t->slice.start[wait[k]];
+        }
+        if (broken < best_broken || (broken == best_broken && near > best_near)) {
+            best = shift;
+            best_near = near;
+            best_broken = broken;
+        }
+    }
+    return best;
+}
+
+/* Slots of the queue, by the queue_waits: the number most of them agree on; 0: not known. */
+static int64_t room_of(const struct an_trace *t, const struct crew *w, int64_t shift)
+{
+    enum { MOST = 512 };
+    size_t count[MOST] = {0}, best = 0;
+    for (size_t j = 0; j < w->count; j++) {
+        if (w->batch[j].wait == AN_NONE)
+            continue;
+        int64_t end = an_slice_end(t, w->batch[j].wait);
+        size_t low = 0, high = w->waits;
+        while (low < high) { /* the last input_wait that had begun */
+            size_t middle = low + (high - low) / 2;
+            if (t->slice.start[w->wait[middle]] <= end)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        int64_t room = (int64_t)j - shift - ((int64_t)low - 1);
+        if (low && room > 0 && room < MOST)
+            count[room]++;
+    }
+    for (size_t i = 1; i < MOST; i++)
+        best = count[i] > count[best] ? i : best;
+    return (int64_t)best;
+}
+
+/* ---- edges ---------------------------------------------------------------------------------------------------------------- */
+
+/* Where a thread waits for a batch: in its range of that name; a pin thread in the pause before it copies. */
+static uint32_t waiting(const struct an_graph_build *b, uint32_t slice)
+{
+    const struct an_graph *g = an_graph_built(b);
+    uint32_t first = an_graph_first_node(b, slice), before = first == AN_NONE ? AN_NONE : an_graph_before(g, first);
+    if (first == AN_NONE || g->kind[first] == AN_NODE_WAIT)
+        return an_graph_last_node(b, slice);
+    return before != AN_NONE && g->kind[before] == AN_NODE_WAIT ? before : first;
+}
+
+/* From the last stage of batch k + shift to what takes it as the k-th: input_wait or pin. */
+static int hand_over(struct an_graph_build *b, const struct crew *w, const uint32_t *taker, size_t takers, int64_t shift,
+                     unsigned flags)
+{
+    int rc = 0;
+    for (size_t k = 0; k < takers && !rc; k++) {
+        int64_t j = (int64_t)k + shift;
+        if (j >= 0 && j < (int64_t)w->count)
+            rc = an_graph_edge(b, an_graph_last_node(b, w->batch[j].last), waiting(b, taker[k]), AN_EDGE_HANDOFF | flags);
+    }
+    return rc;
+}
+
+static int pinned(const struct an_trace *t, struct an_graph_build *b, const struct crew *w, unsigned flags)
+{
+    struct batch *pin = calloc(w->pins + 1, sizeof *pin);
+    int rc = pin ? 0 : TACHO_ENOMEM;
+    for (size_t k = 0; k < w->pins && !rc; k++)
+        pin[k].done = an_slice_end(t, w->pin[k]);
+    int64_t shift = rc ? 0 : shift_of(t, pin, w->pins, w->wait, w->waits);
+    for (size_t k = 0; k < w->waits && !rc; k++) {
+        int64_t j = (int64_t)k + shift;
+        if (j >= 0 && j < (int64_t)w->pins)
+            rc = an_graph_edge(b, an_graph_last_node(b, w->pin[j]), an_graph_last_node(b, w->wait[k]), AN_EDGE_HANDOFF | flags);
+    }
+    free(pin);
+    return rc;
+}
+
+static int credits(const struct an_trace *t, struct an_graph_build *b, const struct crew *w, const uint32_t *taker,
+                   size_t takers, int64_t shift)
+{
+    const struct an_graph *g = an_graph_built(b);
+    int64_t room = room_of(t, w, shift);
+    int rc = 0;
+    for (size_t k = 0; k < takers && !rc && room; k++) {
+        int64_t j = (int64_t)k + shift + room;
+        uint32_t taken = an_graph_first_node(b, taker[k]);
+        if (j < 0 || j >= (int64_t)w->count || taken == AN_NONE)
+            continue;
+        const struct batch *x = &w->batch[j];
+        uint32_t to = x->wait == AN_NONE ? an_graph_first_node(b, x->first) : an_graph_last_node(b, x->wait);
+        rc = an_graph_edge(b, an_graph_before(g, taken), to, AN_EDGE_CREDIT | AN_EDGE_INFERRED);
+    }
+    return rc;
+}
+
+/* Does the recording hold the first steps, with all their ranges? */
+static bool from_the_start(const struct an_context *c, const struct an_lane *l)
+{
+    return l->count && c->step[l->first].index <= 1 && (c->step[l->first].paused || c->step[l->first].slice != AN_NONE);
+}
+
+static int crew_edges(struct an_context *c, struct an_graph_build *b, const struct an_lane *l, struct crew *w)
+{
+    const struct an_trace *t = c->t;
+    if (!w->count || !w->waits || w->in_line)
+        return 0;
+    qsort(w->batch, w->count, sizeof *w->batch, claim_order);
+    const uint32_t *taker = w->pins ? w->pin : w->wait;
+    size_t takers = w->pins ? w->pins : w->waits;
+    int64_t shift = shift_of(t, w->batch, w->count, taker, takers);
+    unsigned flags = shift == 0 && from_the_start(c, l) ? 0 : AN_EDGE_INFERRED;
+    int rc = hand_over(b, w, taker, takers, shift, flags);
+    rc = rc || !w->pins ? rc : pinned(t, b, w, flags);
+    return rc ? rc : credits(t, b, w, taker, takers, shift);
+}
+
+/* What a pin thread does between two copies is waiting. */
+static int loader_cuts(struct an_context *c, struct an_graph_build *b)
+{
+    const struct an_trace *t = c->t;
+    int rc = 0;
+    for (uint32_t k = 0; k < t->track_count && !rc; k++) {
+        const struct an_track *x = &t->track[k];
+        bool pins = false, others = strcmp(x->kind, "thread");
+        for (size_t i = x->slice_first; i < x->slice_first + x->slice_count && !others; i++) {
+            pins = pins || an_trace_role(t, t->slice.detail[i]) == AN_ROLE_PIN;
+            others = an_trace_role(t, t->slice.detail[i]) != AN_ROLE_PIN && t->slice.parent[i] == AN_NONE;
+        }
+        if (pins && !others)
+            rc = an_graph_cut_pauses(c, b, k, AN_CAUSE_INPUT, NULL, NULL);
+    }
+    return rc;
+}
+
+static int loader_edges(struct an_context *c, struct an_graph_build *b)
+{
+    struct crew *crews = an_arena_zero(c->work, c->lane_count + 1, sizeof *crews);
+    int rc = crews ? 0 : TACHO_ENOMEM;
+    for (uint32_t k = 0; k < c->t->track_count && !rc && c->lane_count; k++)
+        if (!strcmp(c->t->track[k].kind, "thread"))
+            rc = add_track(c, crews, k);
+    for (size_t k = 0; k < c->lane_count && !rc; k++)
+        rc = crew_edges(c, b, &c->lane[k], &crews[k]);
+    free_crews(crews, c->lane_count);
+    return rc;
+}
+
+const struct an_graph_builder an_graph_loader = {"loader", loader_cuts, loader_edges};
