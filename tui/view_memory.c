@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory: what is held for what, the peak beside what the machine has, whether it grows.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/text.h"
+#include "tui/draw.h"
+#include "tui/views.h"
+
+enum { CAPACITY, WORDS, TAGS, CURVES, PANELS };
+
+static const char *const curves[] = {"memory.total", "rss", "gpu_memory_used", "gpu_memory_allocated", "memory_available"};
+
+/* The counted peak and the resident peak as parts of the capacity. */
+static void draw_capacity(struct tui_cells *c, struct tui_rect r, const struct an_memory *m)
+{
+    char a[32], b[32];
+    double all = (double)m->capacity_bytes.value, counted = m->peak_bytes.valid ? (double)m->peak_bytes.value : 0;
+    double resident = m->resident_peak_bytes.valid ? (double)m->resident_peak_bytes.value : counted;
+    const struct tui_part part[] = {{counted, TUI_CLASS + AN_CLASS_COMPUTE, 'P'},
+                                    {fmax(0, resident - counted), TUI_CLASS + AN_CLASS_HOST, 'o'},
+                                    {fmax(0, all - fmax(resident, counted)), TUI_DIM, c->glyphs == TUI_ASCII ? '.' : 0xb7}};
+    tui_stack(c, r, 0, 0, r.columns, part, 3);
+    double left = all - fmax(resident, counted);
+    tui_printf(c, r, 1, 0, left < all * 0.05 ? TUI_BAD : TUI_NORMAL, "P counted at most %s   o not counted %s   free %s of %s",
+               page_bytes(a, counted), page_bytes((char[32]){0}, fmax(0, resident - counted)),
+               page_bytes((char[32]){0}, fmax(0, left)), page_bytes(b, all));
+}
+
+static void draw_tags(struct tui_cells *c, struct tui_rect r, const struct an_memory *m)
+{
+    double most = 1;
+    int label = r.columns < 60 ? 14 : 26;
+    for (size_t i = 0; i < m->tag_count; i++)
+        most = fmax(most, (double)m->tags[i].peak);
+    tui_text(c, r, 0, 0, TUI_TITLE, "Held now, and at most");
+    for (size_t i = 0; i < m->tag_count && (int)i + 1 < r.rows; i++) {
+        const struct an_memory_tag *t = &m->tags[i];
+        char name[120], now[32], peak[32];
+        int row = (int)i + 1;
+        snprintf(name, sizeof name, "%.60s%s%.30s", t->name, t->device[0] == 'g' ? " " : "",
+                 t->device[0] == 'g' ? t->device : "");
+        tui_text(c, tui_left(r, label - 1), row, 1, TUI_NORMAL, name);
+        tui_text_right(c, tui_left(r, label + 10), row, TUI_NORMAL, page_bytes(now, (double)t->current));
+        tui_text_right(c, tui_left(r, label + 21), row, TUI_DIM, page_bytes(peak, (double)t->peak));
+        tui_bar(c, r, row, label + 23, r.columns - label - 24, (double)t->peak / most, TUI_DIM);
+        tui_bar(c, r, row, label + 23, r.columns - label - 24, (double)t->current / most, TUI_CLASS + AN_CLASS_COMPUTE);
+    }
+}
+
+static int curve_count(const struct tui_model *m)
+{
+    int n = 0;
+    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++) {
+        const struct tui_series *s = tui_model_series(m, curves[i]);
+        n += s && s->count > 1;
+    }
+    return n;
+}
+
+static void draw_curves(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
+{
+    int row = 1;
+    tui_text(c, r, 0, 0, TUI_TITLE, "Over the run");
+    for (size_t i = 0; i < sizeof curves / sizeof *curves && row < r.rows; i++) {
+        const struct tui_series *s = tui_model_series(m, curves[i]);
+        struct tui_curve v;
+        if (!s || s->count < 2 || !tui_curve_of(s, &v))
+            continue;
+        tui_curve_row(c, r, row++, &v);
+        free(v.value);
+    }
+}
+
+static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+{
+    static const tui_section words[] = {rep_text_memory, NULL};
+    const struct an_result *result = tui_result(c, r, m);
+    if (!result)
+        return;
+    const struct an_memory *x = &result->memory;
+    int n = curve_count(m);
+    bool capacity = !x->reason && x->capacity_bytes.valid && x->capacity_bytes.value > 0;
+    struct tui_panel panel[PANELS] = {
+        [CAPACITY] = {capacity ? 2 : 0, capacity ? 3 : 0, 100, {0}},
+        [WORDS] = {2, x->reason ? 4 : tui_sections_rows(c, r.columns, result, words) + 1, 80, {0}},
+        [TAGS] = {!x->reason && x->tag_count ? 3 : 0, !x->reason && x->tag_count ? (int)x->tag_count + 2 : 0, 70, {0}},
+        [CURVES] = {n ? 2 : 0, n ? n + 1 : 0, 60, {0}},
+    };
+    tui_layout_panels(r, panel, PANELS);
+    if (panel[CAPACITY].rect.rows)
+        draw_capacity(c, panel[CAPACITY].rect, x);
+    if (x->reason)
+        tui_absent(c, panel[WORDS].rect, 0, "What the program holds", x->reason);
+    else
+        tui_sections(c, panel[WORDS].rect, result, words, s);
+    if (panel[TAGS].rect.rows)
+        draw_tags(c, panel[TAGS].rect, x);
+    if (panel[CURVES].rect.rows)
+        draw_curves(c, panel[CURVES].rect, m);
+}
+
+const struct tui_view tui_view_memory = {.key = '7',
+                                         .name = "memory",
+                                         .brief = "mem",
+                                         .help = "what memory is held for, how much is left, whether it grows",
+                                         .draw = draw};

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The first screen: how steps go, where their time goes, what to change; enough to know what holds the run back.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/tables.h"
+#include "tui/draw.h"
+#include "tui/overview.h"
+#include "tui/views.h"
+
+enum { TREND, LOSS, STEP, RULE_1, LINES, RULE_2, FINDINGS, TRUST, PANELS };
+
+/* ---- steps -------------------------------------------------------------------------------------------------------------------- */
+
+/* Durations of the steps of the first rank in ns, in order; the caller frees. Steps left out of statistics are in the picture.
+ */
+static double *durations(const struct tui_model *m, size_t *count)
+{
+    double *ns = malloc((m->step_count ? m->step_count : 1) * sizeof *ns);
+    *count = 0;
+    for (size_t i = 0; ns && i < m->step_count && m->step[i].rank == m->step[0].rank; i++)
+        ns[(*count)++] = (m->step[i].steps > 1 ? m->step[i].worst_ms : m->step[i].ms) * 1e6;
+    return ns;
+}
+
+/* "p50 1.07 s  p95 1.12 s  max 1.54 s @ 97": of the analysed steps; of all steps the slowest. */
+static void statistics(const struct tui_model *m, char text[160])
+{
+    char a[32], b[32], c[32];
+    const struct an_steps *s = m->r ? &m->r->steps : NULL;
+    text[0] = 0;
+    if (!s || !s->median_ms.valid)
+        return;
+    size_t used = (size_t)snprintf(text, 160, "p50 %s", page_time(a, s->median_ms.value * 1e6));
+    if (s->p95_ms.valid)
+        used += (size_t)snprintf(text + used, 160 - used, "  p95 %s", page_time(b, s->p95_ms.value * 1e6));
+    if (!s->max_ms.valid)
+        return;
+    used += (size_t)snprintf(text + used, 160 - used, "  max %s", page_time(c, s->max_ms.value * 1e6));
+    for (size_t i = 0; i < m->step_count; i++)
+        if (!m->step[i].excluded && fabs(m->step[i].worst_ms - s->max_ms.value) < 1e-6 * s->max_ms.value) {
+            snprintf(text + used, 160 - used, " @ %" PRId64, m->step[i].index);
+            return;
+        }
+}
+
+static const char *step_text(char *buf, double v)
+{
+    snprintf(buf, 32, "%.0f", v);
+    return buf;
+}
+
+/* A quantity over steps: a row of dots with figures at the right; where there is room, a plot with axes under the figures. */
+static void trend(struct tui_cells *c, struct tui_rect r, const char *label, const double *value, size_t count,
+                  const char *figures, const char *(*text)(char *, double), enum tui_style style, struct tui_axis x)
+{
+    struct tui_range g;
+    bool any = tui_range_of(value, count, &g);
+    if (!any)
+        return;
+    if (r.rows >= 5) {
+        int w = tui_text(c, r, 0, 1, TUI_TITLE, label);
+        tui_text(c, r, 0, 3 + w, TUI_NORMAL, figures);
+        struct tui_axis y = {.low = g.low, .high = g.high, .text = text};
+        struct tui_plot p = tui_plot_open(c, tui_lower(r, 1), x, y);
+        tui_plot_trend(&p, value, count, g.limit, style);
+        return;
+    }
+    int column = r.columns < 50 ? 6 : TUI_LABEL, right = tui_width(c, figures) + 2;
+    tui_text(c, tui_left(r, column - 1), 0, r.columns < 50 ? 0 : 1, TUI_TITLE, label);
+    char shown[160];
+    snprintf(shown, sizeof shown, "%s", figures);
+    while (column + right > r.columns / 2 + 14) { /* the picture keeps its half: the last figures go */
+        char *last = NULL;
+        for (char *p = strstr(shown, "  "); p; p = strstr(p + 2, "  "))
+            last = p;
+        if (last)
+            *last = 0;
+        right = last ? tui_width(c, shown) + 2 : 0;
+    }
+    tui_trend(c, tui_left(tui_right(r, column), r.columns - column - right), value, count, g, style);
+    if (right)
+        tui_text(c, tui_right(r, r.columns - right + 1), 0, 0, TUI_NORMAL, shown);
+}
+
+static void draw_steps(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
+{
+    size_t count;
+    char figures[160];
+    double *ns = durations(m, &count);
+    if (ns && count) {
+        statistics(m, figures);
+        struct tui_axis x = {.low = (double)m->step[0].index,
+                             .high = (double)(m->step[count - 1].index + m->step[count - 1].steps),
+                             .text = step_text,
+                             .name = "step"};
+        trend(c, r, "step", ns, count, figures, page_time, TUI_SERIES, x);
+    } else {
+        tui_paragraph(c, r, 0, 1, TUI_DIM, m->r && m->r->steps.reason ? m->r->steps.reason : "no step has ended yet");
+    }
+    free(ns);
+}
+
+static void draw_loss(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
+{
+    char figures[100], last[32], first[32];
+    const struct tui_series *s = tui_model_series(m, "loss");
+    if (!s || !s->count)
+        return;
+    snprintf(figures, sizeof figures, "%s \xe2\x86\x92 %s", page_number(first, s->value[0]), page_number(last, s->last));
+    struct tui_axis x = {
+        .low = 0, .high = s->time_s[s->count - 1] > 0 ? s->time_s[s->count - 1] : 1, .text = tui_seconds, .name = "of the run"};
+    struct tui_range g;
+    if (!tui_range_of(s->value, s->count, &g))
+        return;
+    trend(c, r, "loss", s->value, s->count, figures, page_number, TUI_SERIES + 1, x);
+}
+
+/* ---- where a step goes -------------------------------------------------------------------------------------------------------- */
+
+/* The largest shares in ms, in rows below the bar where there is room. */
+static void budget_rows(struct tui_cells *c, struct tui_rect r, const struct an_budget *b)
+{
+    double pct[AN_CLASS_COUNT];
+    tui_class_shares(b, pct);
+    double step_ns = b->steps > 0 ? (double)b->step_ns / (double)b->steps : 0;
+    int row = 0;
+    for (int k = 0; k < AN_CLASS_COUNT; k++) {
+        char time[32];
+        if (pct[k] <= 0 || row >= r.rows)
+            continue;
+        tui_glyph(c, r, row, 1, (enum tui_style)(TUI_CLASS + k), tui_class_letter(c, k));
+        tui_text(c, tui_left(r, 34), row, 3, TUI_NORMAL, an_class_label((enum an_class)k));
+        tui_text_right(c, tui_left(r, 45), row, TUI_NORMAL, page_time(time, step_ns * pct[k] / 100));
+        tui_printf(c, r, row, 46, TUI_NORMAL, "%5.1f %%", pct[k]);
+        tui_bar(c, r, row, 55, r.columns - 56, pct[k] / 100, (enum tui_style)(TUI_CLASS + k));
+        row++;
+    }
+}
+
+static int budget_classes(const struct tui_model *m)
+{
+    double pct[AN_CLASS_COUNT];
+    int n = 0;
+    if (!m->r)
+        return 0;
+    tui_class_shares(&m->r->budget, pct);
+    for (int k = 0; k < AN_CLASS_COUNT; k++)
+        n += pct[k] > 0;
+    return n;
+}
+
+static void draw_budget(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
+{
+    double pct[AN_CLASS_COUNT];
+    const struct an_result *result = m->r;
+    if (r.rows <= 0)
+        return;
+    if (!result || result->budget.reason) {
+        const char *why = !result ? m->r_reason : result->steps.reason ? result->steps.reason : result->budget.reason;
+        tui_absent(c, r, 0, "Where a step goes", why);
+        return;
+    }
+    int column = r.columns < 50 ? 6 : TUI_LABEL;
+    tui_class_shares(&result->budget, pct);
+    tui_text(c, r, 0, r.columns < 50 ? 0 : 1, TUI_TITLE, "step");
+    tui_class_bar(c, r, 0, column, r.columns - column - 1, pct);
+    if (r.rows > budget_classes(m) && r.rows > 2 && r.columns >= 64)
+        budget_rows(c, tui_lower(r, 1), &result->budget);
+    else
+        tui_class_legend(c, tui_right(r, column < r.columns / 4 ? column : 0), 1, r.rows - 1, pct);
+}
+
+/* ---- what to change ------------------------------------------------------------------------------------------------------------ */
+
+static void healthy(struct tui_cells *c, struct tui_rect r, const struct an_result *result)
+{
+    char text[1024];
+    size_t used = 0;
+    if (result->healthy)
+        used = (size_t)snprintf(text, sizeof text, "Healthy: nothing above 2 %% of a step was found. ");
+    for (size_t i = 0; i < result->checked_count && used < sizeof text; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.100s", i ? "; " : "Looked for: ", result->checked[i]);
+    if (used)
+        tui_paragraph(c, r, 0, r.columns < 50 ? 0 : 1, result->healthy ? TUI_GOOD : TUI_NORMAL, text);
+}
+
+static void finding_row(struct tui_cells *c, struct tui_rect r, const struct an_finding *f, size_t number, bool details)
+{
+    char gain[64];
+    bool wide = r.columns >= 60;
+    int column = tui_printf(c, r, 0, 0, TUI_BOLD, "%2zu ", number);
+    column += tui_text(c, r, 0, column, TUI_WARN, f->id);
+    rep_gain_text(gain, sizeof gain, &f->gain);
+    int right = tui_width(c, gain) + 1;
+    if (r.columns - right > column + 2)
+        tui_text(c, tui_right(r, r.columns - right), 0, 0, TUI_GOOD, gain);
+    if (wide && column < 19)
+        column = 19;
+    if (wide)
+        tui_text(c, tui_left(r, r.columns - right - 1), 0, column + 1, TUI_NORMAL, f->action);
+    if (details)
+        tui_text(c, r, 1, wide ? 20 : 3, TUI_DIM, wide ? f->claim : f->action);
+}
+
+static void draw_findings(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
+{
+    const struct an_result *result = m->r;
+    if (!result || r.rows <= 0)
+        return;
+    if (!result->finding_count) {
+        healthy(c, r, result);
+        return;
+    }
+    int extra = r.rows - (int)result->finding_count, row = 0; /* a second line for as many as there is room for */
+    for (size_t i = 0; i < result->finding_count && row < r.rows; i++) {
+        int rows = extra > 0 ? 2 : 1;
+        finding_row(c, tui_upper(tui_lower(r, row), rows), &result->findings[i], i + 1, rows == 2);
+        row += rows;
+        extra--;
+    }
+}
+
+static void draw_trust(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
+{
+    char n[32];
+    struct tui_line l = {c, r, 0, 1, 1};
+    if (r.rows <= 0)
+        return;
+    tui_item(&l, TUI_DIM, "%" PRId64 " %s", m->steps_seen, m->steps_seen == 1 ? "step" : "steps");
+    if (m->r) {
+        const struct an_trust *t = &m->r->trust;
+        page_si(n, (double)t->events, "");
+        tui_item(&l, TUI_DIM, "%s%sevents", n, n[strlen(n) - 1] == ' ' ? "" : " ");
+        if (t->lost_events.valid)
+            tui_item(&l, t->lost_events.value ? TUI_BAD : TUI_DIM, "%" PRId64 " lost", t->lost_events.value);
+        else
+            tui_item(&l, TUI_WARN, "lost: not known");
+        if (t->overhead_pct.valid)
+            tui_item(&l, TUI_DIM, "overhead %.1f %%", t->overhead_pct.value);
+        else
+            tui_item(&l, TUI_DIM, "overhead not known yet");
+    }
+    if (m->window && *m->window)
+        tui_item(&l, TUI_DIM, "analysed: %.60s", m->window);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
+
+static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+{
+    const struct an_result *result = m->r;
+    const struct tui_series *loss = tui_model_series(m, "loss");
+    int findings = result ? (int)result->finding_count : 0, classes = budget_classes(m), lines = tui_overview_lines(m);
+    bool tall = r.rows >= 28, no_steps = result && result->steps.reason && !m->step_count;
+    struct tui_panel panel[PANELS] = {
+        [TREND] = {1,
+                   tall       ? r.rows / 3
+                   : no_steps ? 4
+                              : 1,
+                   90,
+                   {0}},
+        [LOSS] = {loss && loss->count, loss && loss->count ? tall ? r.rows / 4 : 1 : 0, 60, {0}},
+        [STEP] = {no_steps ? 0 : 2,
+                  no_steps                                 ? 0
+                  : tall && r.columns >= 64 && classes > 1 ? 1 + classes
+                                                           : 2,
+                  100,
+                  {0}},
+        [RULE_1] = {lines && r.rows > 12, lines && r.rows > 12, 25, {0}},
+        [LINES] = {lines > 0, lines, 70, {0}},
+        [RULE_2] = {r.rows > 12, r.rows > 12, 20, {0}},
+        [FINDINGS] = {findings ? findings < 3 ? findings : 3 : 1, findings ? 2 * findings : 4, 95, {0}},
+        [TRUST] = {1, 1, 50, {0}},
+    };
+    (void)s;
+    tui_layout_panels(r, panel, PANELS);
+    if (panel[RULE_1].rect.rows)
+        tui_rule(c, panel[RULE_1].rect, 0);
+    if (panel[RULE_2].rect.rows)
+        tui_rule(c, panel[RULE_2].rect, 0);
+    if (panel[TREND].rect.rows)
+        draw_steps(c, panel[TREND].rect, m);
+    if (panel[LOSS].rect.rows)
+        draw_loss(c, panel[LOSS].rect, m);
+    draw_budget(c, panel[STEP].rect, m);
+    tui_overview_draw_lines(c, panel[LINES].rect, m);
+    draw_findings(c, panel[FINDINGS].rect, m);
+    draw_trust(c, panel[TRUST].rect, m);
+}
+
+const struct tui_view tui_view_overview = {.key = '1',
+                                           .name = "overview",
+                                           .brief = "over",
+                                           .help = "how steps go, where their time goes, what to change",
+                                           .draw = draw};
