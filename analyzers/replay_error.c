@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How far the replay misses the run: the graph of the odd steps gets the work of the even ones and has to predict their median
+ * (docs/advise.md). Nodes match by the part their track plays, their name and their ordinal in the step.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/replay_error.h"
+#include "analyzers/stats.h"
+
+#define ERROR_STEPS 4 /* of a lane in one frame: two odd and two even ones */
+
+/* Nodes of steps: of step s list[first[s]] .. list[first[s + 1]], by node. */
+struct step_nodes {
+    uint32_t *list;
+    size_t *first;
+};
+
+/* ---- which node belongs to which step --------------------------------------------------------------------------------------- */
+
+/* When the host decided on node n: a device op counts in the step that launched it. */
+static int64_t decided(const struct an_graph *g, uint32_t n)
+{
+    for (size_t e = g->in_first[n]; g->kind[n] == AN_NODE_DEVICE && e < g->in_first[n + 1]; e++)
+        if ((g->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_LAUNCH)
+            return g->start[g->in_from[e]];
+    return g->start[n];
+}
+
+/* Steps of each lane, as indexes into r->step: they ascend in time. */
+struct lane_steps {
+    uint32_t *list;
+    size_t *first;
+};
+
+static int lane_steps_of(const struct an_replay *r, struct lane_steps *l)
+{
+    size_t lanes = r->c->lane_count, n = 0;
+    l->list = malloc((r->step_count + 1) * sizeof *l->list);
+    l->first = calloc(lanes + 1, sizeof *l->first);
+    if (!l->list || !l->first)
+        return TACHO_ENOMEM;
+    for (size_t k = 0; k < lanes; k++) {
+        l->first[k] = n;
+        for (size_t i = 0; i < r->step_count; i++)
+            if (r->c->step[r->step[i].step].lane == k)
+                l->list[n++] = (uint32_t)i;
+    }
+    l->first[lanes] = n;
+    return 0;
+}
+
+/* The step of a lane that holds `time`: on the host where there is one beside a device. */
+static uint32_t step_of(const struct an_replay *r, const struct lane_steps *l, uint32_t lane, int64_t time)
+{
+    bool host = r->c->lane[lane].device != AN_NONE;
+    size_t low = l->first[lane], high = l->first[lane + 1];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct an_step *s = &r->c->step[r->step[l->list[middle]].step];
+        if ((host ? s->host_end : s->end) <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == l->first[lane + 1])
+        return AN_NONE;
+    const struct an_step *s = &r->c->step[r->step[l->list[low]].step];
+    return time >= (host ? s->host_start : s->start) ? l->list[low] : AN_NONE;
+}
+
+/* Fills of[n] for all nodes and counts the nodes of each step in first[s + 1]. */
+static void count_nodes(const struct an_replay *r, const struct lane_steps *l, uint32_t *of, size_t *first)
+{
+    const struct an_graph *g = r->g;
+    for (uint32_t k = 0; k < r->c->t->track_count; k++) {
+        size_t end = g->track_first[k + 1];
+        uint32_t lane = g->track_first[k] < end ? an_lane_of_process(r->c, r->c->t->track[k].process) : AN_NONE;
+        for (size_t n = g->track_first[k]; n < end; n++) {
+            of[n] = lane != AN_NONE && r->inside[n] ? step_of(r, l, lane, decided(g, (uint32_t)n)) : AN_NONE;
+            if (of[n] != AN_NONE)
+                first[of[n] + 1]++;
+        }
+    }
+}
+
+static int steps_of_nodes(const struct an_replay *r, struct step_nodes *x)
+{
+    size_t nodes = r->g->node_count;
+    struct lane_steps l = {0};
+    uint32_t *of = malloc((nodes + 1) * sizeof *of);
+    size_t *next = calloc(r->step_count + 2, sizeof *next);
+    x->first = calloc(r->step_count + 2, sizeof *x->first);
+    int rc = of && next && x->first ? lane_steps_of(r, &l) : TACHO_ENOMEM;
+    if (!rc) {
+        count_nodes(r, &l, of, x->first);
+        for (size_t s = 0; s < r->step_count; s++)
+            x->first[s + 1] += x->first[s];
+        if (!(x->list = malloc((x->first[r->step_count] + 1) * sizeof *x->list)))
+            rc = TACHO_ENOMEM;
+    }
+    if (!rc) {
+        memcpy(next, x->first, (r->step_count + 1) * sizeof *next);
+        for (uint32_t n = 0; n < nodes; n++)
+            if (of[n] != AN_NONE)
+                x->list[next[of[n]]++] = n;
+    }
+    free(next);
+    free(of);
+    free(l.list);
+    free(l.first);
+    return rc;
+}
+
+/* ---- matching --------------------------------------------------------------------------------------------------------------- */
+
+/* Queues of nodes by part and name: a table with open addresses. */
+struct queues {
+    uint64_t *key; /* 0: free */
+    uint32_t *head, *tail;
+    size_t mask;
+    uint32_t *next; /* of every node of the graph */
+    uint32_t *part; /* of every track */
+};
+
+/* Threads of one rank that are named alike but for a number (loader 0, loader 1) play one part. */
+static void parts_of(const struct an_replay *r, uint32_t *part)
+{
+    const struct an_trace *t = r->c->t;
+    for (uint32_t k = 0; k < t->track_count; k++) {
+        size_t length = strlen(t->track[k].name);
+        part[k] = k;
+        while (length && strchr("0123456789 #:-", t->track[k].name[length - 1]))
+            length--;
+        if (!length || !strcmp(t->track[k].kind, "stream") || r->g->track_first[k] == r->g->track_first[k + 1])
+            continue;
+        for (uint32_t i = 0; i < k && part[k] == k; i++)
+            if (r->g->track_first[i] < r->g->track_first[i + 1] && !strcmp(t->track[i].kind, t->track[k].kind) &&
+                !strncmp(t->track[i].name, t->track[k].name, length) &&
+                strspn(t->track[i].name + length, "0123456789 #:-") == strlen(t->track[i].name + length) &&
+                an_lane_of_process(r->c, t->track[i].process) == an_lane_of_process(r->c, t->track[k].process))
+                part[k] = part[i];
+    }
+}
+
+static uint64_t key_of(const struct an_replay *r, const struct queues *q, uint32_t n)
+{
+    const struct an_graph *g = r->g;
+    uint32_t name = g->slice[n] != AN_NONE ? r->c->t->slice.name[g->slice[n]] : AN_NONE;
+    uint64_t key = ((uint64_t)q->part[g->track[n]] << 32 | name) * 0x9e3779b97f4a7c15ull;
+    key ^= (uint64_t)g->kind[n] << 8 ^ g->cause[n]; /* pieces of one range with and without waiting */
+    return key ? key : 1;
+}
+
+static size_t place(const struct queues *q, uint64_t key)
+{
+    size_t i = (size_t)(key ^ key >> 29) & q->mask;
+    while (q->key[i] && q->key[i] != key)
+        i = (i + 1) & q->mask;
+    return i;
+}
+
+/* Gives the nodes of step `to` the own work of those of step `from`; counts those that found none. */
+static void lend(const struct an_replay *r, struct queues *q, const struct step_nodes *x, size_t from, size_t to, int64_t *own,
+                 int64_t *alone, int64_t *all)
+{
+    memset(q->key, 0, (q->mask + 1) * sizeof *q->key);
+    for (size_t i = x->first[from]; i < x->first[from + 1]; i++) {
+        uint32_t n = x->list[i];
+        uint64_t key = key_of(r, q, n);
+        size_t p = place(q, key);
+        q->next[n] = AN_NONE;
+        if (!q->key[p]) {
+            q->key[p] = key;
+            q->head[p] = n;
+        } else {
+            q->next[q->tail[p]] = n;
+        }
+        q->tail[p] = n;
+    }
+    for (size_t i = x->first[to]; i < x->first[to + 1]; i++) {
+        uint32_t n = x->list[i];
+        size_t p = place(q, key_of(r, q, n));
+        *all = an_time_add(*all, r->own[n]);
+        if (!q->key[p] || q->head[p] == AN_NONE) {
+            *alone = an_time_add(*alone, r->own[n]);
+            continue;
+        }
+        own[n] = r->own[q->head[p]];
+        q->head[p] = q->next[q->head[p]];
+    }
+}
+
+static int queues_new(const struct an_replay *r, const struct step_nodes *x, struct queues *q)
+{
+    size_t most = 1;
+    for (size_t s = 0; s < r->step_count; s++)
+        most = x->first[s + 1] - x->first[s] > most ? x->first[s + 1] - x->first[s] : most;
+    for (q->mask = 1; q->mask < 2 * most; q->mask *= 2)
+        ;
+    q->key = calloc(q->mask, sizeof *q->key);
+    q->head = calloc(q->mask, sizeof *q->head);
+    q->tail = calloc(q->mask, sizeof *q->tail);
+    q->next = calloc(r->g->node_count + 1, sizeof *q->next);
+    q->part = calloc(r->c->t->track_count + 1, sizeof *q->part);
+    q->mask--;
+    if (!q->key || !q->head || !q->tail || !q->next || !q->part)
+        return TACHO_ENOMEM;
+    parts_of(r, q->part);
+    return 0;
+}
+
+/* ---- the error -------------------------------------------------------------------------------------------------------------- */
+
+/* Odd steps of the run get the work of the next even one of their lane (the last one that of the one before). */
+static void lend_all(const struct an_replay *r, struct queues *q, const struct step_nodes *x, int64_t *own, bool *odd,
+                     bool *even, int64_t *alone, int64_t *all)
+{
+    for (size_t i = 0; i < r->step_count; i++) {
+        const struct an_replay_step *s = &r->step[i];
+        if (s->of < ERROR_STEPS)
+            continue;
+        odd[i] = s->ordinal % 2;
+        even[i] = !odd[i];
+        if (odd[i])
+            lend(r, q, x, s->ordinal + 1 < s->of ? i + 1 : i - 1, i, own, alone, all);
+    }
+}
+
+static double median_of(double *x, size_t n)
+{
+    return an_quantile_of(x, n, 0.5);
+}
+
+static int predict(const struct an_replay *r, const int64_t *own, const bool *odd, const bool *even, struct an_replay_error *e)
+{
+    struct an_times t;
+    double *predicted = malloc((r->step_count + 1) * sizeof *predicted), *real = malloc((r->step_count + 1) * sizeof *real);
+    size_t n = 0, m = 0;
+    int rc = predicted && real ? an_times_new(r, &t) : TACHO_ENOMEM;
+    if (!rc) {
+        an_replay_run(r, &(struct an_change){.own = own, .latency = 1}, &t);
+        for (size_t i = 0; i < r->step_count; i++) {
+            if (odd[i])
+                predicted[n++] = (double)an_replay_step_ns(&r->step[i], &t);
+            if (even[i])
+                real[m++] = (double)an_step_ns(&r->c->step[r->step[i].step]);
+        }
+        double truth = m ? median_of(real, m) : NAN;
+        e->odd = n;
+        e->even = m;
+        e->pct = n && truth > 0 ? 100 * (median_of(predicted, n) / truth - 1) : NAN;
+    }
+    free(predicted);
+    free(real);
+    return rc;
+}
+
+int an_replay_odd_even(const struct an_replay *r, struct an_replay_error *e)
+{
+    struct step_nodes x = {0};
+    struct queues q = {0};
+    int64_t alone = 0, all = 0;
+    *e = (struct an_replay_error){.pct = NAN};
+    int64_t *own = an_arena_copy(r->c->work, r->own, r->g->node_count * sizeof *own);
+    bool *odd = calloc(r->step_count + 1, sizeof *odd), *even = calloc(r->step_count + 1, sizeof *even);
+    int rc = own && odd && even ? steps_of_nodes(r, &x) : TACHO_ENOMEM;
+    if (!rc)
+        rc = queues_new(r, &x, &q);
+    if (!rc) {
+        lend_all(r, &q, &x, own, odd, even, &alone, &all);
+        rc = predict(r, own, odd, even, e);
+        e->unmatched_pct = all > 0 ? 100 * (double)alone / (double)all : 0;
+    }
+    free(x.list);
+    free(x.first);
+    free(q.key);
+    free(q.head);
+    free(q.tail);
+    free(q.next);
+    free(q.part);
+    free(odd);
+    free(even);
+    return rc;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: the loader on other threads, as an edit of the graph (docs/advise.md). Batches of the step's thread, or
+ * those that workers hand over, are made by N workers in turn, each at most AHEAD batches a worker before it is taken:
+ *
+ *     begun(k)     = max(made(k - N), taken(k - AHEAD * N))
+ *     made(k)      = begun(k) + worker time of batch k
+ *     the step's thread has batch k at max(when it asks, made(k)) + what taking it over costs
+ */
+#ifndef ANALYZERS_WHAT_IF_LOADER_H
+#define ANALYZERS_WHAT_IF_LOADER_H
+
+#include "analyzers/graph.h"
+
+struct an_replay;
+struct an_route;
+
+/* Prepares the route. own[] of the change loses the work that moves away, and gets `hand_over` (0..1: of what a batch takes to be
+ * written once) at each batch. *out stays NULL with a reason in *why where the run does not say what a batch costs. Lies in the
+ * work arena. 0 or TACHO_ENOMEM. */
+int an_route_new(const struct an_replay *r, int64_t workers, double work_factor, double hand_over, int64_t *own,
+                 struct an_route **out, const char **why);
+/* Starts a frame. */
+void an_route_begin(struct an_route *x, int64_t start);
+/* Does the route take the place of an edge of this kind into node n? */
+bool an_route_replaces(const struct an_route *x, const struct an_graph *g, uint32_t n, enum an_edge_kind kind);
+/* When the batch that node n takes is there: `body`, or later. `start`: when the thread asks. */
+int64_t an_route_release(struct an_route *x, uint32_t n, int64_t start, int64_t body);
+/* ns of writing one batch, and its worker time: means. */
+double an_route_write_ns(const struct an_route *x);
+double an_route_batch_ns(const struct an_route *x);
+
+#endif
