@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loader on other threads, as an edit of the graph (what_if_loader.h).
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/replay.h"
+#include "analyzers/what_if_loader.h"
+
+#define AHEAD 2 /* batches that one worker makes before they are taken: PyTorch's default, and the engine's with two workers */
+
+/* Where a step's thread takes a batch: consecutive nodes of one range. */
+struct take {
+    uint32_t wait, lane; /* wait: the node that has to wait for it */
+    int64_t work, made, taken;
+};
+
+struct an_route {
+    const struct an_graph *g;
+    struct take *take; /* by node: those of one lane stand together */
+    size_t count, room, lanes;
+    size_t *base; /* of each lane: its first take in the frame */
+    int64_t workers, frame, pin;
+    double factor, write_ns, batch_ns;
+};
+
+/* ---- finding the batches ------------------------------------------------------------------------------------------------------ */
+
+/* The outermost range around a piece that is about input: one batch. */
+static uint32_t root_of(const struct an_context *c, const struct an_graph *g, uint32_t slice)
+{
+    uint32_t root = slice;
+    for (int i = 0; slice != AN_NONE && i < AN_DEPTH_MAX; i++, slice = c->t->slice.parent[slice])
+        if (an_slice_cause(c, g->causes, slice) == AN_CAUSE_INPUT)
+            root = slice;
+    return root;
+}
+
+/* ns of writing the batch once, inside one range of the thread: its collate, else what torch calls collating. */
+static int64_t write_of(const struct an_context *c, uint32_t root)
+{
+    const struct an_trace *t = c->t;
+    int64_t end = an_slice_end(t, root), sum = 0, until = INT64_MIN;
+    for (size_t i = (size_t)root + 1; i < t->slice.count && t->slice.start[i] < end && t->slice.start[i] >= t->slice.start[root]; i++) {
+        const char *name = an_trace_name(t, t->slice.name[i]);
+        bool writes = an_slice_role(t, i) == AN_ROLE_COLLATE || !strcmp(name, "aten::stack") || !strcmp(name, "aten::cat");
+        if (!writes || t->slice.start[i] < until)
+            continue;
+        until = an_slice_end(t, i);
+        sum = an_time_add(sum, an_time_sub(until, t->slice.start[i]));
+    }
+    return sum;
+}
+
+static int add_takes(const struct an_replay *r, uint32_t lane, bool in_line, int64_t *own, struct an_route *x, double *written)
+{
+    const struct an_context *c = r->c;
+    const struct an_graph *g = r->g;
+    uint32_t track = c->lane[lane].track, last_root = AN_NONE;
+    for (size_t n = g->track_first[track]; n < g->track_first[track + 1]; n++) {
+        uint32_t root = g->cause[n] == AN_CAUSE_INPUT && r->inside[n] ? root_of(c, g, g->slice[n]) : AN_NONE;
+        if (root == AN_NONE)
+            continue;
+        if (root != last_root) {
+            if (an_grow(&x->take, &x->room, x->count + 1, sizeof *x->take))
+                return TACHO_ENOMEM;
+            x->take[x->count++] = (struct take){.wait = (uint32_t)n, .lane = lane};
+            *written += (double)write_of(c, root);
+            last_root = root;
+        }
+        struct take *k = &x->take[x->count - 1];
+        if (!in_line) { /* what is left behind the release is taking over */
+            k->wait = g->kind[n] == AN_NODE_WAIT && g->kind[k->wait] != AN_NODE_WAIT ? (uint32_t)n : k->wait;
+            continue;
+        }
+        k->work = an_time_add(k->work, own[n]);
+        k->wait = (uint32_t)n;
+        own[n] = 0;
+    }
+    return 0;
+}
+
+static const struct an_loader_rank *loader_of(const struct an_context *c, uint32_t lane)
+{
+    for (size_t i = 0; i < c->r->loader.rank_count; i++)
+        if (c->r->loader.ranks[i].rank == c->lane[lane].rank)
+            return &c->r->loader.ranks[i];
+    return NULL;
+}
+
+/* ns of a batch in a thread of its own that copies it, where there is one. */
+static int64_t pin_of(const struct an_context *c, bool in_line)
+{
+    for (size_t i = 0; !in_line && i < c->r->loader.stage_count; i++)
+        if (!strcmp(c->r->loader.stages[i].name, "pin") && c->r->loader.stages[i].ms_per_batch.valid)
+            return (int64_t)(c->r->loader.stages[i].ms_per_batch.value * 1e6);
+    return 0;
+}
+
+static int route_lane(const struct an_replay *r, uint32_t lane, int64_t *own, struct an_route *x, const char **why,
+                      double *written)
+{
+    const struct an_loader *all = &r->c->r->loader;
+    const struct an_loader_rank *l = loader_of(r->c, lane);
+    struct an_count workers = l ? l->workers : all->workers;
+    struct an_value batch = l ? l->batch_ms : all->batch_ms;
+    bool in_line = workers.valid && !workers.value;
+    size_t first = x->count;
+    if (!workers.valid)
+        *why = all->reason ? all->reason : workers.reason;
+    else if (!in_line && !batch.valid)
+        *why = batch.reason;
+    if (*why)
+        return 0;
+    int rc = add_takes(r, lane, in_line, own, x, written);
+    for (size_t i = first; !rc && !in_line && i < x->count; i++)
+        x->take[i].work = (int64_t)(batch.value * 1e6);
+    x->pin = pin_of(r->c, in_line);
+    return rc;
+}
+
+static int take_order(const void *a, const void *b)
+{
+    const struct take *x = a, *y = b;
+    return (x->wait > y->wait) - (x->wait < y->wait);
+}
+
+int an_route_new(const struct an_replay *r, int64_t workers, double work_factor, double hand_over, int64_t *own,
+                 struct an_route **out, const char **why)
+{
+    struct an_context *c = r->c;
+    struct an_route *x = an_arena_zero(c->work, 1, sizeof *x);
+    struct take *take;
+    double written = 0, work = 0;
+    *out = NULL;
+    *why = NULL;
+    if (!x || !(x->base = an_arena_zero(c->work, c->lane_count + 1, sizeof *x->base)))
+        return TACHO_ENOMEM;
+    x->g = r->g;
+    x->lanes = c->lane_count;
+    x->workers = workers;
+    x->factor = work_factor;
+    int rc = 0;
+    for (uint32_t k = 0; k < c->lane_count && !rc && !*why; k++)
+        if (c->lane[k].track != AN_NONE)
+            rc = route_lane(r, k, own, x, why, &written);
+    if (!rc && !*why && !x->count)
+        *why = "no step takes a batch inside the replayed steps";
+    take = rc || *why ? NULL : an_arena_copy(c->work, x->take, x->count * sizeof *take);
+    free(x->take);
+    x->take = take;
+    if (rc || *why || !take)
+        return rc || *why ? rc : TACHO_ENOMEM;
+    qsort(take, x->count, sizeof *take, take_order);
+    for (size_t i = 0; i < x->count; i++)
+        work += (double)take[i].work;
+    x->write_ns = written / (double)x->count;
+    x->batch_ns = work / (double)x->count;
+    for (size_t i = 0; i < x->count; i++)
+        own[take[i].wait] = an_time_add(own[take[i].wait], (int64_t)(hand_over * x->write_ns));
+    *out = x;
+    return 0;
+}
+
+/* ---- replaying ---------------------------------------------------------------------------------------------------------------- */
+
+void an_route_begin(struct an_route *x, int64_t start)
+{
+    x->frame = start;
+    for (size_t k = 0; k < x->lanes; k++)
+        x->base[k] = SIZE_MAX;
+}
+
+static struct take *take_at(const struct an_route *x, uint32_t n)
+{
+    if (x->g->cause[n] != AN_CAUSE_INPUT)
+        return NULL;
+    struct take key = {.wait = n};
+    return bsearch(&key, x->take, x->count, sizeof key, take_order);
+}
+
+bool an_route_replaces(const struct an_route *x, const struct an_graph *g, uint32_t n, enum an_edge_kind kind)
+{
+    (void)g;
+    return kind == AN_EDGE_HANDOFF && take_at(x, n);
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+int64_t an_route_release(struct an_route *x, uint32_t n, int64_t start, int64_t body)
+{
+    struct take *k = take_at(x, n);
+    if (!k)
+        return body;
+    size_t i = (size_t)(k - x->take), w = (size_t)x->workers, room = AHEAD * w;
+    if (x->base[k->lane] == SIZE_MAX)
+        x->base[k->lane] = i;
+    size_t j = i - x->base[k->lane]; /* its ordinal in the frame */
+    int64_t work = (int64_t)((double)k->work * x->factor);
+    /* The frame begins with every worker as far into its first batch as in a pipeline that runs. */
+    int64_t begun = j < w ? x->frame - (int64_t)((double)work * (double)(w - 1 - j) / (double)w) : k[-(ptrdiff_t)w].made;
+    if (j >= room)
+        begun = later(begun, k[-(ptrdiff_t)room].taken);
+    k->made = begun + work;
+    if (x->pin)
+        k->made = (j ? later(k->made, k[-1].made) : k->made) + x->pin;
+    k->taken = later(start, k->made);
+    return later(body, k->made);
+}
+
+double an_route_write_ns(const struct an_route *x)
+{
+    return x->write_ns;
+}
+
+double an_route_batch_ns(const struct an_route *x)
+{
+    return x->batch_ns;
+}
