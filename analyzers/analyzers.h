@@ -33,6 +33,7 @@ struct an_options {
     double price_per_kwh;       /* --price-kwh, for energy.cost in the user's money; 0 = not given */
     int64_t part_slices; /* > 0: only the newest part of the run, about so many slices (trace_part.h); run.window says which */
     int64_t part_until;  /* ... that ends at this time, ns; 0: at the end of the run */
+    const char *what_if; /* --what-if: edits of the dependency graph that an_edits_parse takes (what_if.h); or NULL */
     double flops_per_step; /* --flops-per-step: model FLOPs of one step over all ranks; 0 = the payloads' */
 };
 

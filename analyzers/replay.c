@@ -282,9 +282,9 @@ static int latencies_of(struct an_replay *r)
         enum an_latency kind;
         int64_t ns;
         if (g->kind[n] == AN_NODE_DEVICE && latency_of_op(g, n, &kind, &ns))
-            l.sample[l.count++] = (struct an_pair){
-                .key = (uint64_t)g->track[n] * 2 * AN_LATENCIES + (g->cause[n] == AN_CAUSE_COPY ? AN_LATENCIES : 0) + kind,
-                .extra = (uint32_t)ns};
+            l.sample[l.count++] = (struct an_pair){.key = (uint64_t)g->track[n] * 2 * AN_LATENCIES +
+                                                          (g->cause[n] == AN_CAUSE_COPY ? AN_LATENCIES : 0) + kind,
+                                                   .extra = (uint32_t)ns};
     }
     if (!rc) {
         an_pairs_sort(l.sample, room, l.count);

@@ -47,8 +47,8 @@ struct an_replay {
     size_t frame_count;
     uint32_t *node; /* the replayed nodes, every one behind what it depends on */
     size_t node_count;
-    uint8_t *inside; /* of every node of the graph: is it replayed? */
-    int64_t *own;    /* of every node of the graph */
+    uint8_t *inside;  /* of every node of the graph: is it replayed? */
+    int64_t *own;     /* of every node of the graph */
     int32_t *latency; /* of every track: [copy][enum an_latency] */
     struct an_replay_step *step;
     size_t step_count;
@@ -62,6 +62,8 @@ struct an_change {
     const int64_t *own;     /* instead of an_replay.own */
     double latency;         /* factor of dispatch latencies; 1: as they are */
     bool without_peers;     /* nobody waits for another rank in a collective */
+    bool without_syncs;     /* no call waits for a device */
+    bool scale_leads;       /* a lead shrinks with the work it is a part of */
     struct an_route *route; /* the loader on other threads (what_if_loader.c) */
 };
 
@@ -100,7 +102,8 @@ struct an_slack {
 
 /* Tails of every node of the graph, all AN_NEVER, in the work arena. 0 or TACHO_ENOMEM. */
 int an_slack_new(const struct an_replay *r, struct an_slack **out);
-/* Backward pass over one frame after an_replay_run(r, NULL, t). Returns the node whose start is the frame's end, AN_NONE: none. */
+/* Backward pass over one frame after an_replay_run(r, NULL, t). Returns the node whose start is the frame's end, AN_NONE: none.
+ */
 uint32_t an_replay_back(const struct an_replay *r, size_t frame, const struct an_times *t, struct an_slack *s);
 /* How much longer n's own work may take without the frame getting longer; INT64_MAX: it leads nowhere. */
 static inline int64_t an_slack_ns(const struct an_slack *s, const struct an_times *t, uint32_t n)

@@ -25,15 +25,16 @@ static int64_t overlap_of(const struct an_graph *g, uint32_t before, uint32_t n)
 static bool left_out(const struct an_change *x, const struct an_graph *g, uint32_t n, size_t e)
 {
     enum an_edge_kind k = (enum an_edge_kind)(g->in_kind[e] & AN_EDGE_KIND_MASK);
-    return (x->without_peers && k == AN_EDGE_COLLECTIVE) || (x->route && an_route_replaces(x->route, g, n, k));
+    return (x->without_peers && k == AN_EDGE_COLLECTIVE) || (x->without_syncs && k == AN_EDGE_SYNC) ||
+           (x->route && an_route_replaces(x->route, g, n, k));
 }
 
 static int64_t latency_of(const struct an_replay *r, const struct an_change *x, uint32_t n, enum an_latency kind)
 {
     if (r->g->kind[n] != AN_NODE_DEVICE)
         return 0;
-    int32_t ns = r->latency[(size_t)r->g->track[n] * 2 * AN_LATENCIES +
-                            (r->g->cause[n] == AN_CAUSE_COPY ? AN_LATENCIES : 0) + kind];
+    int32_t ns =
+        r->latency[(size_t)r->g->track[n] * 2 * AN_LATENCIES + (r->g->cause[n] == AN_CAUSE_COPY ? AN_LATENCIES : 0) + kind];
     return x->latency == 1 ? ns : (int64_t)((double)ns * x->latency);
 }
 
@@ -41,6 +42,16 @@ static int64_t latency_of(const struct an_replay *r, const struct an_change *x, 
 static int64_t base_of(const struct an_replay *r, const struct an_replay_frame *f, uint32_t n)
 {
     return r->g->kind[n] == AN_NODE_DEVICE && r->g->start[n] >= f->start ? f->start : r->g->start[n];
+}
+
+/* How long before its end a node lets others go. */
+static int64_t lead_of(const struct an_replay *r, const struct an_change *x, size_t e)
+{
+    int64_t lead = r->g->in_lead[e];
+    uint32_t from = r->g->in_from[e];
+    if (!x->scale_leads || !lead || x->own[from] >= r->own[from])
+        return lead;
+    return (int64_t)((double)lead * (double)x->own[from] / (double)r->own[from]);
 }
 
 static void one_node(const struct an_replay *r, const struct an_replay_frame *f, const struct an_change *x, uint32_t n,
@@ -55,7 +66,7 @@ static void one_node(const struct an_replay *r, const struct an_replay_frame *f,
         uint32_t from = g->in_from[e];
         if (left_out(x, g, n, e))
             continue;
-        int64_t release = (g->in_kind[e] & AN_EDGE_AT_START ? t->start[from] : t->end[from]) - g->in_lead[e];
+        int64_t release = (g->in_kind[e] & AN_EDGE_AT_START ? t->start[from] : t->end[from]) - lead_of(r, x, e);
         if (an_replay_ends_waiting(g, n, e))
             body = release > body ? release : body;
         else if ((release += latency_of(r, x, n, AN_AFTER_EDGE)) > start)
@@ -112,13 +123,13 @@ static void one_node_back(const struct an_replay *r, uint32_t n, struct an_slack
         int64_t from = waiting ? body : start + latency_of(r, &as_recorded, n, AN_AFTER_EDGE);
         if (waiting && body == AN_NEVER)
             continue;
-        later(g->in_kind[e] & AN_EDGE_AT_START ? &s->tail_start[g->in_from[e]] : &s->tail[g->in_from[e]],
-              from - g->in_lead[e]);
+        later(g->in_kind[e] & AN_EDGE_AT_START ? &s->tail_start[g->in_from[e]] : &s->tail[g->in_from[e]], from - g->in_lead[e]);
     }
 }
 
 /* The last step's end of the lane that takes longest. */
-static const struct an_replay_step *sink_of(const struct an_replay *r, const struct an_replay_frame *f, const struct an_times *t)
+static const struct an_replay_step *sink_of(const struct an_replay *r, const struct an_replay_frame *f,
+                                            const struct an_times *t)
 {
     const struct an_replay_step *sink = NULL;
     for (size_t i = f->step_first; i < f->step_first + f->step_count; i++) {

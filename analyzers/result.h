@@ -533,6 +533,44 @@ struct an_gain {
     bool ceiling;                        /* high is an upper bound; no expected value is claimed */
 };
 
+/* What an edit of the dependency graph makes of the step (docs/advise.md). */
+struct an_what_if {
+    const char *edit;      /* as in --what-if: "comm=0.5x"; several joined with commas were replayed together */
+    const char *of;        /* the finding it comes from, NULL: none */
+    const char *reason;    /* why nothing is predicted; NULL */
+    const char *unknown;   /* the part of it that names nothing of this run; NULL */
+    const char *known;     /* names of that kind that the run does have; NULL: none */
+    const char *ceiling;   /* why no value is expected; NULL: one is */
+    const char *condition; /* what the interval takes for granted; NULL: nothing */
+    struct an_value step_ms, step_low_ms, step_high_ms;
+    struct an_gain gain;
+};
+
+/* By how much the step gets faster when 1 % of some work goes. */
+struct an_sensitivity_row {
+    const char *key;         /* as in --what-if: "op:matrix", "loader.decode", "launch" */
+    double path_ms;          /* of it on the longest path, a step */
+    double path_pct;         /* of the step */
+    double gain_pct;         /* of the step per 1 % less of it */
+    struct an_value work_ms; /* of it a step, wherever it runs; of latencies not known */
+};
+
+/* The replay of the dependency graph, and what follows from it. */
+struct an_advice {
+    const char *reason; /* why nothing was replayed; NULL when it was */
+    int64_t steps, nodes;
+    struct an_value step_ms;        /* the recorded median */
+    struct an_value base_error_pct; /* sum of replayed steps / sum of recorded ones - 1 */
+    struct an_value unmatched_pct;  /* odd and even steps: own work of nodes without a partner */
+    struct an_value think_pct; /* of the steps, on the threads that run them: outside of every range, replayed as recorded */
+    struct an_value held_pct;  /* the same: in waits that no recorded release ends */
+    struct an_what_if *edits;  /* of findings, by gain; with --what-if the user's, as they came */
+    size_t edit_count;
+    struct an_what_if together;            /* edit NULL: fewer than two */
+    const struct an_sensitivity_row *rows; /* by gain, largest first */
+    size_t row_count;
+};
+
 struct an_finding {
     const char *id; /* stable: "UNATTRIBUTED" */
     const char *claim;
@@ -543,6 +581,7 @@ struct an_finding {
     const char *effort;
     enum an_confidence confidence;
     const char *verify, *wrong_when;
+    const char *what_if; /* the same as an edit of the dependency graph; NULL: there is none */
 };
 
 /* ---- trust -------------------------------------------------------------------------------------------------------------- */
@@ -638,6 +677,7 @@ struct an_result {
     struct an_utilization utilization;
     struct an_critical_path critical_path;
     struct an_part ranks;
+    struct an_advice advice;
     const struct an_step_point *step_points; /* pictures.h */
     size_t step_point_count;
     struct an_timeline timeline;

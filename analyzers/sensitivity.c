@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the longest paths of a replayed frame consist of (replay.h). A path is tight when every release on it is the one that
- * counted. With several tight paths, shortening one of them alone gains nothing: what is gained by less work of some kind is the
- * least that any tight path holds of it, and a node counts alone only if all of them lead through it.
+ * counted. With several tight paths, shortening one of them alone gains nothing: what is gained by less work of some kind is
+ * the least that any tight path holds of it, and a node counts alone only if all of them lead through it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -55,9 +55,8 @@ static bool next_tight(struct tight_walk *w, struct tight *x)
     }
     for (; w->edge < g->in_first[n + 1]; w->edge++) {
         size_t e = w->edge;
-        *x = (struct tight){.from = g->in_from[e],
-                            .at_start = g->in_kind[e] & AN_EDGE_AT_START,
-                            .body = an_replay_ends_waiting(g, n, e)};
+        *x = (struct tight){
+            .from = g->in_from[e], .at_start = g->in_kind[e] & AN_EDGE_AT_START, .body = an_replay_ends_waiting(g, n, e)};
         int64_t release = (x->at_start ? start : end)[x->from] - g->in_lead[e];
         x->latency = x->body ? 0 : latency_of(w->r, n, AN_AFTER_EDGE);
         if (w->r->inside[x->from] && release + x->latency == (x->body ? end[n] - w->r->own[n] : start[n])) {

@@ -229,7 +229,7 @@ static int trust_run(struct an_context *c)
         return rc;
     r->events = (int64_t)(t->slice.count + t->counter.count);
     r->open_ranges = (int64_t)t->open;
-    r->replay_error_pct = an_num_none("needs the dependency graph, which is not in this version");
+    r->replay_error_pct = an_num_none("nothing was replayed");
     r->clock = key_or(c, "clock", "");
     r->version = key_or(c, "tacho.version", "");
     r->ended = c->o->live ? "still running" : key_or(c, "ended", "");

@@ -9,7 +9,9 @@
 #include "analyzers/replay.h"
 #include "analyzers/what_if_loader.h"
 
-#define AHEAD 2 /* batches that one worker makes before they are taken: PyTorch's default, and the engine's with two workers */
+#define AHEAD \
+    2 /* batches that one worker makes before they are taken: PyTorch's default, and the engine's with two workers \
+       */
 
 /* Where a step's thread takes a batch: consecutive nodes of one range. */
 struct take {
@@ -43,7 +45,8 @@ static int64_t write_of(const struct an_context *c, uint32_t root)
 {
     const struct an_trace *t = c->t;
     int64_t end = an_slice_end(t, root), sum = 0, until = INT64_MIN;
-    for (size_t i = (size_t)root + 1; i < t->slice.count && t->slice.start[i] < end && t->slice.start[i] >= t->slice.start[root]; i++) {
+    for (size_t i = (size_t)root + 1;
+         i < t->slice.count && t->slice.start[i] < end && t->slice.start[i] >= t->slice.start[root]; i++) {
         const char *name = an_trace_name(t, t->slice.name[i]);
         bool writes = an_slice_role(t, i) == AN_ROLE_COLLATE || !strcmp(name, "aten::stack") || !strcmp(name, "aten::cat");
         if (!writes || t->slice.start[i] < until)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: the loader on other threads, as an edit of the graph (docs/advise.md). Batches of the step's thread, or
- * those that workers hand over, are made by N workers in turn, each at most AHEAD batches a worker before it is taken:
+ * Private to analyzers/: the loader on other threads, as an edit of the graph (docs/advise.md). Batches of the step's thread,
+ * or those that workers hand over, are made by N workers in turn, each at most AHEAD batches a worker before it is taken:
  *
  *     begun(k)     = max(made(k - N), taken(k - AHEAD * N))
  *     made(k)      = begun(k) + worker time of batch k
@@ -15,9 +15,9 @@
 struct an_replay;
 struct an_route;
 
-/* Prepares the route. own[] of the change loses the work that moves away, and gets `hand_over` (0..1: of what a batch takes to be
- * written once) at each batch. *out stays NULL with a reason in *why where the run does not say what a batch costs. Lies in the
- * work arena. 0 or TACHO_ENOMEM. */
+/* Prepares the route. own[] of the change loses the work that moves away, and gets `hand_over` (0..1: of what a batch takes to
+ * be written once) at each batch. *out stays NULL with a reason in *why where the run does not say what a batch costs. Lies in
+ * the work arena. 0 or TACHO_ENOMEM. */
 int an_route_new(const struct an_replay *r, int64_t workers, double work_factor, double hand_over, int64_t *own,
                  struct an_route **out, const char **why);
 /* Starts a frame. */

@@ -41,7 +41,9 @@ static const char *stage_key(const struct an_context *c, uint32_t slice)
 static const char *collective_key(const struct an_context *c, uint32_t slice)
 {
     const struct an_detail *d = slice != AN_NONE ? an_trace_detail(c->t, c->t->slice.detail[slice]) : NULL;
-    const char *name = d && *d->collective ? d->collective : slice != AN_NONE ? an_trace_name(c->t, c->t->slice.name[slice]) : "";
+    const char *name = d && *d->collective ? d->collective
+                       : slice != AN_NONE  ? an_trace_name(c->t, c->t->slice.name[slice])
+                                           : "";
     return an_arena_format(c->work, "collective:%.100s", name);
 }
 
@@ -83,9 +85,9 @@ static int device_rows(const struct an_replay *r, struct an_rows *rows)
     for (size_t i = 0; !rc && i < o->count; i++) {
         uint32_t n = r->g->op_node[i], detail = c->t->slice.detail[o->slice[i]], name = c->t->slice.name[o->slice[i]];
         uint8_t *memo = o->class[i] != AN_DEVICE_COMM && o->class[i] != AN_DEVICE_COPY ? &of_class[o->class[i]]
-                        : detail != AN_NONE                                             ? &of_detail[detail]
-                        : name != AN_NONE                                               ? &of_name[name]
-                                                                                        : &of_name[c->t->string_count];
+                        : detail != AN_NONE                                            ? &of_detail[detail]
+                        : name != AN_NONE                                              ? &of_name[name]
+                                                                                       : &of_name[c->t->string_count];
         if (n == AN_NONE || !r->inside[n])
             continue;
         if (*memo == ROW_UNKNOWN)

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Public header of the room analyzers/: edits of a run's dependency graph, as people type them (docs/advise.md):
+ *
+ *     comm=0.5x,loader.workers=8,op:attention=80%,launch=graph
+ */
+#ifndef ANALYZERS_WHAT_IF_H
+#define ANALYZERS_WHAT_IF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tacho_error.h"
+
+#define AN_EDITS_MOST 24
+#define AN_EDIT_KEY   160
+
+/* What an edit does with the work it names. */
+enum an_edit_kind {
+    AN_EDIT_SCALE,   /* KEY=0.5x, KEY=50%, KEY=0: takes so much of its time */
+    AN_EDIT_WORKERS, /* loader.workers=N */
+    AN_EDIT_GRAPH,   /* launch=graph: one launch a step */
+    AN_EDIT_OVERLAP, /* comm=overlap: on a thread or stream of its own */
+};
+
+struct an_edit {
+    enum an_edit_kind kind;
+    char key[AN_EDIT_KEY];       /* "comm", "op:attention" */
+    char text[AN_EDIT_KEY + 32]; /* as it was typed */
+    double factor;               /* SCALE */
+    int64_t workers;             /* WORKERS: at least 1 */
+};
+
+/* Reads a list of edits. Returns 0, or TACHO_EUSAGE with *err and, in *wrong (may be NULL), the key nothing is called by, to
+ * find what may have been meant; "" where something else is wrong. Names of ops, kernels and collectives are not looked at. */
+int an_edits_parse(const char *text, struct an_edit edit[AN_EDITS_MOST], size_t *count, char wrong[AN_EDIT_KEY],
+                   struct tacho_error *err);
+/* The keys that are the same for all runs; ends with NULL. Static storage. */
+const char *const *an_edit_keys(void);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: what edits of the graph do to the step (docs/advise.md). The state is made once, by the analyzer
+ * "replay", and kept in an_context.what_if.
+ */
+#ifndef ANALYZERS_WHAT_IF_RUN_H
+#define ANALYZERS_WHAT_IF_RUN_H
+
+#include "analyzers/replay_error.h"
+#include "analyzers/sensitivity.h"
+#include "analyzers/what_if.h"
+
+struct an_what_if_state {
+    const struct an_replay *r;
+    struct an_rows rows;
+    struct an_replay_error error;
+    double base_pct; /* replayed steps / recorded ones - 1, of those that count */
+    struct an_times base, edited;
+    int64_t *own;       /* of the edit at hand */
+    double *b, *e, *e2; /* ns of the steps that count: as recorded, edited at best, edited at worst */
+    size_t steps;
+    double median_ms;
+    const char *none; /* why nothing is predicted; NULL */
+};
+
+/* Why the replay of this run can predict nothing, or NULL. */
+const char *an_what_if_none(struct an_context *c, const struct an_what_if_state *s);
+/* Predicts the step under edits. Texts live in the result. 0 or TACHO_ENOMEM. */
+int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_t count, struct an_what_if *out);
+/* The same from text, for findings; `out->reason` is set where the text is no edit. */
+int an_what_if_of(struct an_context *c, const char *text, struct an_what_if *out);
+
+#endif
