@@ -8,6 +8,7 @@
 #define END        PROC ", the kernel's account at the end"
 #define GPM        "NVML's GPM (Hopper and later)"
 #define OPS        "device ops (kernels, copies, memsets, graphs)"
+#define REPLAY     "steps with all their ranges (dependency graph)"
 #define PATH       "ranges with roles, or device ops with their launches"
 #define MEMORY     "counters memory.*, [memory] events of PyTorch"
 #define COMM       "tacho.comm ranges"
@@ -576,6 +577,24 @@ const struct an_metric an_metrics[] = {
     /* findings */
     {"findings[]/gain_pct", "% more samples/s", "as method says", "",
      "ceiling: high is an upper bound and nothing is expected"},
+    /* advice */
+    {"advice", "", "what changes of the dependency graph would do to the step (docs/advise.md)", REPLAY, ""},
+    {"advice/step_ms", "ms", "recorded median of the replayed steps but the first of each stretch", REPLAY, ""},
+    {"advice/replay_error_pct", "%", "trust/replay_error_pct", REPLAY, ""},
+    {"advice/base_error_pct", "%", "100 (sum of steps replayed as recorded / sum of them - 1)", REPLAY,
+     "below 0: time that nothing recorded explains is not replayed"},
+    {"advice/unmatched_pct", "%", "own work of odd steps without a partner in the even one / all of it", REPLAY, ""},
+    {"advice/think_pct", "%", "own time outside of every range on the threads that run steps / steps", REPLAY,
+     "the only time that is replayed as a fixed delay: host think time"},
+    {"advice/held_pct", "%", "the same of waits that no recorded release ends", REPLAY, ""},
+    {"advice/steps", "steps", "that were replayed, all lanes", REPLAY, ""},
+    {"advice/nodes", "nodes", "of the dependency graph that were replayed", REPLAY, ""},
+    {"advice/what_if[]", "", "one edit, or one finding's: predicted step and gain", REPLAY,
+     "step_ms and gain_pct: expected, low, high; a ceiling has no expected value, and ceiling_because says why"},
+    {"advice/together", "", "all edits in one replay", REPLAY, "gains do not add up"},
+    {"advice/sensitivity[]", "",
+     "gain_pct_per_pct: 100 (T / (T - 0.01 P) - 1) with P the least that a longest path holds of it", REPLAY,
+     "path_ms_per_step: P; work_ms_per_step: all of it, on the path or not"},
     /* trust */
     {"trust/events", "events", "ranges and counter values in the file", "", ""},
     {"trust/lost_events", "events", "sum of the loss rows that took events away", "loss rows", "null: a loss of unknown size"},
@@ -589,7 +608,9 @@ const struct an_metric an_metrics[] = {
      "paused steps and what limits cut are listed and are not lost"},
     {"trust/overhead_low_pct", "%", "lower end of the interval of overhead_pct", "the same", ""},
     {"trust/overhead_high_pct", "%", "upper end", "the same", ""},
-    {"trust/replay_error_pct", "%", "", "dependency graph", "null in this version"},
+    {"trust/replay_error_pct", "%",
+     "|median of the replayed odd steps with the own work of the even ones / recorded median of the even steps - 1|", REPLAY,
+     "how well the dependency graph predicts steps of this run (docs/advise.md); null: fewer than 4 consecutive steps"},
     {"trust/overhead_pct", "%", "100 (median of recorded steps / median of paused steps - 1), steps of the most frequent size",
      "at least 10 counted steps of each kind",
      "what recording costs; overhead_low_pct and overhead_high_pct: 95 % bootstrap interval; absent where that is wider than "

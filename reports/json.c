@@ -388,6 +388,7 @@ int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE 
     put_system(w, &r->system);
     put_series(w, r);
     put_findings(w, r);
+    rep_json_advice(w, r);
     put_trust(w, r);
     int rc = rep_writer_end(w);
     return rc ? rc : ferror(out) ? TACHO_EIO : 0;

@@ -29,6 +29,7 @@ void rep_text_compat(struct page *p, const struct an_result *r);        /* nothi
 void rep_text_loader(struct page *p, const struct an_result *r);        /* one line; nothing without a loader */
 void rep_text_loader_ranks(struct page *p, const struct an_result *r);  /* nothing for one rank */
 void rep_text_communication(struct page *p, const struct an_result *r); /* one line; nothing without any */
+void rep_text_advice(struct page *p, const struct an_result *r);
 void rep_text_critical_path(struct page *p, const struct an_result *r); /* nothing without one */
 void rep_text_communication_tables(struct page *p, const struct an_result *r);
 void rep_text_trust(struct page *p, const struct an_result *r);
