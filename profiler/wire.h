@@ -257,9 +257,9 @@ struct wire_gpu_gap {
     _Atomic int64_t t0, t1;
 };
 
-/* Hardware counters: how far asking for them came. One entry for what is sampled over time, one for what is counted in steps.
- */
-enum wire_counters { WIRE_COUNTERS_PM = 0, WIRE_COUNTERS_RANGE = 1, WIRE_COUNTERS = 2 };
+/* Hardware counters: how far asking for them came. What is sampled over time; what is counted in whole steps; in the ranges
+ * inside them, which is OFF until the first step with ranges was seen. */
+enum wire_counters { WIRE_COUNTERS_PM = 0, WIRE_COUNTERS_RANGE = 1, WIRE_COUNTERS_PARTS = 2, WIRE_COUNTERS = 3 };
 #define WIRE_COUNTERS_STAGE_MAP(X) \
     X(NONE, "") \
     X(LIBRARY, "this CUPTI has no such interface (12.6 or later has)") \
@@ -269,7 +269,9 @@ enum wire_counters { WIRE_COUNTERS_PM = 0, WIRE_COUNTERS_RANGE = 1, WIRE_COUNTER
     X(ENABLE, "enabling") \
     X(CONFIG, "the configuration") \
     X(START, "starting") \
-    X(DECODE, "reading")
+    X(DECODE, "reading") \
+    X(DIFFER, "the steps have different ranges: a pass is a step, and they must be alike") \
+    X(MANY, "more than 127 ranges directly in a step")
 enum wire_counters_stage {
 #define WIRE_COUNTERS_STAGE_ENUM(name, text) WIRE_COUNTERS_STAGE_##name,
     WIRE_COUNTERS_STAGE_MAP(WIRE_COUNTERS_STAGE_ENUM)
@@ -280,7 +282,7 @@ struct wire_gpu_counters {
     _Atomic uint32_t state, stage, error; /* stage, error: where it failed, with CUPTI's result */
     _Atomic uint32_t metrics, passes;
     _Atomic uint32_t overflows; /* times that samples were lost */
-    _Atomic uint64_t values;    /* samples, or steps that were counted to their end */
+    _Atomic uint64_t values;    /* samples; times that steps were counted to their end; ranges */
     char chip[32];
 };
 

@@ -157,6 +157,8 @@ struct agent_process {
 extern struct agent_process *agent_process;
 /* Recording is paused for a step. Not on wiped pages: see agent_thread_open. Threads see it by their common_end, too. */
 extern _Atomic uint32_t agent_pause_flag;
+/* Somebody wants to see the pushes and pops of a thread (agent_cuda_range), so nothing takes the common case. Likewise. */
+extern _Atomic uint32_t agent_watch_flag;
 
 /* Signals and cancellation off, errno kept: the thread cannot be taken out of a slow path. */
 struct agent_quiet {
@@ -259,6 +261,8 @@ void agent_counter_batch(uint32_t domain, const nvtxCounterBatch_t *batch);
 uint32_t agent_counter_own(const char *name, const char *unit, int device);
 /* time: of the pool's clock. Not on a thread that is inside of NVTX. */
 void agent_counter_put(uint32_t id, double value, uint64_t time);
+/* A mark of the agent's own, with a payload of the schema (an arena id) and at most WIRE_PAYLOAD_MAX bytes. Likewise. */
+void agent_mark_put(uint32_t name, uint32_t schema, const void *data, uint32_t bytes, uint64_t time);
 
 /* ---- pausing ---- */
 
@@ -283,6 +287,8 @@ static inline bool agent_cuda_live(void)
 }
 /* A tacho.step begins on this thread: opens or closes a capture window; closes it for a step that is paused. */
 void agent_cuda_step(uint64_t index, bool paused);
+/* While agent_watch_flag is set: a range other than a step begins or ends on this thread. name: of a push. */
+void agent_cuda_range(const struct agent_thread *t, bool push, uint32_t domain, uint32_t name);
 void agent_cuda_resume(void);
 /* A window of some steps or seconds opens or closes: collectives are followed to their true end inside it. */
 void agent_nccl_detail(bool on);

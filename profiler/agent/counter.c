@@ -114,16 +114,21 @@ static const struct counter_group *counter_group(uint64_t id)
     return id & AGENT_ID_GROUP && i < GROUPS ? &group[i] : NULL;
 }
 
-static void counter_put(uint32_t domain, uint32_t id, uint32_t type, uint64_t value, uint64_t time)
+static void single_put(uint32_t kind, uint32_t domain, uint64_t time, const struct agent_event *e)
 {
-    struct agent_event e = {.name = id, .value = value, .value_type = type};
     struct agent_thread *t = agent_enter();
     if (!t) {
         agent_lose(agent_tls ? WIRE_LOSS_SIGNAL : WIRE_LOSS_NO_SPACE, 1);
         return;
     }
-    agent_single(t, WIRE_COUNTER, domain, time, &e);
+    agent_single(t, kind, domain, time, e);
     agent_leave(t);
+}
+
+static void counter_put(uint32_t domain, uint32_t id, uint32_t type, uint64_t value, uint64_t time)
+{
+    struct agent_event e = {.name = id, .value = value, .value_type = type};
+    single_put(WIRE_COUNTER, domain, time, &e);
 }
 
 static void counter_put_plain(uint32_t domain, uint64_t id, uint32_t type, uint64_t value)
@@ -147,6 +152,12 @@ void agent_counter_put(uint32_t id, double value, uint64_t time)
     uint64_t word;
     memcpy(&word, &value, 8);
     counter_put(0, id, WIRE_VALUE_F64, word, time);
+}
+
+void agent_mark_put(uint32_t name, uint32_t schema, const void *data, uint32_t bytes, uint64_t time)
+{
+    struct agent_event e = {.name = name, .schema = schema, .data = data, .bytes = bytes};
+    single_put(WIRE_MARK, 0, time, &e);
 }
 
 void agent_counter_int64(uint32_t domain, uint64_t id, int64_t value)

@@ -131,6 +131,12 @@ void agent_cuda_step(uint64_t index, bool paused)
         agent_cupti_window((int64_t)(index & INT64_MAX));
 }
 
+void agent_cuda_range(const struct agent_thread *t, bool push, uint32_t domain, uint32_t name)
+{
+    if (agent_cuda_live())
+        gpu_range_cut(t, push, domain, name);
+}
+
 void agent_cuda_resume(void)
 {
     if (agent_cuda_live() && atomic_load_explicit(&agent_cuda.gpu->state, memory_order_relaxed) == WIRE_GPU_ON &&

@@ -3,8 +3,9 @@
  * Private to profiler/agent/: hardware counters of GPUs, only where asked for: "pm" and "range" in $TACHO_GPU.
  *
  * pm: sampled over time on each device that the process has a context on (CUPTI's PM sampling): one pass, no kernel waits for
- * another. range: counted over whole steps (CUPTI's range profiler), a pass a step, for which nothing else is recorded on the
- * device. Both need a permission that `tacho doctor` explains. Values become counters of the process (docs/gpu.md).
+ * another. range: counted over whole steps, then over the ranges inside them (CUPTI's range profiler), a pass a step, for which
+ * nothing else is recorded on the device. Both need a permission that `tacho doctor` explains. Values become counters of the
+ * process, those of ranges marks (docs/gpu.md).
  *
  * gpu_counters.c has the thread, gpu_pm.c and gpu_range.c what is done on it.
  */
@@ -47,8 +48,10 @@ bool gpu_pm_look(int device);
 void gpu_pm_read(void);
 void gpu_pm_stop(void);
 
-/* gpu_range.c. begin: on the thread of the steps, before one begins. read: on the counters' thread. */
+/* gpu_range.c. step: on the thread of the steps, before one begins. cut: a range of that thread or of another one begins or
+ * ends, while agent_watch_flag is set. read: on the counters' thread. */
 void gpu_range_step(uint64_t index);
+void gpu_range_cut(const struct agent_thread *t, bool push, uint32_t domain, uint32_t name);
 bool gpu_range_busy(void); /* nothing else is recorded on the device */
 void gpu_range_read(void);
 void gpu_range_stop(void);

@@ -13,7 +13,7 @@
 
 struct agent_setup agent_setup;
 struct agent_process *agent_process;
-_Atomic uint32_t agent_pause_flag;
+_Atomic uint32_t agent_pause_flag, agent_watch_flag;
 
 static pthread_once_t start_once = PTHREAD_ONCE_INIT;
 static bool start_ok;

@@ -191,6 +191,17 @@ struct profiler_range_push {
     void *profiler;
     const char *name;
 };
+struct profiler_range_info {
+    PROFILER_HEAD;
+    const uint8_t *data;
+    size_t data_bytes, total;
+};
+struct profiler_range_name {
+    PROFILER_HEAD;
+    const uint8_t *data;
+    size_t data_bytes, index;
+    const char *delimiter, *name;
+};
 struct profiler_range_decode {
     PROFILER_HEAD;
     void *profiler;
@@ -236,7 +247,9 @@ struct profiler_range_decode {
     X(RangeProfilerStop, profiler_range_stop) \
     X(RangeProfilerPushRange, profiler_range_push) \
     X(RangeProfilerPopRange, profiler_range_object) \
-    X(RangeProfilerDecodeData, profiler_range_decode)
+    X(RangeProfilerDecodeData, profiler_range_decode) \
+    X(RangeProfilerGetCounterDataInfo, profiler_range_info) \
+    X(RangeProfilerCounterDataGetRangeInfo, profiler_range_name)
 
 struct profiler_functions {
 #define PROFILER_FIELD(name, type) int (*name)(struct type * arguments);

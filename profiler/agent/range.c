@@ -126,6 +126,8 @@ static int push(struct agent_thread *t, uint32_t domain, struct agent_level *lev
         level_fold(level, domain);
     if (e->step)
         return push_step(t, domain, level, e);
+    if (agent_unlikely(atomic_load_explicit(&agent_watch_flag, memory_order_relaxed)))
+        agent_cuda_range(t, true, domain, e->name); /* before the range begins: what it costs lies outside */
     const uint32_t depth = level_depth(level);
     level_move(level, domain, depth + 1);
     if (agent_paused()) {
@@ -151,6 +153,8 @@ static int pop(struct agent_thread *t, uint32_t domain, struct agent_level *leve
         return -1;
     }
     level_move(level, domain, --depth);
+    if (agent_unlikely(atomic_load_explicit(&agent_watch_flag, memory_order_relaxed)))
+        agent_cuda_range(t, false, domain, 0); /* it ended at `time` */
     if (level_was_dropped(level, depth, &reason)) {
         if (reason == WIRE_LOSS_PAUSED)
             agent_skip(t);

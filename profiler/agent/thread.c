@@ -123,12 +123,14 @@ int agent_thread_start(void)
     return pthread_key_create(&exit_key, thread_exit);
 }
 
-/* A process forked during a pause starts with its parent's flag. No thread of it records before one has come here. Lock held.
+/* A process forked during a pause starts with its parent's flags. No thread of it records before one has come here. Lock held.
  */
 static void process_begin(void)
 {
-    if (!agent_process->born)
+    if (!agent_process->born) {
         atomic_store_explicit(&agent_pause_flag, 0, memory_order_relaxed);
+        atomic_store_explicit(&agent_watch_flag, 0, memory_order_relaxed);
+    }
     agent_process->born = 1;
 }
 
@@ -266,13 +268,14 @@ void agent_thread_name(uint32_t tid, uint32_t name)
 
 /* ---- pauses ---- */
 
-/* Looks at the flag after the store, and who sets the flag clears common_end after that: one of the two sees the other. */
+/* Looks at the flags after the store, and who sets one clears common_end after that: one of the two sees the other. */
 void agent_thread_refresh(struct agent_thread *t)
 {
-    if (!t->end || atomic_load_explicit(&agent_pause_flag, memory_order_relaxed))
+    if (!t->end || atomic_load_explicit(&agent_pause_flag, memory_order_relaxed) ||
+        atomic_load_explicit(&agent_watch_flag, memory_order_relaxed))
         return;
     atomic_store(&t->common_end, t->end - WIRE_RECORD_MAX);
-    if (atomic_load(&agent_pause_flag))
+    if (atomic_load(&agent_pause_flag) || atomic_load(&agent_watch_flag))
         atomic_store(&t->common_end, NULL);
 }
 

@@ -188,7 +188,10 @@ static int tell_state(struct col_drain *d, struct col_gpu *g)
 /* What became of the hardware counters that were asked for: once, at the end. */
 static int tell_counters(struct col_drain *d, const struct wire_gpu *h)
 {
-    static const char *const keys[] = {[WIRE_COUNTERS_PM] = "counters.sampled", [WIRE_COUNTERS_RANGE] = "counters.roofline"};
+    static const char *const keys[] = {[WIRE_COUNTERS_PM] = "counters.sampled",
+                                       [WIRE_COUNTERS_RANGE] = "counters.roofline",
+                                       [WIRE_COUNTERS_PARTS] = "counters.ranges"};
+    static const char *const units[] = {"samples", "times", "ranges"};
     static const char *const stages[] = {
 #define STAGE_TEXT(name, text) text,
         WIRE_COUNTERS_STAGE_MAP(STAGE_TEXT)
@@ -203,8 +206,7 @@ static int tell_counters(struct col_drain *d, const struct wire_gpu *h)
             continue;
         if (state == WIRE_COUNTERS_ON)
             snprintf(text, sizeof text, "%.*s: %u metrics, %u %s, %llu %s", (int)sizeof c->chip, c->chip, c->metrics, c->passes,
-                     c->passes == 1 ? "pass" : "passes", (unsigned long long)c->values,
-                     i == WIRE_COUNTERS_PM ? "samples" : "times");
+                     c->passes == 1 ? "pass" : "passes", (unsigned long long)c->values, units[i]);
         else if (state == WIRE_COUNTERS_WAITING)
             snprintf(text, sizeof text, "nothing counted: %s",
                      i == WIRE_COUNTERS_PM ? "the process made no context" : "too few steps (tacho.step) with a context");

@@ -38,6 +38,7 @@ EXPORT int cuCtxGetDevice(int *device);
 EXPORT int cuCtxSynchronize(void);
 EXPORT void fake_cuda_set_tool(fake_tool f);
 EXPORT void fake_cuda_call(struct fake_call *c);
+EXPORT uint64_t fake_cuda_launches(void);
 
 int cuInit(unsigned flags)
 {
@@ -98,10 +99,19 @@ void fake_cuda_set_tool(fake_tool f)
     atomic_store(&tool, f);
 }
 
+/* Kernels launched so far. */
+static _Atomic uint64_t launches;
+
+uint64_t fake_cuda_launches(void)
+{
+    return atomic_load(&launches);
+}
+
 void fake_cuda_call(struct fake_call *c)
 {
     fake_tool f = atomic_load(&tool);
     atomic_store(&context, 1);
+    atomic_fetch_add(&launches, c->what == FAKE_LAUNCH);
     if (f)
         f(c);
 }

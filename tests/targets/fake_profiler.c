@@ -2,9 +2,11 @@
  *
  * A substitute for CUPTI's profiler interfaces, part of the substitute libcupti: a chip FX1 that knows every metric, samples up
  * to seven in a pass, counts three a pass. A sample comes each 5 ms; metric i of sample n is 1000 i + n; metric i of a range is
- * i + 0.5. Calls in an order that the real one refuses are refused. FAKE_PROFILER: "denied" (enabling fails), "busy", "few"
- * (the chip knows one metric), "none", "overflow".
+ * i + 0.5 for each kernel that was launched in it, in the pass that counts the metric. A range without kernels is not in the
+ * data. Calls in an order that the real one refuses are refused. FAKE_PROFILER: "denied" (enabling fails), "busy", "few" (the
+ * chip knows one metric), "none", "overflow", "late" (starting the second session fails).
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,18 +24,30 @@ struct host {
     int type;
     size_t count;
 };
+#define RANGES 256u
+#define PASSES 16u
 struct image {
     uint32_t magic;
     size_t metrics;
     uint64_t first, samples; /* number of the first sample */
     uint64_t time;           /* of its end */
+    size_t ranges;
+    struct {
+        char name[16];
+        uint64_t kernels[PASSES];
+    } range[RANGES];
 };
 static struct {
     int enabled, started, configured;
     uint64_t begun, read;
-    unsigned passes, pass;
+    unsigned passes, pass, sessions;
     int counting, pushed;
+    size_t ranges_a_pass;
+    uint8_t *data;
+    char name[16];
+    uint64_t launches; /* when the range was pushed */
 } device;
+static struct image counted; /* what the hardware holds until it is decoded */
 
 static int is(const char *word)
 {
@@ -131,11 +145,12 @@ DEFINE(ProfilerHostEvaluateToGpuValues, profiler_host_evaluate)
     struct image m;
     const struct host *h = p->host;
     memcpy(&m, p->data, sizeof m);
-    if (m.magic != MAGIC || (h->type == PROFILER_PM_SAMPLING && p->range >= m.samples))
+    if (m.magic != MAGIC || p->range >= (h->type == PROFILER_PM_SAMPLING ? m.samples : m.ranges))
         return 1;
     for (size_t i = 0; i < p->count; i++) {
-        p->values[i] = h->type == PROFILER_PM_SAMPLING ? 1000.0 * (double)i + (double)(m.first + p->range) : (double)i + 0.5;
-        note(h->type == PROFILER_PM_SAMPLING ? "pm" : "range", i, p->values[i]);
+        p->values[i] = h->type == PROFILER_PM_SAMPLING ? 1000.0 * (double)i + (double)(m.first + p->range)
+                                                       : ((double)i + 0.5) * (double)m.range[p->range].kernels[i / PASS_RANGE];
+        note(h->type == PROFILER_PM_SAMPLING ? "pm" : device.ranges_a_pass == 1 ? "range" : "part", i, p->values[i]);
     }
     return 0;
 }
@@ -222,11 +237,21 @@ DEFINE(PmSamplingCounterDataGetSampleInfo, profiler_pm_sample)
 
 /* ---- range profiler ---- */
 
+static uint64_t launches(void)
+{
+    static uint64_t (*ask)(void);
+    void *cuda = ask ? NULL : dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (cuda)
+        ask = (uint64_t(*)(void))(uintptr_t)dlsym(cuda, "fake_cuda_launches");
+    return ask ? ask() : 0;
+}
+
 DEFINE(RangeProfilerEnable, profiler_range_enable)
 {
     if (!p->context)
         abort();
     p->profiler = &device;
+    device.sessions++;
     return is("denied") ? CUPTI_INSUFFICIENT_PRIVILEGES : 0;
 }
 DEFINE(RangeProfilerDisable, profiler_range_object)
@@ -236,7 +261,7 @@ DEFINE(RangeProfilerDisable, profiler_range_object)
 DEFINE(RangeProfilerGetCounterDataSize, profiler_range_data_bytes)
 {
     p->bytes = sizeof(struct image);
-    return p->ranges == 1 ? 0 : 1;
+    return p->ranges && p->ranges <= RANGES && p->nodes >= p->ranges ? 0 : 1;
 }
 DEFINE(RangeProfilerCounterDataImageInitialize, profiler_range_data)
 {
@@ -250,29 +275,42 @@ DEFINE(RangeProfilerSetConfig, profiler_range_config)
     memcpy(&passes, p->image, sizeof passes);
     device.passes = (unsigned)passes;
     device.pass = 0;
-    struct image m = {.magic = MAGIC};
-    memcpy(p->data, &m, sizeof m);
-    return p->range == PROFILER_USER_RANGE && p->replay == PROFILER_USER_REPLAY && p->levels == 1 ? 0 : 1;
+    device.ranges_a_pass = p->ranges_a_pass;
+    device.data = p->data;
+    counted = (struct image){.magic = MAGIC};
+    return passes <= PASSES && p->range == PROFILER_USER_RANGE && p->replay == PROFILER_USER_REPLAY && p->levels == 1 ? 0 : 1;
 }
 DEFINE(RangeProfilerStart, profiler_range_object)
 {
-    if (device.counting || p->profiler != &device)
+    if (device.counting || p->profiler != &device || (is("late") && device.sessions > 1))
         return 1;
     device.counting = 1;
     return 0;
 }
 DEFINE(RangeProfilerPushRange, profiler_range_push)
 {
-    if (!device.counting || device.pushed || strcmp(p->name, "step"))
+    if (!device.counting || device.pushed || strlen(p->name) >= sizeof device.name)
         return 1;
+    strcpy(device.name, p->name);
+    device.launches = launches();
     device.pushed = 1;
     return 0;
 }
 DEFINE(RangeProfilerPopRange, profiler_range_object)
 {
     int ok = device.pushed && p->profiler == &device;
+    uint64_t kernels = launches() - device.launches;
+    size_t i = 0;
     device.pushed = 0;
-    return ok ? 0 : 1;
+    while (i < counted.ranges && strcmp(counted.range[i].name, device.name) != 0)
+        i++;
+    if (!ok || i == RANGES || i >= device.ranges_a_pass + (kernels == 0))
+        return 1;
+    if (i == counted.ranges && kernels)
+        strcpy(counted.range[counted.ranges++].name, device.name);
+    if (i < counted.ranges)
+        counted.range[i].kernels[device.pass] += kernels;
+    return 0;
 }
 DEFINE(RangeProfilerStop, profiler_range_stop)
 {
@@ -286,5 +324,19 @@ DEFINE(RangeProfilerStop, profiler_range_stop)
 DEFINE(RangeProfilerDecodeData, profiler_range_decode)
 {
     p->dropped = 0;
+    memcpy(device.data, &counted, sizeof counted);
     return device.pass == device.passes && !device.counting ? 0 : 1;
+}
+DEFINE(RangeProfilerGetCounterDataInfo, profiler_range_info)
+{
+    struct image m;
+    memcpy(&m, p->data, sizeof m);
+    p->total = m.ranges;
+    return m.magic == MAGIC && p->data_bytes == sizeof m ? 0 : 1;
+}
+DEFINE(RangeProfilerCounterDataGetRangeInfo, profiler_range_name)
+{
+    const struct image *m = (const void *)p->data;
+    p->name = p->index < m->ranges ? m->range[p->index].name : NULL;
+    return p->name ? 0 : 1;
 }

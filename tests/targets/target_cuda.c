@@ -8,6 +8,10 @@
  *     --end exit|osexit|kill    how it ends             --kineto N:M  torch.profiler from step N to step M
  *     --tell                    the hook tells of torch.profiler
  *     --late                    cuInit without injection, then NVTX: the lazy door
+ *     --ranges N                N ranges `layer` in a step's range `forward`, each with a `matmul`; kernels are launched in
+ * these, three in each layer and one in `forward` itself
+ *     --odd N                   each Nth step has a range `sweep` somewhere
+ *     --skip N                  from step N on each second step lacks the last layer
  */
 #include <dlfcn.h>
 #include <getopt.h>
@@ -24,7 +28,7 @@
 #include "tacho_nvtx.h"
 
 static struct {
-    long steps, kernels, threads, ms, fork, spawn, kineto_from, kineto_to;
+    long steps, kernels, threads, ms, fork, spawn, kineto_from, kineto_to, ranges, odd, skip;
     const char *end;
     int tell, late, quiet;
 } opt = {.steps = 5, .kernels = 20, .threads = 1, .end = "exit", .kineto_from = -1, .kineto_to = -1};
@@ -64,6 +68,46 @@ static void *work(void *arg)
     return NULL;
 }
 
+static void launch(long n)
+{
+    for (long i = 0; i < n; i++)
+        gpu_call(&(struct fake_call){.what = FAKE_LAUNCH, .stream = 7, .kernel = kernel_name[0]});
+}
+
+static void push(const char *name)
+{
+    nvtxEventAttributes_t e = {.version = NVTX_VERSION,
+                               .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                               .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
+                               .message = {.registered = tacho_nvtx_name(&nvtx, name)}};
+    nvtxDomainRangePushEx(nvtx.domain, &e);
+}
+
+static void layers(long index)
+{
+    long n = opt.ranges - (opt.skip && index >= opt.skip && index % 2);
+    push("forward");
+    launch(1);
+    for (long i = 0; i < n; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "layer.%ld", i);
+        push(name);
+        launch(1);
+        if (opt.odd && i == 1 && index % opt.odd == 0) {
+            push("sweep");
+            launch(2);
+            tacho_nvtx_pop(&nvtx);
+        } else if (opt.odd && i == 1) {
+            launch(2);
+        }
+        push("matmul");
+        launch(2);
+        tacho_nvtx_pop(&nvtx);
+        tacho_nvtx_pop(&nvtx);
+    }
+    tacho_nvtx_pop(&nvtx);
+}
+
 static void step(long index)
 {
     struct tacho_step s = {.index = (uint64_t)index, .tokens = 10, .samples = 1};
@@ -72,6 +116,8 @@ static void step(long index)
     for (long i = 1; i < opt.threads; i++)
         pthread_create(&thread[i], NULL, work, (void *)(uintptr_t)i);
     work(NULL);
+    if (opt.ranges)
+        layers(index);
     for (long i = 1; i < opt.threads; i++)
         pthread_join(thread[i], NULL);
     tacho_nvtx_pop(&nvtx);
@@ -120,17 +166,13 @@ static void children(char **argv)
 
 static void options(int argc, char **argv)
 {
-    static const struct option table[] = {{"steps", 1, 0, 's'},
-                                          {"kernels", 1, 0, 'k'},
-                                          {"threads", 1, 0, 't'},
-                                          {"ms", 1, 0, 'm'},
-                                          {"fork", 1, 0, 'f'},
-                                          {"spawn", 1, 0, 'p'},
-                                          {"end", 1, 0, 'e'},
-                                          {"kineto", 1, 0, 'K'},
-                                          {"tell", 0, 0, 'T'},
-                                          {"late", 0, 0, 'L'},
-                                          {0}};
+    static const struct option table[] = {{"steps", 1, 0, 's'},   {"kernels", 1, 0, 'k'},
+                                          {"threads", 1, 0, 't'}, {"ms", 1, 0, 'm'},
+                                          {"fork", 1, 0, 'f'},    {"spawn", 1, 0, 'p'},
+                                          {"end", 1, 0, 'e'},     {"kineto", 1, 0, 'K'},
+                                          {"tell", 0, 0, 'T'},    {"late", 0, 0, 'L'},
+                                          {"ranges", 1, 0, 'r'},  {"odd", 1, 0, 'o'},
+                                          {"skip", 1, 0, 'S'},    {0}};
     for (int c; (c = getopt_long(argc, argv, "", table, NULL)) != -1;)
         switch (c) {
         case 's':
@@ -163,6 +205,15 @@ static void options(int argc, char **argv)
             break;
         case 'L':
             opt.late = 1;
+            break;
+        case 'r':
+            opt.ranges = atol(optarg);
+            break;
+        case 'o':
+            opt.odd = atol(optarg);
+            break;
+        case 'S':
+            opt.skip = atol(optarg);
             break;
         default:
             exit(2);

@@ -115,6 +115,11 @@ PLACE(profiler_range_enable, profiler, CUpti_RangeProfiler_Enable_Params, pRange
 SAME(PROFILER_SIZE(profiler_range_enable, profiler), CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE);
 PLACE(profiler_range_object, profiler, CUpti_RangeProfiler_Start_Params, pRangeProfilerObject);
 SAME(PROFILER_SIZE(profiler_range_object, profiler), CUpti_RangeProfiler_Start_Params_STRUCT_SIZE);
+PLACE(profiler_range_info, total, CUpti_RangeProfiler_GetCounterDataInfo_Params, numTotalRanges);
+SAME(PROFILER_SIZE(profiler_range_info, total), CUpti_RangeProfiler_GetCounterDataInfo_Params_STRUCT_SIZE);
+PLACE(profiler_range_name, index, CUpti_RangeProfiler_CounterData_GetRangeInfo_Params, rangeIndex);
+PLACE(profiler_range_name, delimiter, CUpti_RangeProfiler_CounterData_GetRangeInfo_Params, rangeDelimiter);
+SAME(PROFILER_SIZE(profiler_range_name, name), CUpti_RangeProfiler_CounterData_GetRangeInfo_Params_STRUCT_SIZE);
 PLACE(profiler_range_data_bytes, names, CUpti_RangeProfiler_GetCounterDataSize_Params, pMetricNames);
 PLACE(profiler_range_data_bytes, ranges, CUpti_RangeProfiler_GetCounterDataSize_Params, maxNumOfRanges);
 PLACE(profiler_range_data_bytes, nodes, CUpti_RangeProfiler_GetCounterDataSize_Params, maxNumRangeTreeNodes);
