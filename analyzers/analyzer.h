@@ -84,8 +84,8 @@ struct an_analyzer {
 
 extern const struct an_analyzer an_steps, an_phases, an_budget, an_gpu, an_attribution, an_utilization, an_roofline, an_ops,
     an_launches, an_copies, an_syncs, an_precision, an_loader, an_communication, an_critical_path, an_heat_map, an_series,
-    an_system, an_hardware, an_memory, an_quality, an_step_points, an_timeline, an_flame, an_trust, an_compat, an_sample_steps,
-    an_replaying, an_findings, an_advising, an_verdict;
+    an_system, an_hardware, an_memory, an_counted, an_quality, an_step_points, an_timeline, an_flame, an_trust, an_compat,
+    an_sample_steps, an_replaying, an_findings, an_advising, an_verdict;
 
 /* Notes a contradiction in the file for the trust section. */
 __attribute__((format(printf, 2, 3))) void an_problem(struct an_context *c, const char *format, ...);

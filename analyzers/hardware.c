@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/analyzer.h"
+#include "analyzers/counted.h"
 #include "analyzers/sampled.h"
 
 #define COVERED_LEAST 0.5 /* of the window: below it a mean says nothing of it */
@@ -252,51 +252,24 @@ struct counters {
     char device[32];
 };
 
-static struct an_value not_counted(struct an_context *c, const char *which)
-{
-    char key[32];
-    snprintf(key, sizeof key, "counters.%s", which);
-    const char *status = an_trace_key(c->t, key);
-    if (!status)
-        return an_num_none(an_arena_format(c->a, "not asked for: tacho run --counters %s", which));
-    return an_num_none(strncmp(status, "failed", 6) && strncmp(status, "nothing", 7) ? "this chip does not count it"
-                                                                                     : an_arena_text(c->a, status));
-}
-
 /* Mean over the window of what was sampled. */
 static struct an_value pm(const struct counters *x, const char *name)
 {
     const struct an_track *k = x->process == AN_NONE ? NULL : an_sampled_find(x->c->t, x->process, x->device, name);
     if (!k)
-        return not_counted(x->c, "sampled");
+        return an_counted_none(x->c, "sampled");
     struct an_sampled m = over(x->c, x->w, k);
     return m.covered >= COVERED_LEAST ? an_num(m.mean) : an_num_none("the samples cover too little of the steps");
 }
 
 /* The one value that was counted over steps. */
-static struct an_value counted(const struct counters *x, const char *name)
+static struct an_value counted(void *ctx, const char *name)
 {
+    const struct counters *x = ctx;
     const struct an_track *k = x->process == AN_NONE ? NULL : an_sampled_find(x->c->t, x->process, x->device, name);
     if (!k || !isfinite(x->c->t->counter.value[k->counter_first]))
-        return not_counted(x->c, "roofline");
+        return an_counted_none(x->c, "roofline");
     return an_num(x->c->t->counter.value[k->counter_first]);
-}
-
-static struct an_value plus(struct an_value a, struct an_value b, double factor)
-{
-    return !a.valid ? a : !b.valid ? b : an_num(a.value + factor * b.value);
-}
-
-static struct an_value known_or_zero(struct an_value v, bool any)
-{
-    return v.valid || !any ? v : an_num(0); /* a type that the chip has no unit for */
-}
-
-static struct an_value ratio(struct an_value a, struct an_value b, double factor)
-{
-    if (!a.valid || !b.valid)
-        return a.valid ? b : a;
-    return b.value > 0 ? an_num(factor * a.value / b.value) : an_num_none("nothing was moved");
 }
 
 static void count(struct an_context *c, const struct window *w, struct an_gpu_hardware *g)
@@ -308,27 +281,7 @@ static void count(struct an_context *c, const struct window *w, struct an_gpu_ha
     g->pm_tensor_active_pct = pm(&x, "pm_tensor_active");
     g->pm_dram_read_pct = pm(&x, "pm_dram_read");
     g->pm_dram_write_pct = pm(&x, "pm_dram_write");
-    struct an_step_counted *s = &g->step;
-    struct an_value bf16 = counted(&x, "range_tensor_bf16"), fp16 = counted(&x, "range_tensor_fp16");
-    struct an_value tf32 = counted(&x, "range_tensor_tf32"), fp8 = counted(&x, "range_tensor_fp8");
-    bool any = bf16.valid || fp16.valid || tf32.valid || fp8.valid;
-    s->matrix_ops = plus(plus(plus(known_or_zero(bf16, any), known_or_zero(fp16, any), 1), known_or_zero(tf32, any), 1),
-                         known_or_zero(fp8, any), 1);
-    s->fp32_flops =
-        plus(plus(counted(&x, "range_fp32_add"), counted(&x, "range_fp32_mul"), 1), counted(&x, "range_fp32_fma"), 2);
-    s->dram_bytes = plus(counted(&x, "range_dram_read"), counted(&x, "range_dram_write"), 1);
-    s->l2_bytes = counted(&x, "range_l2");
-    s->l1_bytes = counted(&x, "range_l1");
-    struct an_value ns = counted(&x, "range_time");
-    s->time_ms = ns.valid ? an_num(ns.value / 1e6) : ns;
-    s->occupancy_pct = counted(&x, "range_occupancy");
-    s->intensity = ratio(plus(s->matrix_ops, s->fp32_flops, 1), s->dram_bytes, 1);
-    s->flops_per_s = ratio(plus(s->matrix_ops, s->fp32_flops, 1), ns, 1e9);
-    s->dram_bytes_per_s = ratio(s->dram_bytes, ns, 1e9);
-    s->stall_memory = counted(&x, "range_stall_memory");
-    s->stall_barrier = counted(&x, "range_stall_barrier");
-    s->stall_math = counted(&x, "range_stall_math");
-    s->stall_wait = counted(&x, "range_stall_wait");
+    an_counted_fill(&g->step, counted, &x);
 }
 
 static int look_at(struct an_context *c, const struct window *w, struct an_gpu_hardware *g)

@@ -631,12 +631,21 @@ struct an_throttle {
     bool fault;
 };
 
-/* What the hardware counted in one whole step of the device (tacho run --counters roofline). Operations of the matrix units are
- * as the hardware counts them; an FP32 multiply-add is 2. */
+/* What the hardware counted in one whole step of the device, or in a range (tacho run --counters roofline). Operations of the
+ * matrix units are as the hardware counts them; an FP32 multiply-add is 2. */
 struct an_step_counted {
     struct an_value matrix_ops, fp32_flops, dram_bytes, l2_bytes, l1_bytes, time_ms, occupancy_pct;
     struct an_value intensity, flops_per_s, dram_bytes_per_s;            /* of matrix_ops + fp32_flops */
     struct an_value stall_memory, stall_barrier, stall_math, stall_wait; /* warps that waited for it, mean while one issued */
+};
+
+/* Ranges of a step that were counted one by one: what lies in this range and in none inside it, in one step. */
+struct an_range_counted {
+    int64_t rank, device; /* device: the process's own number */
+    const char *name;     /* names of the ranges around it, outermost first: "forward/h.0"; "(no range)" */
+    const char *dtype;    /* of most of its operations: "bf16" ...; "fp32" */
+    int64_t pieces;       /* of the step: times that it was cut there */
+    struct an_step_counted counted;
 };
 
 /* A GPU that the run used, as NVML samples it, over the counted steps (window): shares are means over time. */
@@ -700,6 +709,9 @@ struct an_result {
     struct an_precision precision;
     struct an_quality quality;
     struct an_attribution attribution[4]; /* op, module, line, annotation */
+    struct an_part counted;               /* ranges that the hardware counted, by rank, the longest first */
+    const struct an_range_counted *ranges_counted;
+    size_t range_counted_count;
     struct an_part roofline;
     const struct an_roofline_point *points;
     size_t point_count;

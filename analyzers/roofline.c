@@ -336,6 +336,43 @@ static int from_ranges(struct an_roof *r)
     return 0;
 }
 
+/* ---- what the hardware counted ------------------------------------------------------------------------------------------------ */
+
+/* A range of all ranks is a point, with measured FLOPs and bytes; what it has in ranges inside it is theirs. */
+static int add_counted(struct an_roof *r)
+{
+    const struct an_result *all = r->c->r;
+    size_t n = all->range_counted_count, first = r->points;
+    if (!n)
+        return 0;
+    struct an_roof_point *point = an_arena_zero(r->c->work, r->points + n, sizeof *point);
+    struct an_roof_call *call = an_arena_zero(r->c->work, n, sizeof *call);
+    if (!point || !call)
+        return TACHO_ENOMEM;
+    if (r->points)
+        memcpy(point, r->point, r->points * sizeof *point);
+    r->point = point;
+    for (size_t i = 0; i < n; i++) {
+        const struct an_range_counted *x = &all->ranges_counted[i];
+        const struct an_step_counted *s = &x->counted;
+        size_t k = first;
+        if (!s->flops_per_s.valid || !s->dram_bytes.valid || !(s->dram_bytes.value >= 1) || !(s->time_ms.value > 0))
+            continue;
+        while (k < r->points && (strcmp(point[k].call->name, x->name) != 0 || strcmp(point[k].call->dtype, x->dtype) != 0))
+            k++;
+        if (k == r->points) {
+            call[i] = (struct an_roof_call){
+                .name = x->name, .dtype = x->dtype, .pass = "", .kind = "range", .product = strcmp(x->dtype, "fp32") != 0};
+            point[r->points++] = (struct an_roof_point){.call = &call[i], .measured = true, .shapes = 1, .place = SIZE_MAX};
+        }
+        point[k].count += x->pieces;
+        point[k].flops += (int64_t)(s->matrix_ops.value + s->fp32_flops.value);
+        point[k].bytes += (int64_t)s->dram_bytes.value;
+        point[k].ns += (int64_t)(s->time_ms.value * 1e6);
+    }
+    return 0;
+}
+
 /* ---- the analyzer ------------------------------------------------------------------------------------------------------------ */
 
 static const char *why_empty(const struct an_context *c)
@@ -352,14 +389,15 @@ static int roofline_run(struct an_context *c)
 {
     struct an_roof r = {.c = c, .device = c->gpu ? device_name(c) : "cpu"};
     int rc = c->gpu ? c->calls ? from_calls(&r) : 0 : from_ranges(&r);
-    if (!rc && !r.shapes)
+    if (!rc && r.shapes)
+        add_costs(&r);
+    rc = rc ? rc : add_counted(&r);
+    if (!rc && !r.points)
         roofline_absent(c, why_empty(c));
     else if (!rc && !r.device)
         roofline_absent(c, "the run has devices of several kinds: their points have no common roof");
-    else if (!rc) {
-        add_costs(&r);
+    else if (!rc)
         rc = an_roof_place(&r);
-    }
     free(r.shape);
     return rc;
 }

@@ -27,6 +27,7 @@ struct an_roof_point {
     const struct an_roof_call *call;
     int64_t count, flops, bytes, ns, shapes;
     bool one_cost; /* all calls have the same FLOPs and bytes */
+    bool measured; /* FLOPs and bytes counted by the hardware, of a range */
     size_t place;  /* device its last op ran on */
     int64_t until; /* latest end there so far */
 };

@@ -99,10 +99,10 @@ static void place(struct an_roof *r, struct roofs *m, struct an_roofline_point *
         } else {
             impossible(r, m, p, peak);
         }
-    } else if (p->achieved_flops > memory) {
+    } else if (p->achieved_flops > memory && !p->bytes_measured) {
         p->bound = "cached";
         name_level(m, p);
-    } else if (peak && memory < peak->value) {
+    } else if (p->achieved_flops > memory || (peak && memory < peak->value)) {
         p->bound = "memory";
         p->level = "dram";
     } else if (peak) {
@@ -115,7 +115,8 @@ static void place(struct an_roof *r, struct roofs *m, struct an_roofline_point *
 
 static struct an_roofline_point describe(struct an_context *c, const struct an_roof_point *p)
 {
-    const char *several = an_arena_format(c->a, "its calls have %" PRId64 " shapes", p->shapes);
+    const char *several =
+        p->measured ? "counted over the whole range" : an_arena_format(c->a, "its calls have %" PRId64 " shapes", p->shapes);
     return (struct an_roofline_point){.name = an_arena_text(c->a, p->call->name),
                                       .dtype = an_arena_text(c->a, p->call->dtype),
                                       .pass = an_arena_text(c->a, p->call->pass),
@@ -128,6 +129,7 @@ static struct an_roofline_point describe(struct an_context *c, const struct an_r
                                       .flops_per_call = p->one_cost ? an_int(p->call->flops) : an_int_none(several),
                                       .bytes_per_call = p->one_cost ? an_int(p->call->bytes) : an_int_none(several),
                                       .time_ns = p->ns,
+                                      .bytes_measured = p->measured,
                                       .intensity = (double)p->flops / (double)p->bytes,
                                       .achieved_flops = (double)p->flops / (double)p->ns * 1e9};
 }

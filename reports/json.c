@@ -385,6 +385,7 @@ int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE 
     put_memory(w, &r->memory);
     rep_json_energy(w, &r->energy);
     rep_json_hardware(w, r);
+    rep_json_counted(w, r);
     put_system(w, &r->system);
     put_series(w, r);
     put_findings(w, r);

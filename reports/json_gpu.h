@@ -10,6 +10,7 @@
 
 void rep_json_devices(struct rep_writer *w, const struct an_result *r);
 void rep_json_energy(struct rep_writer *w, const struct an_energy *e);
+void rep_json_counted(struct rep_writer *w, const struct an_result *r);
 void rep_json_hardware(struct rep_writer *w, const struct an_result *r);
 void rep_json_roofline(struct rep_writer *w, const struct an_result *r);
 void rep_json_host_to_device(struct rep_writer *w, const struct an_result *r); /* launches, copies, syncs, precision */

@@ -18,9 +18,8 @@ void rep_json_energy(struct rep_writer *w, const struct an_energy *e)
     rep_close(w);
 }
 
-static void put_step(struct rep_writer *w, const struct an_step_counted *s)
+static void put_counted(struct rep_writer *w, const struct an_step_counted *s)
 {
-    rep_open(w, "step");
     rep_put_value(w, "matrix_ops", s->matrix_ops);
     rep_put_value(w, "fp32_flops", s->fp32_flops);
     rep_put_value(w, "dram_bytes", s->dram_bytes);
@@ -35,6 +34,26 @@ static void put_step(struct rep_writer *w, const struct an_step_counted *s)
     rep_put_value(w, "stall_barrier", s->stall_barrier);
     rep_put_value(w, "stall_math", s->stall_math);
     rep_put_value(w, "stall_wait", s->stall_wait);
+}
+
+void rep_json_counted(struct rep_writer *w, const struct an_result *r)
+{
+    if (r->counted.reason) {
+        rep_put_null(w, "ranges_counted", r->counted.reason);
+        return;
+    }
+    rep_open_list(w, "ranges_counted");
+    for (size_t i = 0; i < r->range_counted_count; i++) {
+        const struct an_range_counted *x = &r->ranges_counted[i];
+        rep_open(w, NULL);
+        rep_put_count(w, "rank", x->rank >= 0 ? an_int(x->rank) : an_int_none("the process has no rank"));
+        rep_put_int(w, "device", x->device);
+        rep_put_text(w, "name", x->name);
+        rep_put_text(w, "dtype", x->dtype);
+        rep_put_int(w, "pieces", x->pieces);
+        put_counted(w, &x->counted);
+        rep_close(w);
+    }
     rep_close(w);
 }
 
@@ -84,7 +103,9 @@ void rep_json_hardware(struct rep_writer *w, const struct an_result *r)
         rep_put_value(w, "pm_tensor_active_pct", g->pm_tensor_active_pct);
         rep_put_value(w, "pm_dram_read_pct", g->pm_dram_read_pct);
         rep_put_value(w, "pm_dram_write_pct", g->pm_dram_write_pct);
-        put_step(w, &g->step);
+        rep_open(w, "step");
+        put_counted(w, &g->step);
+        rep_close(w);
         put_throttling(w, g);
         rep_close(w);
     }

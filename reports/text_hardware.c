@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 
+#include "reports/table.h"
 #include "reports/text.h"
 
 static void energy(struct page *p, const struct an_energy *e)
@@ -86,13 +87,73 @@ static void counted(struct page *p, const struct an_gpu_hardware *g)
     page_end(p);
 }
 
+/* ---- ranges ------------------------------------------------------------------------------------------------------------------ */
+
+static void cell(char *b, struct an_value v, const char *unit)
+{
+    char text[32];
+    snprintf(b, REP_CELL, "%.14s", v.valid ? page_si(text, v.value, unit) : "");
+}
+static void range_time(char *b, const void *row)
+{
+    const struct an_step_counted *s = &((const struct an_range_counted *)row)->counted;
+    char text[32];
+    snprintf(b, REP_CELL, "%.14s", s->time_ms.valid ? page_time(text, s->time_ms.value * 1e6) : "");
+}
+static void range_rate(char *b, const void *row)
+{
+    cell(b, ((const struct an_range_counted *)row)->counted.flops_per_s, "op/s");
+}
+static void range_bytes(char *b, const void *row)
+{
+    cell(b, ((const struct an_range_counted *)row)->counted.dram_bytes_per_s, "B/s");
+}
+static void range_intensity(char *b, const void *row)
+{
+    const struct an_step_counted *s = &((const struct an_range_counted *)row)->counted;
+    snprintf(b, REP_CELL, s->intensity.valid ? "%.3g" : "", s->intensity.value);
+}
+static void range_occupancy(char *b, const void *row)
+{
+    const struct an_step_counted *s = &((const struct an_range_counted *)row)->counted;
+    snprintf(b, REP_CELL, s->occupancy_pct.valid ? "%.0f %%" : "", s->occupancy_pct.value);
+}
+static void range_dtype(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%.8s", ((const struct an_range_counted *)row)->dtype);
+}
+static void name_range(char b[REP_NAME], const void *row)
+{
+    const struct an_range_counted *x = row;
+    char rank[32] = "";
+    if (x->rank > 0)
+        snprintf(rank, sizeof rank, "rank %" PRId64 " ", x->rank);
+    snprintf(b, REP_NAME, "%s%.400s", rank, x->name);
+}
+
+static void ranges(struct page *p, const struct an_result *r)
+{
+    static const struct rep_column columns[] = {{"type", 6, range_dtype},        {"time", 9, range_time},
+                                                {"rate", 12, range_rate},        {"DRAM", 11, range_bytes},
+                                                {"op/byte", 9, range_intensity}, {"occupancy", 10, range_occupancy}};
+    struct rep_table t = {.title = "Ranges, counted by the hardware",
+                          .name = name_range,
+                          .name_least = 30,
+                          .column = columns,
+                          .columns = sizeof columns / sizeof *columns,
+                          .rows = r->ranges_counted,
+                          .size = sizeof *r->ranges_counted,
+                          .count = r->range_counted_count};
+    rep_table_write(p, &t);
+}
+
 void rep_text_hardware(struct page *p, const struct an_result *r)
 {
-    if (r->hardware.reason) /* a run without GPUs; why a GPU was not sampled stands in trust and JSON */
-        return;
-    energy(p, &r->energy);
+    if (!r->hardware.reason) /* a run without GPUs; why a GPU was not sampled stands in trust and JSON */
+        energy(p, &r->energy);
     for (size_t i = 0; i < r->hardware_gpu_count; i++) {
         one(p, &r->hardware_gpus[i]);
         counted(p, &r->hardware_gpus[i]);
     }
+    ranges(p, r);
 }

@@ -58,6 +58,70 @@ case $(ask short "SELECT reason FROM loss WHERE source = 'counters.roofline'") i
 *) echo "short: no word of the count that did not end"; fail=1 ;;
 esac
 
+# ranges inside the steps: 6 more steps, each cut at its pushes and pops; metric i is i + 0.5 for each kernel that was launched there
+counted() { # NAME PATH METRIC
+    ask "$1" "SELECT printf('%.1f', json_extract(payload, '\$.$3')) FROM slice JOIN detail ON detail.id = detail JOIN string ON string.id = name
+        WHERE schema = 'tacho.counted' AND text = '$2' AND json_type(payload, '\$.$3') IS NOT NULL"
+}
+record parts '' roofline --steps 30 --kernels 5 --ranges 3
+expect parts key "$(key parts counters.ranges)" "FX1: 17 metrics, 6 passes, 8 ranges"
+expect parts "the whole step" "$(key parts counters.roofline)" "FX1: 17 metrics, 6 passes, 1 times"
+expect parts losses "$(ask parts "SELECT count(*) FROM loss")" 0
+# kernels of a piece, from the target's own list; bf16 is metric 0, L2 metric 9, the last one 16
+for piece in "(no range):5" forward:1 forward/layer.0:1 forward/layer.0/matmul:2 forward/layer.2:1 forward/layer.2/matmul:2; do
+    kernels=${piece##*:} path=${piece%:*}
+    expect parts "bf16 of $path" "$(counted parts "$path" range_tensor_bf16)" "$(awk "BEGIN { printf \"%.1f\", $kernels * 0.5 }")"
+    expect parts "L2 of $path" "$(counted parts "$path" range_l2)" "$(awk "BEGIN { printf \"%.1f\", $kernels * 9.5 }")"
+    expect parts "stalls of $path" "$(counted parts "$path" range_stall_wait)" "$(awk "BEGIN { printf \"%.1f\", $kernels * 16.5 }")"
+done
+# pieces add up to the step: 5 + 1 + 3 x 3 kernels
+expect parts "L2 of the step" "$(values parts range_l2)" "$(awk 'BEGIN { printf "%.1f", 15 * 9.5 }')"
+expect parts "L2 of all pieces" "$(ask parts "SELECT printf('%.1f', sum(json_extract(payload, '\$.range_l2'))) FROM slice
+    JOIN detail ON detail.id = detail WHERE schema = 'tacho.counted'")" "$(awk 'BEGIN { printf "%.1f", 15 * 9.5 }')"
+expect parts "steps without kernels" "$(ask parts "SELECT group_concat(\"index\") FROM (SELECT \"index\" FROM step WHERE NOT EXISTS (
+    SELECT 1 FROM slice k JOIN string ON string.id = k.category WHERE text = 'kernel' AND k.start BETWEEN step.start AND step.end)
+    ORDER BY \"index\")")" "3,4,5,6,7,8,9,10,11,12,13,14"
+expect parts "ranges recorded" "$(ask parts "SELECT count(*) FROM slice JOIN string ON string.id = name WHERE text = 'matmul' AND dur IS NOT NULL")" 90
+"$TACHO" report parts.tacho --json > parts.json
+python3 - << 'END' || fail=1
+import json
+j = json.load(open("parts.json"))
+r = {x["name"]: x for x in j["ranges_counted"]}
+ok = len(r) == 8 and r["forward/layer.1/matmul"]["dram_bytes"] == 2 * (7.5 + 8.5) and r["forward"]["pieces"] == 4
+if not ok:
+    print("parts: the report has other ranges:", json.dumps(r)[:400])
+    raise SystemExit(1)
+END
+# a range that only some steps have belongs to what is around it; one that was in the step the plan is of leads to another plan
+record odd '' roofline --steps 60 --kernels 5 --ranges 3 --odd 8
+expect odd key "$(key odd counters.ranges)" "FX1: 17 metrics, 6 passes, 8 ranges"
+expect odd "bf16 of the layer that sweeps" "$(counted odd forward/layer.1 range_tensor_bf16)" 1.5
+# steps that are not alike are told, after three plans
+record skip '' roofline --steps 60 --kernels 5 --ranges 3 --skip 5
+case $(ask skip "SELECT reason FROM loss WHERE source = 'counters.ranges'") in
+*"different ranges"*) ;;
+*) echo "skip: no word of steps that differ"; fail=1 ;;
+esac
+expect skip "the whole step" "$(key skip counters.roofline)" "FX1: 17 metrics, 6 passes, 1 times"
+# too many for a pass: the outermost only
+record many '' roofline --steps 40 --kernels 5 --ranges 100
+expect many key "$(key many counters.ranges)" "FX1: 17 metrics, 6 passes, 102 ranges"
+expect many "bf16 of a layer with all inside it" "$(counted many forward/layer.7 range_tensor_bf16)" 1.5
+record late late roofline --steps 40 --kernels 5 --ranges 3
+case $(key late counters.ranges) in
+"failed: starting: CUPTI error 1"*) ;;
+*) echo "late: $(key late counters.ranges)"; fail=1 ;;
+esac
+expect late "the whole step" "$(key late counters.roofline)" "FX1: 17 metrics, 6 passes, 1 times"
+last=$(ask late "SELECT count(*) FROM slice k JOIN string ON string.id = k.category JOIN step ON k.start BETWEEN step.start AND step.end
+    WHERE text = 'kernel' AND \"index\" = 30")
+expect late "kernels after it was given up" "$last" 15
+record cut '' roofline --steps 11 --kernels 5 --ranges 3
+case $(ask cut "SELECT reason FROM loss WHERE source = 'counters.ranges'") in
+*"too few steps"*) ;;
+*) echo "cut: no word of ranges that were not counted to the end"; fail=1 ;;
+esac
+
 # what is refused is said, with CUPTI's error and what to do; the rest of the recording is whole
 for mode in sampled roofline; do
     record "denied-$mode" denied $mode --steps 20 --kernels 5

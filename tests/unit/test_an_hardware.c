@@ -230,6 +230,77 @@ static void test_counted(void **state)
     fx_close(f);
 }
 
+static void range(struct fixture *f, const char *name, const char *payload)
+{
+    struct store_detail d = fx_empty();
+    d.schema = "tacho.counted";
+    d.payload = payload;
+    fx_slice(f, f->thread, 300 * MS, 300 * MS, name, fx_intern(f, &d));
+}
+
+/* Ranges counted one by one: marks with some of the metrics each become a row, and a point of the roofline with its own bytes.
+ */
+static void test_ranges(void **state)
+{
+    (void)state;
+    struct fixture fixture, *f = &fixture;
+    char key[64];
+    fx_open(f);
+    steps(f);
+    snprintf(key, sizeof key, "device.%lld.gpu:0.name", (long long)f->process);
+    FX(store_run_set(f->s, key, "NVIDIA H100 80GB HBM3"));
+    FX(store_run_set(f->s, "counters.roofline", "GH100: 8 metrics, 7 passes, 1 times"));
+    FX(store_run_set(f->s, "counters.ranges", "GH100: 8 metrics, 7 passes, 3 ranges"));
+    range(f, "forward/mlp",
+          "{\"device\":0,\"pieces\":12,\"range_tensor_bf16\":4e12,\"range_fp32_add\":1e9,"
+          "\"range_fp32_mul\":1e9,\"range_fp32_fma\":1e9}");
+    range(f, "forward/mlp",
+          "{\"device\":0,\"pieces\":12,\"range_dram_read\":6e9,\"range_dram_write\":2e9,\"range_time\":1e7,"
+          "\"range_occupancy\":null}");
+    range(f, "forward/norm",
+          "{\"device\":0,\"pieces\":12,\"range_tensor_bf16\":0,\"range_fp32_add\":1e9,\"range_fp32_mul\":0,"
+          "\"range_fp32_fma\":0}");
+    range(f, "forward/norm",
+          "{\"device\":0,\"pieces\":12,\"range_dram_read\":3e9,\"range_dram_write\":3e9,\"range_time\":2e6}");
+    range(f, "idle", "{\"device\":0,\"pieces\":1,\"range_tensor_bf16\":null,\"range_dram_read\":null,\"range_time\":null}");
+    range(f, "broken", "{\"device\":"); /* a damaged file */
+    const struct an_result *r = fx_analyze(f);
+    assert_null(r->counted.reason);
+    assert_int_equal(r->range_counted_count, 3);
+    const struct an_range_counted *mlp = &r->ranges_counted[0], *norm = &r->ranges_counted[1], *idle = &r->ranges_counted[2];
+    assert_string_equal(mlp->name, "forward/mlp");
+    assert_string_equal(mlp->dtype, "bf16");
+    assert_int_equal(mlp->pieces, 12);
+    assert_true(mlp->counted.matrix_ops.value == 4e12 && mlp->counted.fp32_flops.value == 4e9);
+    assert_true(fabs(mlp->counted.intensity.value - 4.004e12 / 8e9) < 1e-9);
+    assert_string_equal(mlp->counted.occupancy_pct.reason, "no kernel of this range was counted");
+    assert_string_equal(mlp->counted.l2_bytes.reason, "this chip does not count it");
+    assert_string_equal(norm->dtype, "fp32");
+    assert_string_equal(idle->name, "idle");
+    assert_false(idle->counted.time_ms.valid);
+    assert_null(r->roofline.reason);
+    assert_int_equal(r->point_count, 2);
+    assert_string_equal(r->points[0].name, "forward/mlp");
+    assert_string_equal(r->points[0].kind, "range");
+    assert_true(r->points[0].bytes_measured && r->points[0].bytes == 8000000000ll && r->points[0].time_ns == 10000000);
+    assert_string_equal(r->points[0].bound, "compute"); /* 500 op/byte, ridge of an H100 at about 295 */
+    assert_string_equal(r->points[1].bound, "memory");
+    assert_string_equal(r->points[1].level, "dram");
+    fx_close(f);
+
+    fx_open(f);
+    steps(f);
+    r = fx_analyze(f);
+    assert_non_null(strstr(r->counted.reason, "--counters roofline"));
+    fx_close(f);
+    fx_open(f);
+    steps(f);
+    FX(store_run_set(f->s, "counters.roofline", "GH100: 8 metrics, 7 passes, 1 times"));
+    r = fx_analyze(f);
+    assert_non_null(strstr(r->counted.reason, "no ranges inside"));
+    fx_close(f);
+}
+
 static void test_nobody(void **state)
 {
     (void)state;
@@ -254,6 +325,7 @@ int main(void)
         cmocka_unit_test(test_energy_counter), cmocka_unit_test(test_power_only),
         cmocka_unit_test(test_throttling),     cmocka_unit_test(test_odd),
         cmocka_unit_test(test_nobody),         cmocka_unit_test(test_counted),
+        cmocka_unit_test(test_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
