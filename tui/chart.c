@@ -214,25 +214,27 @@ static void merged(const double *value, size_t count, size_t i, size_t n, double
     *mean = known ? sum / (double)known : NAN;
 }
 
-/* Line of dots; outliers are spikes. */
+/* Line of dots; outliers are spikes, drawn last: the style of a cell is theirs. */
 static void trend_dots(struct tui_cells *c, struct tui_rect r, const double *value, size_t count, struct tui_range g,
                        enum tui_style style)
 {
-    int width, height, before = -1;
+    int width, height;
     tui_dots(c, r, &width, &height);
-    for (int x = 0; x < width; x++) {
-        double mean, most;
-        merged(value, count, (size_t)x, (size_t)width, &mean, &most);
-        if (!isfinite(mean)) {
-            before = -1;
-            continue;
+    for (int spikes = 0; spikes < 2; spikes++)
+        for (int x = 0, before = -1; x < width; x++) {
+            double mean, most;
+            merged(value, count, (size_t)x, (size_t)width, &mean, &most);
+            if (!isfinite(mean)) {
+                before = -1;
+                continue;
+            }
+            int y = height - 1 - (int)lround(limited((mean - g.low) / (g.high - g.low)) * (height - 1));
+            int from = before < 0 ? y : before < y ? before + 1 : before > y ? before - 1 : y;
+            bool spike = most > g.limit;
+            if (spike == (spikes == 1))
+                tui_dot_line(c, r, x, spike ? 0 : from, x, y, spike ? TUI_WARN : style);
+            before = y;
         }
-        bool spike = most > g.limit;
-        int y = height - 1 - (int)lround(limited((mean - g.low) / (g.high - g.low)) * (height - 1));
-        int from = spike ? 0 : before < 0 ? y : before < y ? before + 1 : before > y ? before - 1 : y;
-        tui_dot_line(c, r, x, from, x, y, spike ? TUI_WARN : style);
-        before = y;
-    }
 }
 
 /* Filled columns. */
