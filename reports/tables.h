@@ -13,6 +13,7 @@
 void rep_table_ops(const struct an_result *r, struct rep_table *t, char title[80]);              /* rows: struct an_op */
 void rep_table_attribution(const struct an_attribution *a, struct rep_table *t, char title[80]); /* struct an_attribution_row */
 void rep_table_roofline(const struct an_result *r, struct rep_table *t);                         /* struct an_roofline_point */
+void rep_table_path_ops(const struct an_critical_path *x, struct rep_table *t);                  /* struct an_path_op */
 
 /* What the i-th ceiling bounds in a picture of the roofline: "" the arithmetic of its type, " products" what matrix products
  * reach, "DRAM", "L3" ... of bytes. Of rows that say the same only the highest counts. NULL: it is no roof, or does not count.

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "reports/table.h"
+#include "reports/tables.h"
 #include "reports/text.h"
 
 #define COUNT(list) (sizeof list / sizeof *list)
@@ -55,6 +55,17 @@ static void cell_op_cause(char b[REP_CELL], const void *row)
 static const struct rep_column of_op[] = {
     {"% of path", 10, cell_op_pct}, {"time", 10, cell_op_time}, {"stretches", 10, cell_op_count}, {"cause", 23, cell_op_cause}};
 
+void rep_table_path_ops(const struct an_critical_path *x, struct rep_table *t)
+{
+    *t = (struct rep_table){.title = "What stands on it",
+                            .name = name_op,
+                            .column = of_op,
+                            .columns = COUNT(of_op),
+                            .rows = x->ops,
+                            .size = sizeof *x->ops,
+                            .count = x->reason ? 0 : x->op_count};
+}
+
 void rep_text_critical_path(struct page *p, const struct an_result *r)
 {
     const struct an_critical_path *x = &r->critical_path;
@@ -84,12 +95,7 @@ void rep_text_critical_path(struct page *p, const struct an_result *r)
                                .count = x->cause_count,
                                .most = 20};
     rep_table_write(p, &causes);
-    struct rep_table ops = {.title = "What stands on it",
-                            .name = name_op,
-                            .column = of_op,
-                            .columns = COUNT(of_op),
-                            .rows = x->ops,
-                            .size = sizeof *x->ops,
-                            .count = x->op_count};
+    struct rep_table ops;
+    rep_table_path_ops(x, &ops);
     rep_table_write(p, &ops);
 }

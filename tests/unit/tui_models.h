@@ -173,6 +173,29 @@ static inline void tm_roofline(struct an_result *r)
     r->ceiling_count = TM_COUNT(ceilings);
 }
 
+static inline void tm_path(struct an_result *r)
+{
+    static const struct an_path_cause causes[] = {
+        {"compute", "compute", 472000000, {78.7, NULL, true}, {7.9, NULL, true}},
+        {"input", "waits for the loader", 90000000, {15, NULL, true}, {1.5, NULL, true}},
+        {"framework", "framework", 38000000, {6.3, NULL, true}, {0.6, NULL, true}}};
+    static const struct an_path_op ops[] = {{"matmul.forward", "compute", "cpu", 120, 300000000, {50, NULL, true}},
+                                            {"read", "input", "cpu", 60, 90000000, {15, NULL, true}}};
+    r->critical_path = (struct an_critical_path){.device = "cpu",
+                                                 .windows = 1,
+                                                 .steps = 60,
+                                                 .window_ns = an_int(600000000),
+                                                 .length_ns = an_int(600000000),
+                                                 .explained_pct = an_num(98.8),
+                                                 .recorded_pct = an_num(90),
+                                                 .inferred_pct = an_num(8.8),
+                                                 .gap_pct = an_num(1.2),
+                                                 .causes = causes,
+                                                 .cause_count = TM_COUNT(causes),
+                                                 .ops = ops,
+                                                 .op_count = TM_COUNT(ops)};
+}
+
 static inline void tm_findings(struct an_result *r)
 {
     static const struct an_finding findings[] = {
@@ -209,6 +232,7 @@ static inline void tm_training(struct fixture *f, struct an_result *r, struct tu
     tm_timeline(r);
     tm_flame(r);
     tm_roofline(r);
+    tm_path(r);
     *m = (struct tui_model){.version = 1,
                             .state = TUI_LIVE,
                             .run = "train.tacho",
