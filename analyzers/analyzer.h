@@ -65,10 +65,13 @@ struct an_context {
     size_t step_count;
     struct an_lane *lane;
     size_t lane_count;
-    const struct an_devices *gpu;     /* NULL: no accelerator in this run */
-    struct an_graph *graph;           /* graph.h; NULL: not built yet */
-    const struct an_path_spans *path; /* critical_path.h; NULL: no path was found */
-    struct an_what_if_state *what_if; /* what_if_run.h; NULL: nothing was replayed */
+    const struct an_devices *gpu;               /* NULL: no accelerator in this run */
+    const struct an_device_edges *device_edges; /* device_edges.h; NULL: not built yet */
+    struct an_causes *causes;                   /* for an_slice_cause where there is no graph (absent_host.c) */
+    uint32_t *device_spans;                     /* graph_device.c: pieces of calls that wait, from its cuts to its edges */
+    struct an_graph *graph;                     /* graph.h; NULL: not built yet */
+    const struct an_path_spans *path;           /* critical_path.h; NULL: no path was found */
+    struct an_what_if_state *what_if;           /* what_if_run.h; NULL: nothing was replayed */
     struct an_calls *calls; /* attribution.h: calls of operators that launched device work; NULL: none, or no accelerator */
     bool roles_known;       /* some range in a step says what it is */
     const char *problem[32];
@@ -82,10 +85,10 @@ struct an_analyzer {
     void (*absent)(struct an_context *c, const char *reason);
 };
 
-extern const struct an_analyzer an_steps, an_phases, an_budget, an_gpu, an_attribution, an_utilization, an_roofline, an_ops,
-    an_launches, an_copies, an_syncs, an_precision, an_loader, an_communication, an_critical_path, an_heat_map, an_series,
-    an_system, an_hardware, an_memory, an_counted, an_quality, an_step_points, an_timeline, an_flame, an_trust, an_compat,
-    an_sample_steps, an_replaying, an_findings, an_advising, an_verdict;
+extern const struct an_analyzer an_steps, an_phases, an_budget, an_compute_absent, an_gpu, an_attribution, an_utilization,
+    an_roofline, an_ops, an_launches, an_copies, an_syncs, an_precision, an_loader, an_communication, an_critical_path,
+    an_heat_map, an_series, an_system, an_hardware, an_memory, an_counted, an_quality, an_step_points, an_timeline, an_flame,
+    an_trust, an_compat, an_sample_steps, an_replaying, an_findings, an_advising, an_verdict;
 
 /* Notes a contradiction in the file for the trust section. */
 __attribute__((format(printf, 2, 3))) void an_problem(struct an_context *c, const char *format, ...);

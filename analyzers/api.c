@@ -19,6 +19,20 @@ static bool is_other(const char *name)
     return false;
 }
 
+/* Calls that allocate memory or give it back. */
+static enum an_api_kind memory_call(const char *name)
+{
+    static const char *const allocate[] = {"Malloc", "HostAlloc", "MemAlloc", "MemHostAlloc", "HostRegister", "MemCreate"};
+    static const char *const free_words[] = {"Free", "HostUnregister", "MemRelease"};
+    for (size_t i = 0; i < sizeof allocate / sizeof *allocate; i++)
+        if (has(name, allocate[i]))
+            return AN_API_ALLOCATE;
+    for (size_t i = 0; i < sizeof free_words / sizeof *free_words; i++)
+        if (has(name, free_words[i]))
+            return AN_API_FREE;
+    return AN_API_OTHER;
+}
+
 struct an_api_call an_api_of(const char *name)
 {
     struct an_api_call a = {AN_API_OTHER, has(name, "Async")};
@@ -34,5 +48,13 @@ struct an_api_call an_api_of(const char *name)
         a.kind = AN_API_MEMSET;
     else if (has(name, "Launch") || has(name, "InvokeKernel"))
         a.kind = AN_API_KERNEL;
+    else if (has(name, "EventRecord"))
+        a.kind = AN_API_RECORD;
+    else if (has(name, "StreamWaitEvent"))
+        a.kind = AN_API_WAIT;
+    else if (has(name, "EventQuery") || has(name, "StreamQuery"))
+        a.kind = AN_API_QUERY;
+    else
+        a.kind = memory_call(name);
     return a;
 }

@@ -15,7 +15,12 @@ enum an_api_kind {
     AN_API_GRAPH,  /* launches a graph */
     AN_API_COPY,
     AN_API_MEMSET,
-    AN_API_SYNC, /* the host waits for a device, a stream or an event */
+    AN_API_SYNC,     /* the host waits for a device, a stream or an event */
+    AN_API_RECORD,   /* puts an event into a stream */
+    AN_API_WAIT,     /* lets a stream wait for an event */
+    AN_API_QUERY,    /* asks whether an event or a stream is done */
+    AN_API_ALLOCATE, /* memory of a device, or locked memory of the host */
+    AN_API_FREE,
 };
 
 struct an_api_call {

@@ -212,6 +212,49 @@ struct an_gpu_device {
     struct an_count absent_launch_starved_ns, absent_blocked_ns, absent_dispatch_ns, absent_dependency_ns;
 };
 
+/* Parts of the compute-absent time. name, key, text */
+#define AN_ABSENT_MAP(X) \
+    X(LAUNCH_STARVED, launch_starved, "launch late") \
+    X(BLOCKED, blocked, "blocked") \
+    X(DISPATCH, dispatch, "dispatch") \
+    X(DEPENDENCY, dependency, "dependency")
+enum an_absent_part {
+#define AN_ABSENT_ENUM(name, key, text) AN_ABSENT_##name,
+    AN_ABSENT_MAP(AN_ABSENT_ENUM)
+#undef AN_ABSENT_ENUM
+        AN_ABSENT_PARTS
+};
+/* What occupied the device meanwhile. */
+enum an_occupant { AN_OCCUPIED_COMM, AN_OCCUPIED_COPY, AN_OCCUPIED_OPAQUE, AN_OCCUPIED_NOTHING, AN_OCCUPANTS };
+/* How it is known that communication blocks. */
+enum an_blocking { AN_BLOCKING_PROVEN, AN_BLOCKING_INFERRED, AN_BLOCKING_UNKNOWN, AN_BLOCKING_COUNT };
+
+/* What the host did: time by cause and by the name of the range that tells it. */
+struct an_absent_cause {
+    const char *cause; /* key of an_cause_key: "input", "sync", "framework" ... */
+    const char *name;  /* "" : no range */
+    int64_t ns;
+    double pct; /* of the time the rows sum to */
+};
+
+/* Why a device does not compute in the counted steps (in the whole capture where there are none); on a CPU: why the thread that
+ * runs the steps does not. Exact: the parts sum to absent_ns, a part's occupants to the part, the causes to the part
+ * launch-starved (CPU: to absent_ns). */
+struct an_absent {
+    int64_t rank;
+    struct an_count device; /* absent: the thread that runs the steps */
+    const char *window;     /* "steps 4-19", "whole capture" */
+    int64_t steps;          /* 0: the whole capture */
+    int64_t window_ns, absent_ns;
+    struct an_count part_ns[AN_ABSENT_PARTS], occupied_ns[AN_ABSENT_PARTS][AN_OCCUPANTS];
+    struct an_count unlinked_ns;   /* of dependency: no next kernel, or one whose launch is not in the file */
+    struct an_count after_wait_ns; /* of launch-starved: gaps in which the launching thread came back from a call that waits */
+    struct an_count blocking_ns[AN_BLOCKING_COUNT];
+    const struct an_absent_cause *causes; /* largest first */
+    size_t cause_count;
+    const char *causes_reason; /* why there are none; NULL: there are, or no time to explain */
+};
+
 /* Launches of device work by host calls. */
 struct an_launch_row {
     const char *name; /* of the API call */
@@ -700,6 +743,9 @@ struct an_result {
     struct an_part gpu; /* accelerators: reason NULL when the run has some */
     const struct an_gpu_device *gpus;
     size_t gpu_count;
+    struct an_part absence;
+    const struct an_absent *absent; /* a row a device, or a row a thread that runs steps */
+    size_t absent_count;
     struct an_launches launches;
     struct an_part copies, syncs;
     const struct an_copy_row *copy;

@@ -170,6 +170,9 @@ static inline bool an_slice_open_at(const struct an_trace *t, size_t p, size_t i
 /* First slice of a track that starts at or after `time`: an index into the slice columns. */
 size_t an_slice_seek(const struct an_trace *t, const struct an_track *k, int64_t time);
 
+/* Track of slice i: an index. */
+uint32_t an_slice_track(const struct an_trace *t, size_t i);
+
 /* Private to the loader: fills t->name_role, makes t->name_api (roles.c). */
 int an_trace_name_roles(struct an_trace *t);
 /* Private to the loader (trace.c, trace_index.c): orders the slices by track and start and finds their parents. `track` is the

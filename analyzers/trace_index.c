@@ -202,3 +202,16 @@ size_t an_slice_seek(const struct an_trace *t, const struct an_track *k, int64_t
 {
     return an_times_seek(t->slice.start, k->slice_first, k->slice_first + k->slice_count, time);
 }
+
+uint32_t an_slice_track(const struct an_trace *t, size_t i)
+{
+    size_t low = 0, high = t->track_count; /* the first track whose slices begin behind i */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->track[middle].slice_first <= i)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? (uint32_t)(low - 1) : AN_NONE;
+}

@@ -373,6 +373,7 @@ int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE 
     put_phases(w, r);
     put_utilization(w, &r->utilization);
     rep_json_devices(w, r);
+    rep_json_compute_absent(w, r);
     rep_json_critical_path(w, &r->critical_path);
     rep_json_roofline(w, r);
     rep_json_loader(w, &r->loader);

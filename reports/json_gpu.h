@@ -13,6 +13,7 @@ void rep_json_energy(struct rep_writer *w, const struct an_energy *e);
 void rep_json_counted(struct rep_writer *w, const struct an_result *r);
 void rep_json_hardware(struct rep_writer *w, const struct an_result *r);
 void rep_json_roofline(struct rep_writer *w, const struct an_result *r);
+void rep_json_compute_absent(struct rep_writer *w, const struct an_result *r);
 void rep_json_host_to_device(struct rep_writer *w, const struct an_result *r); /* launches, copies, syncs, precision */
 void rep_json_attribution(struct rep_writer *w, const struct an_attribution *a);
 void rep_json_compat(struct rep_writer *w, const struct an_compat_table *t);

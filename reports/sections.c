@@ -25,6 +25,7 @@ const struct rep_section rep_sections[] = {
     {"advice", "What changes would do", rep_text_advice, REP_FOLDED},
     {"communication", "Communication", rep_text_communication_tables, REP_FOLDED},
     {"devices", "Devices", rep_text_devices, REP_FOLDED},
+    {"absent", "Without compute", rep_text_absent, REP_SHOWN},
     {"host-to-device", "Between host and device", rep_text_host_to_device, REP_FOLDED},
     {"ops", "Ranges and kernels", rep_text_ops, REP_FOLDED},
     {"attribution", "What asked for device time", rep_text_attribution, REP_FOLDED},

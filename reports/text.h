@@ -21,6 +21,7 @@ void rep_text_system(struct page *p, const struct an_result *r);
 void rep_text_ops(struct page *p, const struct an_result *r);
 void rep_text_devices(struct page *p, const struct an_result *r);
 void rep_text_hardware(struct page *p, const struct an_result *r);
+void rep_text_absent(struct page *p, const struct an_result *r);         /* why nothing is computed */
 void rep_text_host_to_device(struct page *p, const struct an_result *r); /* launches, precision, copies, synchronisation */
 void rep_text_attribution(struct page *p, const struct an_result *r);
 void rep_text_roofline(struct page *p, const struct an_result *r);

@@ -29,10 +29,6 @@ SHARE_CELL(exposed_comm)
 SHARE_CELL(exposed_copy)
 SHARE_CELL(opaque)
 SHARE_CELL(idle)
-SHARE_CELL(absent_launch_starved)
-SHARE_CELL(absent_blocked)
-SHARE_CELL(absent_dispatch)
-SHARE_CELL(absent_dependency)
 SHARE_CELL(blocking_proven)
 SHARE_CELL(blocking_inferred)
 SHARE_CELL(blocking_unknown)
@@ -83,10 +79,6 @@ static const struct rep_column of_device[] = {{"span", 9, cell_span},
                                               {"streams", 8, cell_streams},
                                               {"busy %", 8, cell_busy},
                                               {"ops", 9, cell_ops}};
-static const struct rep_column of_absence[] = {{"launch late", 12, cell_absent_launch_starved},
-                                               {"blocked", 9, cell_absent_blocked},
-                                               {"dispatch", 9, cell_absent_dispatch},
-                                               {"dependency", 11, cell_absent_dependency}};
 static const struct rep_column of_blocking[] = {
     {"proven", 9, cell_blocking_proven}, {"inferred", 9, cell_blocking_inferred}, {"unknown", 9, cell_blocking_unknown}};
 
@@ -122,18 +114,6 @@ void rep_text_devices(struct page *p, const struct an_result *r)
         return;
     rep_table_write(p, &t);
     const struct an_gpu_device *first = r->gpus;
-    if (any_known(r, offsetof(struct an_gpu_device, absent_launch_starved_ns))) {
-        t.title = "Without compute, % of span";
-        t.column = of_absence;
-        t.columns = sizeof of_absence / sizeof *of_absence;
-        rep_table_write(p, &t);
-        page_text(p, 1,
-                  " launch late: the host had not issued the next kernel; blocked: it waited for something it needs; "
-                  "dispatch: on its way to the device; dependency: the rest");
-    } else {
-        page_blank(p);
-        none_known(p, "Idle", "why the device does not compute is", first->absent_launch_starved_ns.reason);
-    }
     bool comm = false;
     for (size_t i = 0; i < r->gpu_count; i++)
         comm = comm || (r->gpus[i].comm_ns.valid && r->gpus[i].comm_ns.value > 0);

@@ -63,6 +63,37 @@ static inline struct an_gpu_device gpu_device(int64_t rank, const char *name)
                                   .absent_dependency_ns = an_int(44567891233)};
 }
 
+static const struct an_absent_cause gpu_causes[] = {
+    {"input", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 30000000, 60},
+    {"framework", "aten::copy_", 15000000, 30},
+    {"think", "", 5000000, 10}};
+
+/* Why a device does not compute; `known`: its launches are in the file. */
+static inline struct an_absent gpu_absent(int64_t rank, bool known)
+{
+    const char *none = "no launch of this device's ops is in the file";
+    struct an_absent x = {.rank = rank,
+                          .device = an_int(rank),
+                          .window = "steps 4-13",
+                          .steps = 10,
+                          .window_ns = 1000000000,
+                          .absent_ns = 450000000,
+                          .unlinked_ns = known ? an_int(10000000) : an_int_none(none),
+                          .after_wait_ns = known ? an_int(20000000) : an_int_none(none),
+                          .causes = known ? gpu_causes : NULL,
+                          .cause_count = known ? 3 : 0,
+                          .causes_reason = known ? NULL : none};
+    const int64_t part[AN_ABSENT_PARTS] = {50000000, 320000000, 40000000, 40000000};
+    for (int k = 0; k < AN_ABSENT_PARTS; k++) {
+        x.part_ns[k] = known ? an_int(part[k]) : an_int_none(none);
+        for (int i = 0; i < AN_OCCUPANTS; i++)
+            x.occupied_ns[k][i] = known ? an_int(part[k] / AN_OCCUPANTS) : an_int_none(none);
+    }
+    for (int k = 0; k < AN_BLOCKING_COUNT; k++)
+        x.blocking_ns[k] = an_int(90000000 - k * 30000000);
+    return x;
+}
+
 static inline struct an_op gpu_op(const char *name, const char *category, int64_t count, int64_t total)
 {
     return (struct an_op){.name = name,
@@ -227,6 +258,7 @@ static inline const struct an_result *gpu_result(void)
     static struct an_result r;
     static struct an_device_budget devices[2];
     static struct an_gpu_device gpus[2];
+    static struct an_absent absent[2];
     static struct an_stage stages[1];
     static const char *const signs[] = {"the host step is 12 % longer than the device's"};
     static const char *const checked[] = {"loader", "copies"};
@@ -296,6 +328,10 @@ static inline const struct an_result *gpu_result(void)
     u->mfu = u->mfu_palm = u->hfu = u->mfu_measured = u->achieved_flops = an_num_none(none);
     u->peak_flops = u->roof_measured_flops = u->flop_coverage_pct = an_num_none(none);
     u->dtype_reason = none;
+    absent[0] = gpu_absent(0, true);
+    absent[1] = gpu_absent(1, false);
+    r.absent = absent;
+    r.absent_count = 2;
     r.gpus = gpus;
     r.gpu_count = 2;
     gpu_tables(&r);

@@ -55,7 +55,7 @@ static void test_split(void **state)
     assert_near(r->gpus[0].overlap_pct.value, 20, 1e-12);
     assert_int_equal(r->gpus[0].comm_sum_ns.value, 250);
     assert_false(r->gpus[0].absent_launch_starved_ns.valid);
-    assert_string_equal(r->gpus[0].absent_launch_starved_ns.reason, "needs the dependency graph (not in this version)");
+    assert_non_null(strstr(r->gpus[0].absent_launch_starved_ns.reason, "no launch of this device's ops is in the file"));
     assert_true(has_problem(r, "graphs were recorded as a whole"));
     fx_close(f);
 }
