@@ -79,9 +79,10 @@ HOOK_PY := $(wildcard profiler/hook/*.py)
 GEMM_SRC := $(wildcard profiler/gemm/*.c)
 obj = $(patsubst %.cpp,$(O)/obj/%.o,$(patsubst %.c,$(O)/obj/%.o,$(1)))
 
-TACHO_LIBS = $(SQLITE_LIBS) $(JANSSON_LIBS) $(PFM_LIBS) $(SIMDJSON_LIBS) $(ZLIB_LIBS) -lstdc++ -lm -lpthread -ldl
+TACHO_LIBS = $(SQLITE_LIBS) $(JANSSON_LIBS) $(PFM_LIBS) $(NCURSES_LIBS) $(SIMDJSON_LIBS) $(ZLIB_LIBS) -lstdc++ -lm -lpthread -ldl
 TRAIN_LIBS = $(BLAS_LIBS) $(OPENMP_LIBS) $(MPI_LIBS) -lm -lpthread -ldl
 $(O)/obj/store/%.o: CPPFLAGS_ALL += $(SQLITE_CFLAGS)
+$(O)/obj/tui/%.o: CPPFLAGS_ALL += $(NCURSES_CFLAGS)
 $(O)/obj/store/import/%.o: CPPFLAGS_ALL += $(SIMDJSON_CFLAGS) $(ZLIB_CFLAGS)
 $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(PFM_CFLAGS)
 $(O)/obj/reports/%.o $(O)/obj/cli/%.o $(O)/obj/analyzers/%.o $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(JANSSON_CFLAGS)

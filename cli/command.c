@@ -77,7 +77,7 @@ static void survive(int signal_number)
 /* Names that the design gives to commands of later versions: nobody should be told that they meant something else. */
 static bool is_later(const char *name)
 {
-    static const char *const later[] = {"top", "advise", "verify", "diff", "calibrate", "plan", "tune", "watch"};
+    static const char *const later[] = {"advise", "verify", "diff", "calibrate", "plan", "tune", "watch"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (!strcmp(name, later[i]))
             return true;

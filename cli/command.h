@@ -12,6 +12,7 @@
     X(run, "run a program, record where its time goes") \
     X(train, "run the reference training engine under tacho, then print the report") \
     X(report, "say where each step's time went, from a recorded run") \
+    X(top, "watch a run while it is recorded, or afterwards: a dashboard in the terminal") \
     X(advise, "say what changes would do to a step, by replaying its dependency graph") \
     X(diff, "say what takes more time in one run than in another; fail a build that got slower") \
     X(merge, "make one run of those that the nodes of a job were recorded into") \

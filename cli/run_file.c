@@ -160,7 +160,7 @@ static int save_findings(store *s, const json_t *report)
 }
 
 /* The JSON report is the one place where metrics get their names, so what is saved is what it says. */
-static json_t *report_json(const struct an_result *r)
+json_t *cli_run_json(const struct an_result *r)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -179,7 +179,7 @@ int cli_run_save(const char *path, const struct an_result *r, struct tacho_error
 {
     static const char *const sections[] = {"steps", "budget", "utilization", "dataloader", "trust"};
     store *s = NULL;
-    json_t *report = report_json(r);
+    json_t *report = cli_run_json(r);
     if (!report)
         return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: the report could not be put together", path);
     int code = store_open_results(path, &s, err);

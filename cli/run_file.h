@@ -5,6 +5,7 @@
 #ifndef CLI_RUN_FILE_H
 #define CLI_RUN_FILE_H
 
+#include <jansson.h>
 #include <limits.h>
 
 #include "analyzers/analyzers.h"
@@ -21,6 +22,8 @@ bool cli_run_is_import(const struct col_found *found);
 int cli_run_refuse_import(const struct col_found *found, const char *what);
 /* Loads and analyzes. 0 or an exit code, after a message. *out is freed with an_result_free. */
 int cli_run_analyze(const struct col_found *found, const struct an_options *o, struct an_result **out);
+/* The JSON report (tacho-report/1) as an object of the caller; NULL: no memory. */
+json_t *cli_run_json(const struct an_result *r);
 /* Writes the result's metrics and findings into a finished file of ours: every number of the JSON report's sections steps,
  * budget, utilization, dataloader and trust is a row of `metric`, named SECTION.KEY; the verdict is a row of `run`. 0 or a
  * TACHO_E* code. */

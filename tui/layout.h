@@ -14,6 +14,7 @@ struct tui_layout {
     struct tui_rect header, verdict, rule, body, rule2, message, keys;
 };
 
-struct tui_layout tui_layout(int rows, int columns, bool message);
+/* `verdict_rows`: how many the verdict's text needs; from 20 rows on it gets up to 2. */
+struct tui_layout tui_layout(int rows, int columns, bool message, int verdict_rows);
 
 #endif

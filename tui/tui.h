@@ -46,7 +46,6 @@ struct tui_options {
     bool color;            /* false: none, whatever the theme (NO_COLOR, --color) */
     bool utf8;             /* the locale's characters */
     const char *view;      /* name; NULL: the first */
-    const char *only_name; /* the run, where it is not found yet, for the title */
     int frames;            /* batch: so many; < 0: until the run ends */
     int rows, columns;     /* batch */
 };

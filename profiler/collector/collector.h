@@ -122,6 +122,9 @@ struct col_found {
  * is dead is finished on the way if none of its processes is alive any more (otherwise what it recorded so far is drained and
  * `live` is set). Errors: TACHO_ENOTFOUND with a hint, or those of col_recover. */
 int col_find_run(const char *arg, bool finish, struct col_found *f, struct tacho_error *err);
+/* The run that was begun last of those that this user's processes record on this machine now, in any folder. Errors:
+ * TACHO_ENOTFOUND. */
+int col_find_live(struct col_found *f, struct tacho_error *err);
 
 /* ---- capture ------------------------------------------------------------------------------------------------------------ */
 

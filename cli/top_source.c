@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/top_source.h"
+
+#include <string.h>
+
+#include "profiler/collector/live.h"
+
+static void hand_over(struct tui_found *to, const struct col_found *from)
+{
+    memcpy(to->path, from->path, sizeof to->path);
+    memcpy(to->run, from->run, sizeof to->run);
+    to->live = from->live;
+}
+_Static_assert(sizeof((struct tui_found *)0)->path == COL_PATH_MAX, "tui and collector agree on the length of names");
+
+/* A run that was live is looked for under the name it gets at its end, then under the one the user typed. Nothing is finished
+ * here: a run whose recorder died stays as it is, and the dashboard says so. */
+static int find(void *ctx, struct tui_found *f, struct tacho_error *err)
+{
+    struct cli_top_source *s = ctx;
+    struct col_found now;
+    char name[COL_PATH_MAX];
+    size_t n, live = strlen(COL_LIVE_SUFFIX) - strlen(COL_SUFFIX);
+    if (!s->used || s->imported) {
+        s->used = true;
+        hand_over(f, &s->first);
+        return 0;
+    }
+    snprintf(name, sizeof name, "%s", f->run);
+    n = strlen(name);
+    if (f->live && n > live)
+        name[n - live] = 0; /* NAME.tacho.live -> NAME.tacho */
+    int rc = col_find_run(name, false, &now, err);
+    if (rc && s->arg)
+        rc = col_find_run(s->arg, false, &now, err);
+    if (!rc)
+        hand_over(f, &now);
+    return rc;
+}
+
+static bool recorded(void *ctx, const struct tui_found *f)
+{
+    (void)ctx;
+    return col_live_locked(f->run);
+}
+
+static bool next(void *ctx, struct tui_found *f)
+{
+    const struct cli_top_source *s = ctx;
+    struct col_found now;
+    struct tacho_error err = {0};
+    if (s->arg || col_find_live(&now, &err))
+        return false;
+    hand_over(f, &now);
+    return true;
+}
+
+static int analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices, struct an_result **out,
+                   struct tacho_error *err)
+{
+    const struct cli_top_source *s = ctx;
+    struct an_options o = {.file = f->run,
+                           .live = f->live,
+                           .peak_flops = s->peak_flops,
+                           .flops_per_step = s->flops_per_step,
+                           .part_slices = slices};
+    return an_analyze(r, &o, out, err);
+}
+
+int cli_top_source_open(struct cli_top_source *s, const char *arg)
+{
+    struct tacho_error err = {0};
+    s->source = (struct tui_source){
+        .ctx = s, .find = find, .recorded = recorded, .next = next, .analyze = analyze, .release = an_result_free};
+    s->arg = arg;
+    if (!arg && col_find_live(&s->first, &err) == 0)
+        return 0;
+    int code = cli_run_find(arg ? arg : "latest", &s->first);
+    s->imported = !code && cli_run_is_import(&s->first);
+    return code;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tui/config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tacho_folder.h"
+#include "tui/theme.h"
+
+static const char *const glyph_names[] = {"ascii", "block", "braille"};
+
+int tui_theme_of(const char *name)
+{
+    for (int i = 0; i < TUI_THEMES; i++)
+        if (!strcmp(name, tui_theme_name((enum tui_theme)i)))
+            return i;
+    return -1;
+}
+
+int tui_glyphs_of(const char *name)
+{
+    for (int i = 0; i <= TUI_BRAILLE; i++)
+        if (!strcmp(name, glyph_names[i]))
+            return i;
+    return -1;
+}
+
+int tui_view_of(const char *name)
+{
+    for (int i = 0; tui_views[i] && i < TUI_VIEWS_MOST; i++)
+        if (!strcmp(name, tui_views[i]->name))
+            return i;
+    return -1;
+}
+
+static void set(struct tui_ui *ui, const char *name, const char *word)
+{
+    int n;
+    if (!strcmp(name, "theme") && (n = tui_theme_of(word)) >= 0)
+        ui->theme = n;
+    else if (!strcmp(name, "glyphs") && (n = tui_glyphs_of(word)) >= 0)
+        ui->glyphs = (enum tui_glyphs)n;
+    else if (!strcmp(name, "view") && (n = tui_view_of(word)) >= 0)
+        ui->view = n;
+    else if (!strcmp(name, "mouse"))
+        ui->mouse = !strcmp(word, "on");
+}
+
+void tui_config_read(struct tui_ui *ui)
+{
+    char path[PATH_MAX], line[256], name[64], word[64];
+    FILE *f = tacho_config_name("tacho/top.conf", path, sizeof path) ? NULL : fopen(path, "re");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, " %63[a-z] = %63[a-z]", name, word) == 2)
+            set(ui, name, word);
+    if (f)
+        fclose(f);
+}
+
+int tui_config_write(const struct tui_ui *ui, char *path, size_t size)
+{
+    char folder[PATH_MAX], fresh[PATH_MAX + 16];
+    int error = tacho_config_name("tacho/top.conf", path, size);
+    error = error ? error : tacho_config_name("tacho", folder, sizeof folder);
+    error = error ? error : tacho_folder_make(folder);
+    if (error)
+        return error;
+    snprintf(fresh, sizeof fresh, "%s.%d", path, (int)getpid());
+    FILE *f = fopen(fresh, "we");
+    if (!f)
+        return errno;
+    fprintf(f, "# what keys changed in tacho top\ntheme = %s\nglyphs = %s\nmouse = %s\nview = %s\n",
+            tui_theme_name((enum tui_theme)ui->theme), glyph_names[ui->glyphs], ui->mouse ? "on" : "off",
+            tui_views[ui->view]->name);
+    error = fflush(f) ? errno : 0;
+    if (fclose(f) && !error)
+        error = errno;
+    if (!error && rename(fresh, path))
+        error = errno;
+    if (error)
+        unlink(fresh);
+    return error;
+}

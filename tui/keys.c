@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tui/keys.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "tui/tui.h"
+
+#define ZOOM_MOST   4096
+#define PAN_COLUMNS 8
+
+const char *const tui_help_lines[] = {
+    "1-9, letters  views, as on the key bar; Tab, Shift-Tab: next, previous",
+    "arrows, j k   move; PgUp PgDn Home End, g G",
+    "Enter         details of the row; Esc closes, then clears search, filter",
+    "/  n N        search, next, previous",
+    "\\             show only rows that hold the words",
+    "s  < >  I     sort by the next column; left, right; the other way round",
+    "+ - 0         zoom in, out, all of it; then left and right pan",
+    "m  [ ]        the next picture; the next step, device or rank",
+    "Space  r      pause, go on; read and analyse now",
+    "e             write this view into a text file of this folder",
+    "t  u          theme: dark, light, mono; glyphs: braille, block, ASCII",
+    "M  q          mouse on and off; leave (Ctrl-C does too)",
+    NULL,
+};
+
+void tui_ui_init(struct tui_ui *ui)
+{
+    *ui = (struct tui_ui){.glyphs = TUI_BRAILLE, .glyphs_most = TUI_BRAILLE};
+    for (size_t i = 0; i < TUI_VIEWS_MOST; i++)
+        ui->state[i].zoom = 1;
+}
+
+/* ---- the prompt ------------------------------------------------------------------------------------------------------------------ */
+
+static void cut_last(char *text)
+{
+    size_t n = strlen(text);
+    while (n && ((unsigned char)text[n - 1] & 0xc0) == 0x80) /* the bytes behind the first one of a character */
+        n--;
+    text[n ? n - 1 : 0] = 0;
+}
+
+static void append(char text[TUI_WORDS], int c)
+{
+    size_t n = strlen(text);
+    unsigned char b[4];
+    size_t m = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    static const unsigned char mark[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    if (n + m >= TUI_WORDS)
+        return;
+    for (size_t i = m; i-- > 1; c >>= 6)
+        b[i] = (unsigned char)(0x80 | (c & 0x3f));
+    b[0] = (unsigned char)(mark[m == 1 ? 0 : m] | c);
+    memcpy(text + n, b, m);
+    text[n + m] = 0;
+}
+
+static enum tui_action prompt_key(struct tui_ui *ui, struct tui_view_state *s, int key)
+{
+    char *to = ui->prompt == TUI_ASK_SEARCH ? s->search : s->filter;
+    if (key == TUI_KEY_ESCAPE) {
+        ui->prompt = TUI_NO_PROMPT;
+    } else if (key == TUI_KEY_ENTER) {
+        memcpy(to, ui->input, TUI_WORDS);
+        s->seek = ui->prompt == TUI_ASK_SEARCH && *to ? 1 : 0;
+        s->cursor = ui->prompt == TUI_ASK_FILTER ? 0 : s->cursor;
+        ui->prompt = TUI_NO_PROMPT;
+    } else if (key == TUI_KEY_BACKSPACE) {
+        cut_last(ui->input);
+    } else if (key >= 0x20 && key != 0x7f && key < TUI_KEY_UP) {
+        append(ui->input, key);
+    }
+    return TUI_STAY;
+}
+
+static void ask(struct tui_ui *ui, const struct tui_view *v, enum tui_prompt prompt)
+{
+    if (!v->searches)
+        return;
+    ui->prompt = prompt;
+    ui->input[0] = 0;
+}
+
+/* ---- state of a view ------------------------------------------------------------------------------------------------------------- */
+
+static int add(int a, int b)
+{
+    long long sum = (long long)a + b;
+    return sum < 0 ? 0 : sum > INT_MAX ? INT_MAX : (int)sum;
+}
+
+static void pan(struct tui_view_state *s, int way)
+{
+    if (s->zoom > 1) {
+        s->pan += way / (8.0 * (s->zoom - 1)); /* an eighth of what is visible: pan runs over what is not */
+        s->pan = s->pan < 0 ? 0 : s->pan > 1 ? 1 : s->pan;
+    } else {
+        s->column = add(s->column, way * PAN_COLUMNS);
+    }
+}
+
+static void escape(struct tui_view_state *s)
+{
+    if (s->open)
+        s->open = false;
+    else if (*s->search)
+        *s->search = 0;
+    else
+        *s->filter = 0;
+}
+
+static void zoom(struct tui_view_state *s, double by)
+{
+    s->zoom *= by;
+    s->zoom = s->zoom < 1 ? 1 : s->zoom > ZOOM_MOST ? ZOOM_MOST : s->zoom;
+}
+
+static bool move_key(struct tui_view_state *s, int key)
+{
+    int page = s->page > 1 ? s->page - 1 : 1;
+    switch (key) {
+    case TUI_KEY_UP:
+    case 'k':
+        s->cursor = add(s->cursor, -1);
+        return true;
+    case TUI_KEY_DOWN:
+    case 'j':
+        s->cursor = add(s->cursor, 1);
+        return true;
+    case TUI_KEY_LEFT:
+        pan(s, -1);
+        return true;
+    case TUI_KEY_RIGHT:
+    case 'l':
+        pan(s, 1);
+        return true;
+    case TUI_KEY_PAGE_UP:
+        s->cursor = add(s->cursor, -page);
+        return true;
+    case TUI_KEY_PAGE_DOWN:
+        s->cursor = add(s->cursor, page);
+        return true;
+    case TUI_KEY_HOME:
+    case 'g':
+        s->cursor = s->column = 0;
+        s->pan = 0;
+        return true;
+    case TUI_KEY_END:
+    case 'G':
+        s->cursor = INT_MAX;
+        s->pan = 1;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void state_key(struct tui_view_state *s, int key)
+{
+    if (move_key(s, key))
+        return;
+    switch (key) {
+    case TUI_KEY_ENTER:
+        s->open = !s->open;
+        break;
+    case TUI_KEY_ESCAPE:
+        escape(s);
+        break;
+    case 's':
+    case '>':
+        s->sort++;
+        break;
+    case '<':
+        s->sort--;
+        break;
+    case 'I':
+        s->reversed = !s->reversed;
+        break;
+    case '+':
+    case '=':
+        zoom(s, 2);
+        break;
+    case '-':
+        zoom(s, 0.5);
+        break;
+    case '0':
+        s->zoom = 1;
+        s->pan = 0;
+        break;
+    case 'm':
+        s->mode++;
+        break;
+    case '[':
+        s->span--;
+        break;
+    case ']':
+        s->span++;
+        break;
+    case 'n':
+        s->seek = 1;
+        break;
+    case 'N':
+        s->seek = -1;
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- the frame's keys ------------------------------------------------------------------------------------------------------------ */
+
+static int view_count(void)
+{
+    int n = 0;
+    while (tui_views[n] && n < TUI_VIEWS_MOST)
+        n++;
+    return n;
+}
+
+static enum tui_action go(struct tui_ui *ui, int view)
+{
+    int n = view_count();
+    ui->view = ((view % n) + n) % n;
+    return TUI_OPTIONS;
+}
+
+static enum tui_action help_key(struct tui_ui *ui, int key)
+{
+    if (key == TUI_KEY_DOWN || key == 'j' || key == TUI_KEY_PAGE_DOWN)
+        ui->help_top++;
+    else if (key == TUI_KEY_UP || key == 'k' || key == TUI_KEY_PAGE_UP)
+        ui->help_top = add(ui->help_top, -1);
+    else
+        ui->help = false;
+    return TUI_STAY;
+}
+
+static bool frame_key(struct tui_ui *ui, int key, enum tui_action *action)
+{
+    *action = TUI_STAY;
+    switch (key) {
+    case 'q':
+        *action = TUI_QUIT;
+        return true;
+    case '?':
+        ui->help = true;
+        ui->help_top = 0;
+        return true;
+    case ' ':
+        ui->paused = !ui->paused;
+        ui->paused_s = 0;
+        *action = TUI_PAUSE;
+        return true;
+    case 'e':
+    case 'w':
+        *action = TUI_EXPORT;
+        return true;
+    case 'r':
+        *action = TUI_REFRESH;
+        return true;
+    case 't':
+        ui->theme = (ui->theme + 1) % TUI_THEMES;
+        *action = TUI_OPTIONS;
+        return true;
+    case 'u':
+        ui->glyphs = ui->glyphs == TUI_ASCII ? ui->glyphs_most : (enum tui_glyphs)(ui->glyphs - 1);
+        *action = TUI_OPTIONS;
+        return true;
+    case 'M':
+        ui->mouse = !ui->mouse;
+        *action = TUI_OPTIONS;
+        return true;
+    case 0x0c: /* Ctrl-L */
+        *action = TUI_REDRAW;
+        return true;
+    case TUI_KEY_TAB:
+        *action = go(ui, ui->view + 1);
+        return true;
+    case TUI_KEY_BACK_TAB:
+        *action = go(ui, ui->view - 1);
+        return true;
+    default:
+        return false;
+    }
+}
+
+enum tui_action tui_ui_key(struct tui_ui *ui, int key)
+{
+    const struct tui_view *v = tui_views[ui->view];
+    struct tui_view_state *s = &ui->state[ui->view];
+    enum tui_action action;
+    *ui->note = 0;
+    if (ui->prompt)
+        return prompt_key(ui, s, key);
+    if (ui->help && key != 'q')
+        return help_key(ui, key);
+    if (frame_key(ui, key, &action))
+        return action;
+    for (int i = 0; i < view_count(); i++)
+        if (tui_views[i]->key == key)
+            return go(ui, i);
+    if (key == '/' || key == '\\')
+        ask(ui, v, key == '/' ? TUI_ASK_SEARCH : TUI_ASK_FILTER);
+    else if (v->take && v->take(s, key))
+        return TUI_STAY;
+    else if (key == 'h')
+        ui->help = true;
+    else
+        state_key(s, key);
+    return TUI_STAY;
+}

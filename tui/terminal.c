@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tui/terminal.h"
+
+#include "tui/theme.h"
+
+#ifdef HAVE_NCURSES
+
+#include <curses.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <term.h> /* last: it has macros for all words */
+#undef columns
+#undef lines
+
+static const int leaving[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+static const int crashing[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+#define LEAVING  (sizeof leaving / sizeof *leaving)
+#define CRASHING (sizeof crashing / sizeof *crashing)
+
+/* What signal handlers read is written before they are installed. */
+static struct {
+    SCREEN *screen;
+    bool open;
+    struct termios saved;
+    char reset[512]; /* bytes that put the terminal back */
+    size_t reset_bytes;
+    int pipe[2];
+    int came; /* the signal that asked to leave */
+    struct sigaction before[LEAVING], before_crash[CRASHING];
+    struct tui_cell *shown;
+    int rows, columns;
+    bool all; /* nothing of `shown` counts */
+    cchar_t blank;
+    attr_t attributes[TUI_STYLES];
+    short pair[TUI_STYLES];
+} terminal = {.pipe = {-1, -1}};
+
+bool tui_has_terminal(void)
+{
+    return true;
+}
+
+/* ---- putting it back ---------------------------------------------------------------------------------------------------------- */
+
+static int keep_byte(int c)
+{
+    if (terminal.reset_bytes < sizeof terminal.reset)
+        terminal.reset[terminal.reset_bytes++] = (char)c;
+    return c;
+}
+
+static void prepare_reset(void)
+{
+    static const char *const names[] = {"sgr0", "op", "cnorm", "rmkx", "rmcup"};
+    terminal.reset_bytes = 0;
+    for (const char *c = "\033[?1000l\033[?1002l\033[?1006l"; *c && key_mouse; c++)
+        keep_byte(*c);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *text = tigetstr(names[i]);
+        if (text && text != (char *)-1)
+            tputs(text, 1, keep_byte);
+    }
+}
+
+/* Only what is safe in a signal handler: what was prepared, then the signal again with its default action. */
+static void on_crash(int sig)
+{
+    if (terminal.open) {
+        size_t done = 0;
+        while (done < terminal.reset_bytes) {
+            ssize_t n = write(STDOUT_FILENO, terminal.reset + done, terminal.reset_bytes - done);
+            if (n <= 0)
+                break;
+            done += (size_t)n;
+        }
+        tcsetattr(STDIN_FILENO, TCSANOW, &terminal.saved);
+    }
+    raise(sig); /* the handler is gone (SA_RESETHAND) */
+}
+
+static void on_leave(int sig)
+{
+    char c = (char)sig;
+    int e = errno;
+    if (write(terminal.pipe[1], &c, 1) < 0)
+        _exit(128 + sig); /* nobody reads any more */
+    errno = e;
+}
+
+static void at_exit(void)
+{
+    if (terminal.open)
+        endwin();
+    terminal.open = false;
+}
+
+static void catch_signals(void)
+{
+    static char stack[65536];
+    stack_t s = {.ss_sp = stack, .ss_size = sizeof stack};
+    sigaltstack(&s, NULL);
+    struct sigaction leave = {.sa_handler = on_leave, .sa_flags = SA_RESTART};
+    struct sigaction crash = {.sa_handler = on_crash, .sa_flags = (int)(SA_RESETHAND | SA_NODEFER | SA_ONSTACK)};
+    for (size_t i = 0; i < LEAVING; i++)
+        sigaction(leaving[i], &leave, &terminal.before[i]);
+    for (size_t i = 0; i < CRASHING; i++)
+        sigaction(crashing[i], &crash, &terminal.before_crash[i]);
+}
+
+static void release_signals(void)
+{
+    for (size_t i = 0; i < LEAVING; i++)
+        sigaction(leaving[i], &terminal.before[i], NULL);
+    for (size_t i = 0; i < CRASHING; i++)
+        sigaction(crashing[i], &terminal.before_crash[i], NULL);
+}
+
+/* ---- opening, closing ------------------------------------------------------------------------------------------------------------ */
+
+static int not_a_terminal(struct tacho_error *err, const char *what)
+{
+    return tacho_fail(err, TACHO_ENOTSUP, "tacho top --batch prints frames as text, --json objects for programs", "top: %s",
+                      what);
+}
+
+int tui_terminal_open(struct tacho_error *err)
+{
+    static bool registered;
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+        return not_a_terminal(err, "standard input or output is no terminal");
+    if (tcgetattr(STDIN_FILENO, &terminal.saved) || pipe2(terminal.pipe, O_CLOEXEC | O_NONBLOCK))
+        return not_a_terminal(err, strerror(errno));
+    set_escdelay(25);
+    terminal.screen = newterm(NULL, stdout, stdin);
+    if (!terminal.screen)
+        return not_a_terminal(err, "the terminal is not known: is TERM right?");
+    terminal.open = true;
+    terminal.all = true;
+    terminal.came = 0;
+    if (!registered)
+        atexit(at_exit);
+    registered = true;
+    cbreak();
+    noecho();
+    nonl();
+    keypad(stdscr, TRUE);
+    nodelay(stdscr, TRUE);
+    curs_set(0);
+    leaveok(stdscr, TRUE);
+    idlok(stdscr, FALSE);
+    if (has_colors()) {
+        start_color();
+        use_default_colors();
+    }
+    prepare_reset();
+    catch_signals();
+    return 0;
+}
+
+void tui_terminal_close(void)
+{
+    if (!terminal.screen)
+        return;
+    mousemask(0, NULL);
+    at_exit();
+    release_signals();
+    delscreen(terminal.screen);
+    free(terminal.shown);
+    close(terminal.pipe[0]);
+    close(terminal.pipe[1]);
+    int came = terminal.came;
+    memset(&terminal, 0, sizeof terminal);
+    terminal.pipe[0] = terminal.pipe[1] = -1;
+    if (came) {
+        signal(came, SIG_DFL);
+        raise(came);
+    }
+}
+
+void tui_terminal_size(int *rows, int *columns)
+{
+    getmaxyx(stdscr, *rows, *columns);
+}
+
+int tui_terminal_signal_fd(void)
+{
+    return terminal.pipe[0];
+}
+
+/* ---- colours ---------------------------------------------------------------------------------------------------------------------- */
+
+static attr_t attributes_of(unsigned a)
+{
+    return (a & TUI_ATTR_BOLD ? A_BOLD : 0u) | (a & TUI_ATTR_DIM ? A_DIM : 0u) | (a & TUI_ATTR_REVERSE ? A_REVERSE : 0u) |
+           (a & TUI_ATTR_UNDERLINE ? A_UNDERLINE : 0u);
+}
+
+void tui_terminal_theme(int theme, bool color)
+{
+    color = color && theme != TUI_THEME_MONO && has_colors() && COLORS >= 8 && COLOR_PAIRS > TUI_STYLES;
+    for (int s = 0; s < TUI_STYLES; s++) {
+        struct tui_look l = tui_theme_look((enum tui_theme)theme, (enum tui_style)s);
+        short hue = COLORS >= 256 ? l.of256 : l.of8;
+        terminal.attributes[s] = attributes_of(color ? l.attributes : l.mono);
+        terminal.pair[s] = 0;
+        if (!color || hue < 0)
+            continue;
+        init_pair((short)(s + 1), hue, -1);
+        terminal.pair[s] = (short)(s + 1);
+    }
+    terminal.all = true;
+}
+
+void tui_terminal_mouse(bool on)
+{
+    mousemask(on ? BUTTON1_CLICKED | BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED : 0, NULL);
+    mouseinterval(0);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------------------------------------------- */
+
+static int mouse_key(int *row, int *column)
+{
+    MEVENT e;
+    if (getmouse(&e) != OK)
+        return 0;
+    *row = e.y;
+    *column = e.x;
+    if (e.bstate & BUTTON4_PRESSED)
+        return TUI_KEY_UP;
+    if (e.bstate & BUTTON5_PRESSED)
+        return TUI_KEY_DOWN;
+    return e.bstate & (BUTTON1_CLICKED | BUTTON1_PRESSED) ? TUI_KEY_CLICK : 0;
+}
+
+static int function_key(int key, int *row, int *column)
+{
+    static const struct {
+        int curses, ours;
+    } keys[] = {{KEY_UP, TUI_KEY_UP},
+                {KEY_DOWN, TUI_KEY_DOWN},
+                {KEY_LEFT, TUI_KEY_LEFT},
+                {KEY_RIGHT, TUI_KEY_RIGHT},
+                {KEY_PPAGE, TUI_KEY_PAGE_UP},
+                {KEY_NPAGE, TUI_KEY_PAGE_DOWN},
+                {KEY_HOME, TUI_KEY_HOME},
+                {KEY_END, TUI_KEY_END},
+                {KEY_ENTER, TUI_KEY_ENTER},
+                {KEY_BTAB, TUI_KEY_BACK_TAB},
+                {KEY_BACKSPACE, TUI_KEY_BACKSPACE},
+                {KEY_F(1), '?'},
+                {KEY_RESIZE, TUI_TERMINAL_RESIZED}};
+    if (key == KEY_MOUSE)
+        return mouse_key(row, column);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (keys[i].curses == key)
+            return keys[i].ours;
+    return 0;
+}
+
+static int character_key(wint_t c)
+{
+    switch (c) {
+    case '\r':
+    case '\n':
+        return TUI_KEY_ENTER;
+    case '\t':
+        return TUI_KEY_TAB;
+    case 27:
+        return TUI_KEY_ESCAPE;
+    case 8:
+    case 127:
+        return TUI_KEY_BACKSPACE;
+    default:
+        return c < TUI_KEY_UP ? (int)c : 0;
+    }
+}
+
+int tui_terminal_key(int *row, int *column)
+{
+    char sig;
+    wint_t c;
+    if (read(terminal.pipe[0], &sig, 1) == 1) {
+        terminal.came = sig;
+        return TUI_TERMINAL_GONE;
+    }
+    errno = 0;
+    int kind = get_wch(&c), key = 0;
+    if (kind == ERR)
+        return errno == EIO || errno == EBADF || errno == ENXIO ? TUI_TERMINAL_GONE : TUI_TERMINAL_NO_KEY;
+    key = kind == KEY_CODE_YES ? function_key((int)c, row, column) : character_key(c);
+    return key;
+}
+
+/* ---- cells ------------------------------------------------------------------------------------------------------------------------ */
+
+void tui_terminal_redraw(void)
+{
+    clearok(curscr, TRUE);
+    terminal.all = true;
+}
+
+static bool fit_shown(const struct tui_cells *c)
+{
+    if (terminal.shown && terminal.rows == c->rows && terminal.columns == c->columns)
+        return true;
+    size_t n = (size_t)c->rows * (size_t)c->columns;
+    struct tui_cell *grown = realloc(terminal.shown, (n ? n : 1) * sizeof *grown);
+    if (!grown)
+        return false;
+    terminal.shown = grown;
+    terminal.rows = c->rows;
+    terminal.columns = c->columns;
+    terminal.all = true;
+    return true;
+}
+
+static void put_cell(int row, int column, const struct tui_cell *x)
+{
+    wchar_t text[2] = {(wchar_t)x->glyph, 0};
+    cchar_t cell;
+    int style = x->style < TUI_STYLES ? x->style : TUI_NORMAL;
+    if (setcchar(&cell, text, terminal.attributes[style], terminal.pair[style], NULL) == OK)
+        mvadd_wch(row, column, &cell);
+}
+
+void tui_terminal_show(const struct tui_cells *c)
+{
+    if (!fit_shown(c))
+        return;
+    if (terminal.all)
+        erase();
+    for (int row = 0; row < c->rows; row++)
+        for (int column = 0; column < c->columns; column++) {
+            size_t i = (size_t)row * (size_t)c->columns + (size_t)column;
+            const struct tui_cell *x = &c->cell[i];
+            struct tui_cell *was = &terminal.shown[i];
+            bool same = !terminal.all && was->glyph == x->glyph && was->style == x->style;
+            if (!same && x->glyph)
+                put_cell(row, column, x);
+            *was = *x;
+        }
+    terminal.all = false;
+    refresh();
+}
+
+#else /* no ncurses */
+
+bool tui_has_terminal(void)
+{
+    return false;
+}
+
+int tui_terminal_open(struct tacho_error *err)
+{
+    return tacho_fail(err, TACHO_ENOTSUP, "install ncurses (libncurses-dev) and build again; --batch and --json work without",
+                      "top: this tacho was built without ncurses");
+}
+
+void tui_terminal_close(void)
+{
+}
+
+void tui_terminal_size(int *rows, int *columns)
+{
+    *rows = *columns = 0;
+}
+
+int tui_terminal_signal_fd(void)
+{
+    return -1;
+}
+
+void tui_terminal_theme(int theme, bool color)
+{
+    (void)theme, (void)color;
+}
+
+void tui_terminal_mouse(bool on)
+{
+    (void)on;
+}
+
+int tui_terminal_key(int *row, int *column)
+{
+    (void)row, (void)column;
+    return TUI_TERMINAL_GONE;
+}
+
+void tui_terminal_show(const struct tui_cells *c)
+{
+    (void)c;
+}
+
+void tui_terminal_redraw(void)
+{
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tui/theme.h"
+
+#include "analyzers/result.h"
+
+enum { OWN = -1, BLACK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, WHITE };
+
+/* A hue of the set: on dark, on light ground (of 256), of 8. */
+struct hue {
+    short dark, light, of8;
+};
+static const struct hue orange = {214, 172, YELLOW}, sky = {74, 32, CYAN}, green = {36, 29, GREEN}, yellow = {227, 142, YELLOW},
+                        blue = {32, 25, BLUE}, vermilion = {166, 166, RED}, purple = {175, 132, MAGENTA}, own = {OWN, OWN, OWN};
+
+/* From little to much, lightness growing steadily away from the ground. */
+static const struct hue heat[8] = {{24, 252, BLUE},  {25, 187, BLUE},  {60, 144, CYAN},   {66, 108, CYAN},
+                                   {102, 66, GREEN}, {143, 60, GREEN}, {179, 24, YELLOW}, {227, 17, RED}};
+
+static struct hue class_hue(int class)
+{
+    switch (class) {
+    case AN_CLASS_COMPUTE:
+        return green;
+    case AN_CLASS_COMM:
+        return blue;
+    case AN_CLASS_BUBBLE:
+        return purple;
+    case AN_CLASS_COPY:
+        return yellow;
+    case AN_CLASS_INPUT:
+        return orange;
+    case AN_CLASS_IO:
+        return vermilion;
+    case AN_CLASS_HOST:
+        return sky;
+    default:
+        return own;
+    }
+}
+
+static struct tui_look look(enum tui_theme theme, struct hue h, unsigned attributes, unsigned mono)
+{
+    return (struct tui_look){theme == TUI_THEME_LIGHT ? h.light : h.dark, h.of8, attributes, mono};
+}
+
+struct tui_look tui_theme_look(enum tui_theme t, enum tui_style s)
+{
+    static const struct hue series[4] = {{74, 32, CYAN}, {214, 172, YELLOW}, {36, 29, GREEN}, {175, 132, MAGENTA}};
+    if (s >= TUI_SERIES && s < TUI_STYLES)
+        return look(t, series[s - TUI_SERIES], 0, 0);
+    if (s >= TUI_HEAT && s < TUI_HEAT + 8)
+        return look(t, heat[s - TUI_HEAT], 0, s >= TUI_HEAT + 6 ? TUI_ATTR_BOLD : 0);
+    if (s >= TUI_CLASS && s < TUI_CLASS + 8)
+        return look(t, class_hue((int)s - TUI_CLASS), 0, 0);
+    switch (s) {
+    case TUI_DIM:
+        return (struct tui_look){t == TUI_THEME_LIGHT ? 240 : 246, OWN, 0, TUI_ATTR_DIM};
+    case TUI_BOLD:
+        return look(t, own, TUI_ATTR_BOLD, TUI_ATTR_BOLD);
+    case TUI_TITLE:
+        return look(t, sky, TUI_ATTR_BOLD, TUI_ATTR_BOLD);
+    case TUI_KEY:
+        return look(t, orange, TUI_ATTR_BOLD, TUI_ATTR_BOLD);
+    case TUI_SELECTED:
+        return look(t, own, TUI_ATTR_REVERSE, TUI_ATTR_REVERSE);
+    case TUI_GOOD:
+        return look(t, green, 0, 0);
+    case TUI_WARN:
+        return look(t, orange, TUI_ATTR_BOLD, TUI_ATTR_BOLD);
+    case TUI_BAD:
+        return look(t, vermilion, TUI_ATTR_BOLD, TUI_ATTR_BOLD | TUI_ATTR_UNDERLINE);
+    case TUI_CRITICAL_PATH:
+        return look(t, vermilion, TUI_ATTR_BOLD, TUI_ATTR_REVERSE);
+    default:
+        return look(t, own, 0, 0);
+    }
+}
+
+const char *tui_theme_name(enum tui_theme t)
+{
+    static const char *const names[TUI_THEMES] = {"dark", "light", "mono"};
+    return t < TUI_THEMES ? names[t] : "";
+}
