@@ -39,15 +39,15 @@ enum tui_theme { TUI_THEME_DARK, TUI_THEME_LIGHT, TUI_THEME_MONO, TUI_THEMES };
 /* What the user asked for on the command line; what was not asked for (-1, NULL) is taken from the file of options, then found
  * out from the terminal. */
 struct tui_options {
-    int theme;             /* enum tui_theme */
-    int glyphs;            /* enum tui_glyphs */
-    int mouse;             /* bool */
-    int interval_ms;       /* between two frames of a live run */
-    bool color;            /* false: none, whatever the theme (NO_COLOR, --color) */
-    bool utf8;             /* the locale's characters */
-    const char *view;      /* name; NULL: the first */
-    int frames;            /* batch: so many; < 0: until the run ends */
-    int rows, columns;     /* batch */
+    int theme;         /* enum tui_theme */
+    int glyphs;        /* enum tui_glyphs */
+    int mouse;         /* bool */
+    int interval_ms;   /* between two frames of a live run */
+    bool color;        /* false: none, whatever the theme (NO_COLOR, --color) */
+    bool utf8;         /* the locale's characters */
+    const char *view;  /* name; NULL: the first */
+    int frames;        /* batch: so many; < 0: until the run ends */
+    int rows, columns; /* batch */
 };
 
 /* The dashboard on the terminal, until the user leaves. TACHO_ENOTSUP: no terminal, or built without ncurses. */
