@@ -13,11 +13,11 @@
 #include "analyzers/trace_part.h"
 
 static const struct an_analyzer *const analyzers[] = {
-    &an_steps,        &an_phases,        &an_gpu,           &an_budget,   &an_compute_absent, &an_attribution, &an_utilization,
-    &an_counted,      &an_roofline,      &an_ops,           &an_launches, &an_copies,         &an_syncs,       &an_precision,
-    &an_loader,       &an_communication, &an_critical_path, &an_heat_map, &an_series,         &an_system,      &an_hardware,
-    &an_memory,       &an_quality,       &an_step_points,   &an_timeline, &an_flame,          &an_trust,       &an_compat,
-    &an_sample_steps, &an_replaying,     &an_findings,      &an_advising, &an_verdict,
+    &an_steps,    &an_phases,        &an_gpu,           &an_budget,        &an_compute_absent, &an_attribution, &an_utilization,
+    &an_counted,  &an_roofline,      &an_ops,           &an_launches,      &an_copies,         &an_syncs,       &an_precision,
+    &an_loader,   &an_communication, &an_ranks_compare, &an_critical_path, &an_heat_map,       &an_series,      &an_system,
+    &an_hardware, &an_memory,        &an_quality,       &an_step_points,   &an_timeline,       &an_flame,       &an_trust,
+    &an_compat,   &an_sample_steps,  &an_replaying,     &an_findings,      &an_advising,       &an_verdict,
 };
 #define ANALYZERS (sizeof analyzers / sizeof *analyzers)
 
@@ -154,12 +154,6 @@ static int copy_ceilings(struct an_context *c)
     return 0;
 }
 
-/* Parts of DESIGN 7 that no analyzer of this version fills. */
-static void absent_parts(struct an_result *r)
-{
-    r->ranks.reason = r->run.ranks > 1 ? "comparing ranks is not in this version" : "one rank: nothing to compare";
-}
-
 /* ---- running the table --------------------------------------------------------------------------------------------------- */
 
 static const char *missing_input(const struct an_context *c, unsigned needs)
@@ -189,7 +183,6 @@ static int run_all(struct an_context *c)
     }
     if (rc || (rc = copy_ceilings(c)))
         return rc;
-    absent_parts(c->r);
     c->r->trust.problems = an_arena_copy(c->a, c->problem, c->problems * sizeof *c->problem);
     c->r->trust.problem_count = c->problems;
     return c->r->trust.problems && !an_arena_failed(c->a) && !an_arena_failed(c->work) ? 0 : TACHO_ENOMEM;

@@ -72,6 +72,7 @@ struct an_context {
     struct an_graph *graph;                     /* graph.h; NULL: not built yet */
     const struct an_path_spans *path;           /* critical_path.h; NULL: no path was found */
     struct an_what_if_state *what_if;           /* what_if_run.h; NULL: nothing was replayed */
+    struct an_exchanges *exchanges;             /* ranks_build.h; NULL: no communication */
     struct an_calls *calls; /* attribution.h: calls of operators that launched device work; NULL: none, or no accelerator */
     bool roles_known;       /* some range in a step says what it is */
     const char *problem[32];
@@ -86,9 +87,9 @@ struct an_analyzer {
 };
 
 extern const struct an_analyzer an_steps, an_phases, an_budget, an_compute_absent, an_gpu, an_attribution, an_utilization,
-    an_roofline, an_ops, an_launches, an_copies, an_syncs, an_precision, an_loader, an_communication, an_critical_path,
-    an_heat_map, an_series, an_system, an_hardware, an_memory, an_counted, an_quality, an_step_points, an_timeline, an_flame,
-    an_trust, an_compat, an_sample_steps, an_replaying, an_findings, an_advising, an_verdict;
+    an_roofline, an_ops, an_launches, an_copies, an_syncs, an_precision, an_loader, an_communication, an_ranks_compare,
+    an_critical_path, an_heat_map, an_series, an_system, an_hardware, an_memory, an_counted, an_quality, an_step_points,
+    an_timeline, an_flame, an_trust, an_compat, an_sample_steps, an_replaying, an_findings, an_advising, an_verdict;
 
 /* Notes a contradiction in the file for the trust section. */
 __attribute__((format(printf, 2, 3))) void an_problem(struct an_context *c, const char *format, ...);

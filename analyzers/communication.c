@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "analyzers/budget.h"
+#include "analyzers/ranks_build.h"
 
 #define MISSING_NAMED 8
 #define NO_DETAIL     "no counted step has all its ranges in the file"
@@ -160,43 +161,84 @@ static void mark_split(struct work *w)
     }
 }
 
-static int sum_lane(struct work *w, size_t lane, struct an_class_spans *pieces)
+/* Exposed communication of a step, split: on a thread by its pieces, on a device by the set of what is exposed there. */
+struct exposure {
+    double overlap, transfer, waiting;
+};
+
+static int exposed_on_thread(struct work *w, const struct an_step *x, const struct an_set *set, struct an_class_spans *pieces,
+                             struct exposure *e)
+{
+    int rc = an_budget_spans(w->c, x, pieces);
+    for (size_t k = 0; k < pieces->count && !rc; k++) {
+        const struct an_class_span *p = &pieces->at[k];
+        if (p->class == AN_CLASS_COMPUTE)
+            e->overlap += within(&set[0], p->span);
+        if (p->class == AN_CLASS_COMM) {
+            e->transfer += within(&set[1], p->span);
+            e->waiting += within(&set[2], p->span);
+        }
+    }
+    return rc;
+}
+
+/* Leaves of the sets of transfer and waiting what nothing hides. */
+static int only_exposed(struct work *w, const struct an_lane *l, struct an_set *set)
+{
+    const struct an_set *e = &w->c->gpu->split[l->device].exposed_comm;
+    for (int k = 1; k < 3; k++) {
+        struct an_span *out = an_arena_zero(w->c->work, set[k].count + e->count + 1, sizeof *out);
+        if (!out)
+            return TACHO_ENOMEM;
+        set[k] = (struct an_set){out, an_spans_intersect(set[k].span, set[k].count, e->span, e->count, out)};
+    }
+    return 0;
+}
+
+static int sum_steps(struct work *w, size_t lane, const struct an_set *set, struct an_class_spans *pieces)
 {
     struct an_context *c = w->c;
     const struct an_lane *l = &c->lane[lane];
     struct lane_sums *s = &w->lane[lane];
-    struct an_set all, transfer, waiting;
-    int rc = calls_set(w, lane, 0, &all);
-    rc = rc ? rc : calls_set(w, lane, 1, &transfer);
-    rc = rc ? rc : calls_set(w, lane, 2, &waiting);
-    rc = rc ? rc : add_waits(w, lane, &all);
-    s->sized = true;
+    int rc = 0;
     for (size_t i = l->first; i < l->first + l->count && !rc; i++) {
         struct an_step *x = &c->step[i];
-        double exposed_transfer = 0, exposed_waiting = 0;
+        struct exposure e = {0};
         if (!an_step_detailed(x))
             continue;
+        struct an_span step = {x->start, x->end};
+        if (l->device == AN_NONE)
+            rc = exposed_on_thread(w, x, set, pieces, &e);
+        else
+            e = (struct exposure){within(&set[0], step) - (double)x->class_ns[AN_CLASS_COMM], within(&set[1], step),
+                                  within(&set[2], step)};
         s->steps++;
-        s->split_steps += w->split[i];
-        s->total += within(&all, (struct an_span){x->start, x->end});
+        s->total += within(&set[0], step);
         s->exposed += (double)x->class_ns[AN_CLASS_COMM];
-        rc = an_budget_spans(c, x, pieces);
-        for (size_t k = 0; k < pieces->count && !rc; k++) {
-            const struct an_class_span *p = &pieces->at[k];
-            if (p->class == AN_CLASS_COMPUTE)
-                s->overlap += within(&all, p->span);
-            if (p->class == AN_CLASS_COMM && w->split[i]) {
-                exposed_transfer += within(&transfer, p->span);
-                exposed_waiting += within(&waiting, p->span);
-            }
-        }
-        s->exposed_transfer += exposed_transfer;
-        s->exposed_waiting += exposed_waiting;
-        if (w->split[i]) {
-            x->transfer_ns = (int64_t)exposed_transfer;
-            x->waiting_ns = (int64_t)exposed_waiting;
-        }
+        s->overlap += e.overlap;
+        if (!w->split[i])
+            continue;
+        s->split_steps++;
+        s->exposed_transfer += e.transfer;
+        s->exposed_waiting += e.waiting;
+        x->transfer_ns = (int64_t)e.transfer;
+        x->waiting_ns = (int64_t)e.waiting;
     }
+    return rc;
+}
+
+static int sum_lane(struct work *w, size_t lane, struct an_class_spans *pieces)
+{
+    const struct an_lane *l = &w->c->lane[lane];
+    struct lane_sums *s = &w->lane[lane];
+    struct an_set set[3]; /* all, transfer, waiting */
+    int rc = 0;
+    for (int k = 0; k < 3 && !rc; k++)
+        rc = calls_set(w, lane, k, &set[k]);
+    if (!rc)
+        rc = l->device == AN_NONE ? add_waits(w, lane, &set[0]) : only_exposed(w, l, set);
+    s->sized = true;
+    rc = rc ? rc : sum_steps(w, lane, set, pieces);
     for (size_t i = w->first[lane]; i < w->first[lane + 1] && !rc; i++) {
         const struct an_comm_call *x = w->of[i];
         if (x->step == AN_NONE)
@@ -340,8 +382,10 @@ static const char *why_no_split(struct an_context *c, const struct an_comm_calls
     return "in no counted step all calls could be matched over the ranks by communicator and sequence number";
 }
 
-static int cpu(struct an_context *c, struct work *w)
+/* The split of each rank and step, the rows of the ranks and what is missing; lanes of threads and of devices alike. */
+static int split(struct work *w, const char **no_split)
 {
+    struct an_context *c = w->c;
     struct an_communication *r = &c->r->communication;
     struct an_comm_rank *rows = an_arena_zero(c->a, c->lane_count + 1, sizeof *rows);
     struct an_class_spans pieces = {0};
@@ -354,7 +398,7 @@ static int cpu(struct an_context *c, struct work *w)
     memset(w->split, 1, c->step_count);
     mark_split(w);
     r->missing = missing_words(c, &w->calls);
-    const char *no_split = why_no_split(c, &w->calls, r->missing);
+    *no_split = why_no_split(c, &w->calls, r->missing);
     for (size_t k = 0; k < c->lane_count && !rc; k++)
         if (w->first[k + 1] > w->first[k])
             rc = sum_lane(w, k, &pieces);
@@ -364,18 +408,58 @@ static int cpu(struct an_context *c, struct work *w)
     double skew = arrivals(w, &collectives);
     for (size_t k = 0; k < c->lane_count; k++)
         if (w->first[k + 1] > w->first[k])
-            fill_rank(c, k, &w->lane[k], no_split, &rows[r->rank_count++]);
-    fill_run(r, w->lane, c->lane_count, no_split);
+            fill_rank(c, k, &w->lane[k], *no_split, &rows[r->rank_count++]);
     if (r->rank_count)
         qsort(rows, r->rank_count, sizeof *rows, rank_row_order);
     r->ranks = rows;
-    r->skew_ms = skew_of(c, skew, no_split);
+    r->skew_ms = skew_of(c, skew, *no_split);
+    return an_ranks_exchanges(c, &w->calls);
+}
+
+static int cpu(struct an_context *c, struct work *w)
+{
+    struct an_communication *r = &c->r->communication;
+    const char *no_split = NULL;
+    int rc = split(w, &no_split);
+    if (rc)
+        return rc;
+    fill_run(r, w->lane, c->lane_count, no_split);
     for (size_t i = 0; i < w->calls.count; i++)
         if (!c->r->steps.detailed || w->calls.call[i].step != AN_NONE) {
             r->calls++;
             r->matched += w->calls.call[i].transfer >= 0;
         }
     return an_comm_collectives(c, &w->calls);
+}
+
+/* Several ranks with devices: what one of them alone cannot tell. */
+static int devices(struct an_context *c, struct work *w)
+{
+    struct an_communication *r = &c->r->communication;
+    const char *no_split = NULL;
+    struct lane_sums s = {0};
+    int rc = split(w, &no_split);
+    if (rc)
+        return rc;
+    for (size_t k = 0; k < c->lane_count; k++) {
+        s.split_steps += w->lane[k].split_steps;
+        s.transfer += w->lane[k].transfer;
+        s.waiting += w->lane[k].waiting;
+        s.exposed_transfer += w->lane[k].exposed_transfer;
+        s.exposed_waiting += w->lane[k].exposed_waiting;
+    }
+    for (size_t i = 0; i < w->calls.count; i++)
+        r->matched += w->calls.call[i].transfer >= 0;
+    if (!r->matched || !s.split_steps) {
+        r->rank_count = 0;
+        return 0;
+    }
+    r->transfer_ms = per_step(s.transfer, s.split_steps, no_split);
+    r->waiting_ms = per_step(s.waiting, s.split_steps, no_split);
+    r->exposed_transfer_ms = per_step(s.exposed_transfer, s.split_steps, no_split);
+    r->exposed_waiting_ms = per_step(s.exposed_waiting, s.split_steps, no_split);
+    an_comm_device_split(c, &w->calls);
+    return 0;
 }
 
 void an_comm_rest_absent(struct an_communication *r, const char *reason)
@@ -391,7 +475,7 @@ void an_comm_rest_absent(struct an_communication *r, const char *reason)
             *all[i] = an_num_none(reason);
 }
 
-static void no_split(struct an_context *c)
+static void no_split_yet(struct an_context *c)
 {
     for (size_t i = 0; i < c->step_count; i++)
         c->step[i].waiting_ns = c->step[i].transfer_ns = STORE_ABSENT;
@@ -399,7 +483,8 @@ static void no_split(struct an_context *c)
 
 static void communication_absent(struct an_context *c, const char *reason)
 {
-    no_split(c);
+    no_split_yet(c);
+    an_ranks_no_exchanges(c, reason);
     c->r->communication.reason = reason;
     an_comm_rest_absent(&c->r->communication, reason);
 }
@@ -407,13 +492,15 @@ static void communication_absent(struct an_context *c, const char *reason)
 static int communication_run(struct an_context *c)
 {
     struct work w = {.c = c};
-    no_split(c);
-    if (c->gpu)
-        return an_comm_device(c);
-    int rc = an_comm_find(c, &w.calls);
-    if (!rc && w.calls.count)
+    no_split_yet(c);
+    an_ranks_no_exchanges(c, "no communication of several ranks");
+    int rc = c->gpu ? an_comm_device(c) : 0;
+    rc = rc ? rc : an_comm_find(c, &w.calls);
+    if (!rc && c->gpu && w.calls.count)
+        rc = devices(c, &w);
+    else if (!rc && w.calls.count)
         rc = cpu(c, &w);
-    else if (!rc)
+    else if (!rc && !c->gpu)
         communication_absent(c, "no collective was recorded (tacho.comm ranges)");
     free(w.calls.call);
     return rc;

@@ -107,6 +107,28 @@ static int list_kernels(struct an_context *c)
     return rc ? rc : rows ? 0 : TACHO_ENOMEM;
 }
 
+void an_comm_device_split(struct an_context *c, const struct an_comm_calls *x)
+{
+    struct an_communication *r = &c->r->communication;
+    for (size_t k = 0; k < r->collective_count; k++) {
+        struct an_collective *row = &((struct an_collective *)(uintptr_t)r->collectives)[k];
+        double ns = 0, transfer = 0;
+        for (size_t i = 0; i < x->count; i++) {
+            const struct an_comm_call *call = &x->call[i];
+            bool same = call->communicator == (row->communicator.valid ? row->communicator.value : STORE_ABSENT);
+            if (!same || call->transfer < 0 || strncmp(call->name, row->name, strlen(row->name)))
+                continue;
+            ns += (double)an_time_sub(call->end, call->start);
+            transfer += (double)call->transfer;
+            row->matched++;
+        }
+        if (!row->matched)
+            continue;
+        row->transfer_ms = an_num(transfer / (double)row->matched / 1e6);
+        row->waiting_ms = an_num((ns - transfer) / (double)row->matched / 1e6);
+    }
+}
+
 int an_comm_device(struct an_context *c)
 {
     struct an_communication *r = &c->r->communication;

@@ -2,7 +2,8 @@
  *
  * Calls of collectives, and which of them are one collective: equal communicator, kind and sequence number on all ranks. The
  * ranks leave a collective together and come when they come, so the shortest participant came last and its time is transfer at
- * most; what the others take longer, they wait. That holds for collectives that no rank leaves before all have come.
+ * most; what the others take longer, they wait. That holds for collectives that no rank leaves before all have come, and for a
+ * send and its recv. Where the trace has no sequence numbers, the place in the step stands for them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,12 +35,91 @@ double an_comm_bus_factor(const char *name, int64_t n)
     return k < KINDS && n > 0 ? kinds[k].a + kinds[k].b / (double)n : 0;
 }
 
+/* ---- what a call says ---------------------------------------------------------------------------------------------------- */
+
+/* A number of a payload, which importers wrote as JSON; STORE_ABSENT: it is not there. */
+static int64_t payload_number(const char *payload, const char *key)
+{
+    const char *at = strstr(payload, key);
+    char *end = NULL;
+    long long v = at ? strtoll(at + strlen(key), &end, 10) : 0;
+    return at && end != at + strlen(key) ? (int64_t)v : STORE_ABSENT;
+}
+
+static uint64_t hash_bytes(const char *p, size_t n)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)p[i]) * 0x100000001b3u;
+    return h | 1;
+}
+
+/* The list of members, where the trace has it. */
+static uint64_t members(const char *payload)
+{
+    const char *at = strstr(payload, "\"group_ranks\":");
+    size_t n = at ? strcspn(at, "]") : 0;
+    return at && at[n] ? hash_bytes(at, n) : 0;
+}
+
+static const char *kind_of_kernel(const char *name)
+{
+    static const char *const parts[][2] = {
+        {"AllReduce", "all_reduce"}, {"AllGather", "all_gather"}, {"ReduceScatter", "reduce_scatter"},
+        {"Broadcast", "broadcast"},  {"AllToAll", "all_to_all"},  {"Reduce", "reduce"},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(name, parts[i][0]))
+            return parts[i][1];
+    return name;
+}
+
+static bool is_pair(const char *kind)
+{
+    return !strcmp(kind, "send") || !strcmp(kind, "recv");
+}
+
+bool an_comm_read(const struct an_trace *t, size_t i, struct an_comm_call *out)
+{
+    const struct an_detail *d = an_trace_detail(t, t->slice.detail[i]);
+    const char *text = an_trace_name(t, t->slice.name[i]);
+    if (t->slice.dur[i] == AN_OPEN)
+        return false;
+    bool ours = d && d->role == AN_ROLE_COMM;
+    const char *name = d && *d->collective ? d->collective : text, *kind = ours ? name : kind_of_kernel(name);
+    size_t k = kind_of(kind);
+    *out = (struct an_comm_call){.name = name,
+                                 .kind = is_pair(kind) ? "send_recv" : kind,
+                                 .communicator = d ? d->communicator : STORE_ABSENT,
+                                 .sequence = ours ? t->slice.correlation[i]
+                                             : d  ? payload_number(d->payload, "\"sequence\":")
+                                                  : STORE_ABSENT,
+                                 .ranks = d ? d->ranks : STORE_ABSENT,
+                                 .bytes = d ? d->bytes : STORE_ABSENT,
+                                 .group = d ? members(d->payload) : 0,
+                                 .start = t->slice.start[i],
+                                 .end = an_slice_end(t, i),
+                                 .slice = (uint32_t)i,
+                                 .lane = AN_NONE,
+                                 .step = AN_NONE,
+                                 .transfer = -1,
+                                 .synchronises = k < KINDS && kinds[k].synchronises};
+    return true;
+}
+
 /* ---- finding ------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t step_of(const struct an_context *c, uint32_t lane, int64_t time)
+static uint32_t detailed_index(const struct an_context *c, const struct an_step *s)
 {
-    const struct an_step *s = an_step_at_host(c, &c->lane[lane], time);
     return s && an_step_detailed(s) ? (uint32_t)(s - c->step) : AN_NONE;
+}
+
+static int keep(struct an_comm_calls *out, const struct an_comm_call *x)
+{
+    if (an_grow(&out->call, &out->room, out->count + 1, sizeof *out->call))
+        return TACHO_ENOMEM;
+    out->call[out->count++] = *x;
+    return 0;
 }
 
 static int find_track(struct an_context *c, uint32_t track, struct an_comm_calls *out)
@@ -48,70 +128,94 @@ static int find_track(struct an_context *c, uint32_t track, struct an_comm_calls
     const struct an_track *k = &t->track[track];
     uint32_t lane = AN_NONE;
     bool known = false;
+    int rc = 0;
     if (strcmp(k->kind, "thread") && strcmp(k->kind, "comm"))
         return 0;
-    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++) {
-        const struct an_detail *d = an_trace_detail(t, t->slice.detail[i]);
-        if (!d || d->role != AN_ROLE_COMM || t->slice.dur[i] == AN_OPEN)
+    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !rc; i++) {
+        struct an_comm_call x;
+        if (an_trace_role(t, t->slice.detail[i]) != AN_ROLE_COMM || !an_comm_read(t, i, &x))
             continue;
         if (!known) {
             lane = c->lane_count ? an_lane_of_process(c, k->process) : k->process;
             known = true;
         }
-        if (an_grow(&out->call, &out->room, out->count + 1, sizeof *out->call))
-            return TACHO_ENOMEM;
-        const char *name = *d->collective ? d->collective : an_trace_name(t, t->slice.name[i]);
-        size_t kind = kind_of(name);
-        bool steps = c->lane_count && lane != AN_NONE;
-        out->call[out->count++] = (struct an_comm_call){.name = name,
-                                                        .communicator = d->communicator,
-                                                        .sequence = t->slice.correlation[i],
-                                                        .ranks = d->ranks,
-                                                        .bytes = d->bytes,
-                                                        .start = t->slice.start[i],
-                                                        .end = an_slice_end(t, i),
-                                                        .slice = (uint32_t)i,
-                                                        .track = track,
-                                                        .lane = lane,
-                                                        .step = steps ? step_of(c, lane, t->slice.start[i]) : AN_NONE,
-                                                        .transfer = -1,
-                                                        .synchronises = kind < KINDS && kinds[kind].synchronises};
+        x.lane = lane;
+        x.track = track;
+        if (c->lane_count && lane != AN_NONE)
+            x.step = detailed_index(c, an_step_at_host(c, &c->lane[lane], x.start));
+        rc = keep(out, &x);
     }
-    return 0;
+    return rc;
+}
+
+/* The two ranks of a send or recv, the sender first. */
+static uint64_t pair_of(const struct an_context *c, const struct an_comm_call *x, bool sends)
+{
+    const struct an_detail *d = an_trace_detail(c->t, c->t->slice.detail[x->slice]);
+    int64_t own = c->lane[x->lane].rank, peer = d ? payload_number(d->payload, "\"peer\":") : STORE_ABSENT, pair[2];
+    if (peer == STORE_ABSENT)
+        return x->group;
+    pair[0] = sends ? own : peer;
+    pair[1] = sends ? peer : own;
+    return hash_bytes((const char *)pair, sizeof pair);
+}
+
+/* Communication kernels of the devices that steps run on. */
+static int find_ops(struct an_context *c, struct an_comm_calls *out)
+{
+    int rc = 0;
+    for (uint32_t lane = 0; lane < c->lane_count; lane++) {
+        const struct an_lane *l = &c->lane[lane];
+        const struct an_device *d = l->device == AN_NONE ? NULL : &c->gpu->device[l->device];
+        for (size_t i = d ? d->first : 0; d && i < d->first + d->count && !rc; i++) {
+            struct an_comm_call x;
+            if (!(1u << c->gpu->op.class[i] & AN_DEVICE_COMM_MASK) || !an_comm_read(c->t, c->gpu->op.slice[i], &x))
+                continue;
+            const struct an_step *host = an_step_at_host(c, l, an_device_launch_time(c, i));
+            bool pair = !strcmp(x.kind, "send_recv");
+            x.lane = lane;
+            x.track = c->gpu->op.track[i];
+            x.step = detailed_index(c, an_step_at(c, l, x.start));
+            if (pair)
+                x.group = pair_of(c, &x, !strcmp(x.name, "send"));
+            x.counted = x.sequence == STORE_ABSENT || (pair && x.group);
+            if (x.counted) {
+                x.sequence = STORE_ABSENT;
+                x.window = host ? host->index : -1;
+            }
+            rc = keep(out, &x);
+        }
+    }
+    return rc;
 }
 
 /* ---- matching ----------------------------------------------------------------------------------------------------------- */
 
+#define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
 static int by_id(const struct an_comm_call *a, const struct an_comm_call *b)
 {
-    int order = strcmp(a->name, b->name);
-    if (order)
-        return order;
-    if (a->communicator != b->communicator)
-        return a->communicator < b->communicator ? -1 : 1;
-    return (a->sequence > b->sequence) - (a->sequence < b->sequence);
+    int order = strcmp(a->kind, b->kind);
+    order = order ? order : COMPARE(a->communicator, b->communicator);
+    order = order ? order : COMPARE(a->group, b->group);
+    order = order ? order : COMPARE(a->sequence, b->sequence);
+    return order ? order : COMPARE(a->window, b->window);
 }
 
 static int rank_order(const void *x, const void *y)
 {
     const struct an_comm_call *a = x, *b = y;
     int order = by_id(a, b);
-    if (order)
-        return order;
-    if (a->lane != b->lane)
-        return a->lane < b->lane ? -1 : 1;
-    return (a->start > b->start) - (a->start < b->start);
+    order = order ? order : COMPARE(a->lane, b->lane);
+    return order ? order : COMPARE(a->start, b->start);
 }
 
 static int collective_order(const void *x, const void *y)
 {
     const struct an_comm_call *a = x, *b = y;
     int order = by_id(a, b);
-    if (order)
-        return order;
-    if (a->ordinal != b->ordinal)
-        return a->ordinal < b->ordinal ? -1 : 1;
-    return (a->lane > b->lane) - (a->lane < b->lane);
+    order = order ? order : COMPARE(a->ordinal, b->ordinal);
+    return order ? order : COMPARE(a->lane, b->lane);
 }
 
 size_t an_comm_next(const struct an_comm_calls *x, size_t first)
@@ -122,20 +226,96 @@ size_t an_comm_next(const struct an_comm_calls *x, size_t first)
     return next;
 }
 
-/* All ranks of the communicator took part, each once, and none left before the last one came. */
-static bool is_whole(const struct an_comm_call *x, size_t n)
+/* Which ranks of the file take part in a communicator. */
+struct member {
+    int64_t communicator;
+    uint64_t group;
+    uint32_t lane;
+};
+
+struct membership {
+    struct member *at; /* distinct, in order */
+    size_t count;
+};
+
+static int communicator_order(const void *x, const void *y)
 {
+    const struct member *a = x, *b = y;
+    int order = COMPARE(a->communicator, b->communicator);
+    return order ? order : COMPARE(a->group, b->group);
+}
+
+static int member_order(const void *x, const void *y)
+{
+    const struct member *a = x, *b = y;
+    int order = communicator_order(a, b);
+    return order ? order : COMPARE(a->lane, b->lane);
+}
+
+static int find_members(struct an_context *c, const struct an_comm_calls *x, struct membership *m)
+{
+    m->at = an_arena_zero(c->work, x->count + 1, sizeof *m->at);
+    if (!m->at)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < x->count; i++)
+        m->at[i] = (struct member){x->call[i].communicator, x->call[i].group, x->call[i].lane};
+    qsort(m->at, x->count, sizeof *m->at, member_order);
+    for (size_t i = 0; i < x->count; i++)
+        if (!i || member_order(&m->at[i], &m->at[m->count - 1]))
+            m->at[m->count++] = m->at[i];
+    return 0;
+}
+
+static size_t members_of(const struct membership *m, const struct an_comm_call *x)
+{
+    struct member key = {x->communicator, x->group, 0};
+    size_t low = 0, high = m->count, n = 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (communicator_order(&m->at[middle], &key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (low + n < m->count && !communicator_order(&m->at[low + n], &key))
+        n++;
+    return n;
+}
+
+/* A send and its recv. */
+static bool is_exchange(const struct an_comm_call *x, size_t n)
+{
+    return n == 2 && x[0].lane != x[1].lane && x[0].lane != AN_NONE && x[1].lane != AN_NONE && strcmp(x[0].name, x[1].name) &&
+           (x[0].counted ? x[0].group != 0 : x[0].sequence != STORE_ABSENT && x[0].ranks == 2);
+}
+
+/* Every rank of the communicator that is in the file took part, each once, and none left before the last one came. What has no
+ * number is one collective only where its bytes agree. */
+static bool is_whole(const struct membership *m, struct an_comm_call *x, size_t n)
+{
+    if (!strcmp(x->kind, "send_recv"))
+        return is_exchange(x, n);
     for (size_t i = 0; i < n; i++)
-        if (x[i].sequence == STORE_ABSENT || x[i].ranks != (int64_t)n || x[i].lane == AN_NONE || !x[i].synchronises)
+        if ((x[i].sequence == STORE_ABSENT && (!x[i].counted || x[i].communicator == STORE_ABSENT)) || x[i].lane == AN_NONE ||
+            !x[i].synchronises || x[i].ranks != x->ranks ||
+            (x[i].counted && x[i].bytes != x->bytes && strcmp(x->kind, "all_to_all")))
             return false;
+    if (n < 2 || (x->ranks != STORE_ABSENT && x->ranks < (int64_t)n))
+        return x->ranks == 1 && n == 1;
+    if (x->ranks == (int64_t)n)
+        return true;
+    if (members_of(m, x) != n)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        x[i].lacks = x->ranks != STORE_ABSENT;
     return true;
 }
 
-static void match(struct an_comm_calls *x)
+static void match(struct an_comm_calls *x, const struct membership *m)
 {
     for (size_t i = 0, next; i < x->count; i = next) {
         next = an_comm_next(x, i);
-        if (!is_whole(&x->call[i], next - i))
+        if (!is_whole(m, &x->call[i], next - i))
             continue;
         int64_t shortest = INT64_MAX;
         for (size_t k = i; k < next; k++) {
@@ -149,17 +329,18 @@ static void match(struct an_comm_calls *x)
 
 int an_comm_find(struct an_context *c, struct an_comm_calls *out)
 {
-    int rc = 0;
-    for (uint32_t k = 0; k < c->t->track_count && !rc; k++)
+    struct membership m = {0};
+    int rc = c->gpu ? find_ops(c, out) : 0;
+    for (uint32_t k = 0; k < c->t->track_count && !rc && !c->gpu; k++)
         rc = find_track(c, k, out);
-    if (rc || !out->count)
+    if (rc || !out->count || (rc = find_members(c, out, &m)))
         return rc;
     qsort(out->call, out->count, sizeof *out->call, rank_order);
     for (size_t i = 1; i < out->count; i++)
         if (!by_id(&out->call[i - 1], &out->call[i]) && out->call[i - 1].lane == out->call[i].lane)
             out->call[i].ordinal = out->call[i - 1].ordinal + 1;
     qsort(out->call, out->count, sizeof *out->call, collective_order);
-    match(out);
+    match(out, &m);
     return 0;
 }
 
@@ -238,6 +419,8 @@ static void bandwidth(struct an_context *c, const struct sums *s, struct an_coll
 
 static const char *why_unmatched(const struct an_context *c, const struct an_comm_call *x)
 {
+    if (!x->synchronises && !strcmp(x->kind, "send_recv"))
+        return "the calls of the other rank are not in the file, or do not say which ones they belong to";
     if (!x->synchronises)
         return "ranks may leave it before the others come: who waits cannot be told";
     if (x->ranks < 2)
@@ -281,10 +464,20 @@ static bool same_kind(const struct an_comm_call *a, const struct an_comm_call *b
     return !strcmp(a->name, b->name) && a->communicator == b->communicator;
 }
 
-int an_comm_collectives(struct an_context *c, const struct an_comm_calls *x)
+static int name_order(const void *x, const void *y)
+{
+    const struct an_comm_call *a = x, *b = y;
+    int order = strcmp(a->name, b->name);
+    order = order ? order : COMPARE(a->communicator, b->communicator);
+    return order ? order : COMPARE(a->slice, b->slice);
+}
+
+int an_comm_collectives(struct an_context *c, struct an_comm_calls *x)
 {
     struct an_communication *r = &c->r->communication;
     size_t most = 0;
+    if (x->count)
+        qsort(x->call, x->count, sizeof *x->call, name_order);
     for (size_t i = 0; i < x->count; i++)
         most += !i || !same_kind(&x->call[i - 1], &x->call[i]);
     struct an_collective *rows = an_arena_zero(c->a, most + 1, sizeof *rows);

@@ -167,6 +167,8 @@ static int findings_run(struct an_context *c)
     if (!rc && !c->gpu)
         rc = an_findings_engine(&l);
     if (!rc)
+        an_findings_ranks(&l);
+    if (!rc)
         rc = unattributed(&l);
     if (rc)
         return rc;

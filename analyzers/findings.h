@@ -57,8 +57,13 @@ const char *an_findings_window(struct an_context *c);
 /* Input (findings_input.c). 0 or TACHO_ENOMEM. */
 int an_findings_input(struct an_findings_list *l);
 
-/* Communication on the CPU (findings_comm.c). 0 or TACHO_ENOMEM. */
+/* Communication on the CPU, and on devices where it mostly waits (findings_comm.c). 0 or TACHO_ENOMEM. */
 int an_findings_comm(struct an_findings_list *l);
+/* Of the exposed communication of the step at least half is waiting for other ranks, and that is known. */
+bool an_comm_mostly_waits(const struct an_context *c);
+
+/* Ranks beside each other (findings_ranks.c). */
+void an_findings_ranks(struct an_findings_list *l);
 
 /* Who speaks the ranges of the run: whose settings an action may name. */
 enum an_framework { AN_FRAMEWORK_OTHER, AN_FRAMEWORK_LIBTRAIN, AN_FRAMEWORK_TORCH };

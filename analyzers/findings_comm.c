@@ -220,11 +220,20 @@ static bool part_matters(const struct exposure *e, double ms)
     return an_class_share_matters(&part);
 }
 
+bool an_comm_mostly_waits(const struct an_context *c)
+{
+    const struct an_budget *b = &c->r->budget;
+    if (b->reason || !b->pct[AN_CLASS_COMM].valid || !b->steps)
+        return false;
+    struct exposure e = measure(c);
+    return e.split && 2 * e.waiting >= e.exposed;
+}
+
 int an_findings_comm(struct an_findings_list *l)
 {
     struct an_context *c = l->c;
     const struct an_budget *b = &c->r->budget;
-    if (b->reason || !b->pct[AN_CLASS_COMM].valid || c->gpu)
+    if (b->reason || !b->pct[AN_CLASS_COMM].valid || (c->gpu && !an_comm_mostly_waits(c)))
         return 0;
     struct exposure e = measure(c);
     if (an_class_share(c, AN_CLASS_COMM, &e.share))

@@ -142,6 +142,8 @@ static int exposed_comm(struct an_findings_list *l)
     int rc = exposed_matters(l, AN_CLASS_COMM, "communication that no compute hides", &s, &yes);
     if (rc || !yes)
         return rc;
+    if (an_comm_mostly_waits(c)) /* the ranks beside each other tell that the link is not the cause: an_findings_comm says it */
+        return 0;
     const struct an_op *op = largest_of(c->r, "comm");
     const char *world = an_trace_key(c->t, "world_size");
     int64_t ranks = distinct_ranks(c->r), size = world ? strtoll(world, NULL, 10) : 0;

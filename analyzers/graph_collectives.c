@@ -43,54 +43,17 @@ static int cut_collective(struct an_graph_build *b, const struct an_comm_call *x
     return rc;
 }
 
-/* Does call a stand before send number (sequence, ordinal) of a communicator, in the order of the calls? */
-static bool before_send(const struct an_comm_call *a, const struct an_comm_call *r)
+/* A recv and its send, which stand together. */
+static int cut_receive(struct an_graph_build *b, const struct an_comm_call *x, struct arrivals *a)
 {
-    int order = strcmp(a->name, "send");
-    if (order)
-        return order < 0;
-    if (a->communicator != r->communicator)
-        return a->communicator < r->communicator;
-    if (a->sequence != r->sequence)
-        return a->sequence < r->sequence;
-    return a->ordinal < r->ordinal;
-}
-
-/* The send that belongs to a recv, or NULL: of the other rank, and begun before the recv ended. */
-static const struct an_comm_call *send_of(const struct an_comm_calls *calls, const struct an_comm_call *r)
-{
-    size_t low = 0, high = calls->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (before_send(&calls->call[middle], r))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (const struct an_comm_call *s = &calls->call[low]; low < calls->count; low++, s++) {
-        if (strcmp(s->name, "send") || s->communicator != r->communicator || s->sequence != r->sequence ||
-            s->ordinal != r->ordinal)
-            return NULL;
-        if (s->lane != r->lane && s->lane != AN_NONE && s->start < r->end)
-            return s;
-    }
-    return NULL;
-}
-
-static int cut_receives(struct an_graph_build *b, const struct an_comm_calls *calls, struct arrivals *a)
-{
-    int rc = 0;
-    for (size_t i = 0; i < calls->count && !rc; i++) {
-        const struct an_comm_call *r = &calls->call[i], *s = NULL;
-        if (!strcmp(r->name, "recv") && r->ranks == 2 && r->lane != AN_NONE)
-            s = send_of(calls, r);
-        if (!s)
-            continue;
-        size_t hub = a->count;
-        rc = cut_wait(b, s, s->start, a, hub);
-        rc = rc ? rc : cut_wait(b, r, s->start, a, hub);
-        a->at[a->count - 1].receives = true;
-    }
+    bool first = !strcmp(x[0].name, "recv");
+    const struct an_comm_call *r = &x[!first], *s = &x[first];
+    size_t hub = a->count;
+    if (s->start >= r->end)
+        return 0;
+    int rc = cut_wait(b, s, s->start, a, hub);
+    rc = rc ? rc : cut_wait(b, r, s->start, a, hub);
+    a->at[a->count - 1].receives = true;
     return rc;
 }
 
@@ -98,15 +61,16 @@ static int comm_cuts(struct an_context *c, struct an_graph_build *b)
 {
     struct an_comm_calls calls = {0};
     struct arrivals *a = an_arena_zero(c->work, 1, sizeof *a);
-    int rc = a ? an_comm_find(c, &calls) : TACHO_ENOMEM;
+    int rc = !a ? TACHO_ENOMEM : c->gpu ? 0 : an_comm_find(c, &calls); /* of devices graph_device.c has the ops */
     if (!rc && !(a->at = an_arena_zero(c->work, 2 * calls.count + 1, sizeof *a->at)))
         rc = TACHO_ENOMEM;
     for (size_t i = 0, next; i < calls.count && !rc; i = next) {
         next = an_comm_next(&calls, i);
-        if (calls.call[i].transfer >= 0)
+        if (calls.call[i].transfer >= 0 && !strcmp(calls.call[i].kind, "send_recv"))
+            rc = cut_receive(b, &calls.call[i], a);
+        else if (calls.call[i].transfer >= 0)
             rc = cut_collective(b, &calls.call[i], next - i, a);
     }
-    rc = rc ? rc : cut_receives(b, &calls, a);
     free(calls.call);
     *an_graph_state(b) = a;
     return rc;

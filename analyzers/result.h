@@ -16,42 +16,13 @@
 #include <stdint.h>
 
 #include "analyzers/pictures.h"
-
-/* A measured or derived number. valid: value counts. Else reason says why it is absent (never NULL then). */
-struct an_value {
-    double value;
-    const char *reason;
-    bool valid;
-};
-
-/* The same for what is an integer by nature (FLOPs, bytes, counts, ns): exact. */
-struct an_count {
-    int64_t value;
-    const char *reason;
-    bool valid;
-};
+#include "analyzers/ranks.h"
+#include "analyzers/value.h"
 
 /* A part of the report that is absent as a whole: reason NULL means it is there. */
 struct an_part {
     const char *reason;
 };
-
-static inline struct an_value an_num(double v)
-{
-    return (struct an_value){.value = v, .valid = true};
-}
-static inline struct an_value an_num_none(const char *reason)
-{
-    return (struct an_value){.reason = reason};
-}
-static inline struct an_count an_int(int64_t v)
-{
-    return (struct an_count){.value = v, .valid = true};
-}
-static inline struct an_count an_int_none(const char *reason)
-{
-    return (struct an_count){.reason = reason};
-}
 
 /* ---- the run ------------------------------------------------------------------------------------------------------------ */
 
@@ -728,7 +699,7 @@ struct an_result {
     size_t phase_count;
     struct an_utilization utilization;
     struct an_critical_path critical_path;
-    struct an_part ranks;
+    struct an_ranks ranks; /* ranks.h */
     struct an_advice advice;
     const struct an_step_point *step_points; /* pictures.h */
     size_t step_point_count;

@@ -382,7 +382,7 @@ int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE 
     rep_json_host_to_device(w, r);
     rep_json_attribution(w, rep_attribution(r, o->by));
     rep_json_compat(w, &r->compat);
-    rep_put_null(w, "ranks", r->ranks.reason);
+    rep_json_ranks(w, &r->ranks);
     put_memory(w, &r->memory);
     rep_json_energy(w, &r->energy);
     rep_json_hardware(w, r);

@@ -10,6 +10,7 @@
 void rep_json_loader(struct rep_writer *w, const struct an_loader *l);
 void rep_json_critical_path(struct rep_writer *w, const struct an_critical_path *x);
 void rep_json_advice(struct rep_writer *w, const struct an_result *r);
+void rep_json_ranks(struct rep_writer *w, const struct an_ranks *r);
 void rep_json_communication(struct rep_writer *w, const struct an_communication *x);
 
 #endif

@@ -28,6 +28,7 @@ void rep_text_roofline(struct page *p, const struct an_result *r);
 void rep_text_memory(struct page *p, const struct an_result *r);        /* nothing where the program counts none */
 void rep_text_compat(struct page *p, const struct an_result *r);        /* nothing unless asked for */
 void rep_text_loader(struct page *p, const struct an_result *r);        /* one line; nothing without a loader */
+void rep_text_ranks(struct page *p, const struct an_result *r);         /* the same */
 void rep_text_loader_ranks(struct page *p, const struct an_result *r);  /* nothing for one rank */
 void rep_text_communication(struct page *p, const struct an_result *r); /* one line; nothing without any */
 void rep_text_advice(struct page *p, const struct an_result *r);

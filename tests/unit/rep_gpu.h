@@ -426,6 +426,7 @@ static inline const struct an_result *gpu_result(void)
     r.ceilings = ceilings;
     r.ceiling_count = 2;
     r.critical_path.reason = r.ranks.reason = r.memory.reason = none;
+    r.ranks.pipeline.reason = r.ranks.experts.reason = r.ranks.clocks.reason = none;
     static const struct an_throttle held[] = {{"power cap", 41.5, false}, {"heat (software)", 3.25, true}};
     static struct an_gpu_hardware gpu;
     gpu = (struct an_gpu_hardware){.gpu = 0,

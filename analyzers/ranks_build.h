@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: how ranks are compared (docs/ranks.md). ranks.c lays the steps of all ranks side by side; straggler.c
+ * has the test; frontier.c the stages of a step; pipeline.c sends, receives and all-to-all.
+ */
+#ifndef ANALYZERS_RANKS_BUILD_H
+#define ANALYZERS_RANKS_BUILD_H
+
+#include "analyzers/analyzer.h"
+#include "analyzers/communication.h"
+
+#define AN_RANKS_MARGIN_PCT  2.0 /* DESIGN 5: an excess below it is no straggler */
+#define AN_RANKS_STEPS_LEAST 20
+#define AN_RANKS_CELLS_MOST  (1u << 22) /* ranks x steps that are looked at: of more steps every n-th */
+
+/* ---- the test (straggler.c): knows nothing of traces ------------------------------------------------------------------------ */
+
+struct an_excess {
+    double estimate, low, high; /* median over steps; bounds hold for all rows together with 95 % */
+    double p;                   /* that it is at most the margin */
+    bool significant;           /* Holm over the rows, 5 %: it is above the margin */
+};
+
+/* y[row * steps + s]: per cent by which a row is above its peers in step s, NAN-free. Block bootstrap of the median over steps:
+ * circular blocks of consecutive steps (n^(1/3) and more where neighbours correlate), so that slow periods stay together. Rows
+ * whose median is not above the margin are not resampled. 0 or TACHO_ENOMEM. rows, steps >= 1. */
+int an_excess_test(const double *y, size_t rows, size_t steps, double margin, uint64_t seed, struct an_excess *out);
+
+/* y = 100 (x / median of the others in the same step - 1); with scale (one value a step) 100 (x - median of the others) /
+ * scale. x[rank * steps + s] in any unit, x > 0 without scale. ranks >= 2. 0 or TACHO_ENOMEM. */
+int an_excess_of_peers(const double *x, size_t ranks, size_t steps, const double *scale, double *y);
+
+/* ---- the steps side by side (ranks.c) ----------------------------------------------------------------------------------------- */
+
+struct an_rank_matrix {
+    size_t ranks, steps;
+    uint32_t *lane;                /* of a row; rows are ordered by rank */
+    size_t *step;                  /* [row * steps + column]: index into an_context.step */
+    double *own;                   /* the same: ms without waiting */
+    double *stage[AN_STAGE_COUNT]; /* the same: ns, integers; they sum to the step (frontier.c) */
+    bool split;                    /* waiting is known in all of these steps */
+};
+
+int an_ranks_frontier(struct an_context *c, struct an_rank_matrix *m);
+/* What communication leaves for the comparison (an_context.exchanges). */
+struct an_exchanges {
+    uint32_t *peers;    /* of a lane: lowest lane whose ranks do the same as it (a stage of a pipeline); NULL: all are peers */
+    double *all_to_all; /* bytes a lane moves in it a step; NAN: none */
+};
+
+/* Pipeline and experts, from all calls in the order of an_comm_find. 0 or TACHO_ENOMEM. */
+int an_ranks_exchanges(struct an_context *c, const struct an_comm_calls *calls);
+void an_ranks_no_exchanges(struct an_context *c, const char *reason);
+
+#endif
