@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/command.h"
 #include "cli/message.h"
@@ -22,17 +23,38 @@ static const struct cli_option options[] = {
 };
 
 const struct cli_spec cli_capture_spec = {
-    .usage = "[OPTION]... [RUN]",
+    .usage = "[OPTION]... [RUN|FOLDER]",
     .about =
         "Opens a window in which work on GPUs is recorded, in a run that is under way on this machine ('latest' if no RUN is\n"
-        "named) and was started with --gpu later, --steps, --every or --duration. Where a job has several machines, give --at "
-        "to\n"
-        "each.",
+        "named) and was started with --gpu later, --steps, --every or --duration. A job on several machines that write their\n"
+        "runs to one shared folder gets the same steps on all of them: name one of its runs, or that folder. Without a\n"
+        "shared folder give the same --at to each machine.",
     .options = options,
     .examples = "  tacho run --gpu later -- torchrun --nproc-per-node 8 train.py\n"
-                "  tacho capture --steps 5",
+                "  tacho capture --steps 5\n"
+                "  tacho capture --steps 5 /shared/runs            # the job that is recorded there, on all its machines",
     .most = 1,
 };
+
+static bool is_folder_of_runs(const char *path)
+{
+    struct stat st;
+    size_t n = strlen(path), m = strlen(COL_LIVE_SUFFIX);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && (n < m || strncmp(path + n - m, COL_LIVE_SUFFIX, m) != 0);
+}
+
+static void tell(const char *run, const struct col_capture *c, const struct values *v)
+{
+    const char *es = c->processes == 1 ? "" : "es";
+    if (c->from < 0)
+        cli_say("%s: %s %.3g s of work on GPUs in %d process%s", run, v->no_wait ? "records" : "recorded", v->seconds,
+                c->processes, es);
+    else
+        cli_say("%s: steps %" PRId64 " to %" PRId64 " %s in %d process%s", run, c->from, c->to,
+                v->no_wait ? "will be recorded" : "are recorded", c->processes, es);
+}
 
 int cli_capture(int argc, char **argv)
 {
@@ -42,7 +64,15 @@ int cli_capture(int argc, char **argv)
     int first, code = cli_parse(&cli_capture_spec, argc, argv, &v, &first);
     if (code >= 0)
         return code;
-    if (col_find_run(first < argc ? argv[first] : "latest", false, &found, &err))
+    const char *run = first < argc ? argv[first] : "latest";
+    struct col_capture c = {.steps = v.steps, .at = v.at, .ns = (int64_t)(v.seconds * 1e9), .wait = !v.no_wait};
+    if (is_folder_of_runs(run)) {
+        if (col_capture_job(run, &c, &err))
+            return cli_fail(&err);
+        tell(run, &c, &v);
+        return 0;
+    }
+    if (col_find_run(run, false, &found, &err))
         return cli_fail(&err);
     const char *end = strstr(found.run, COL_LIVE_SUFFIX);
     if (!end) {
@@ -50,14 +80,8 @@ int cli_capture(int argc, char **argv)
                    found.run);
         return cli_fail(&err);
     }
-    struct col_capture c = {.steps = v.steps, .at = v.at, .ns = (int64_t)(v.seconds * 1e9), .wait = !v.no_wait};
     if (col_capture(found.run, &c, &err))
         return cli_fail(&err);
-    if (c.from < 0)
-        cli_say("%s: %s %.3g s of work on GPUs in %d process%s", found.run, v.no_wait ? "records" : "recorded", v.seconds,
-                c.processes, c.processes == 1 ? "" : "es");
-    else
-        cli_say("%s: steps %" PRId64 " to %" PRId64 " %s in %d process%s", found.run, c.from, c.to,
-                v.no_wait ? "will be recorded" : "are recorded", c.processes, c.processes == 1 ? "" : "es");
+    tell(found.run, &c, &v);
     return 0;
 }

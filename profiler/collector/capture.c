@@ -14,6 +14,7 @@
 
 #include "profiler/collector/gpu_env.h"
 #include "profiler/collector/proc.h"
+#include "profiler/collector/together.h"
 
 #define LOOK_MS   300 /* between two looks at the pace of steps */
 #define MARGIN    2   /* steps, at least */
@@ -81,6 +82,16 @@ static int64_t next_step(const struct view *v)
     return (int64_t)newest;
 }
 
+int64_t col_capture_step(const char *segments, int *processes)
+{
+    struct view v;
+    view_open(&v, segments);
+    int64_t step = next_step(&v);
+    *processes = v.count;
+    view_close(&v);
+    return step;
+}
+
 static void sleep_ms(long ms)
 {
     struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
@@ -109,6 +120,8 @@ int col_capture(const char *live, struct col_capture *c, struct tacho_error *err
 {
     char segments[COL_PATH_MAX];
     struct view v;
+    if (col_together_of(live, segments))
+        return col_together_capture(segments, c, err);
     snprintf(segments, sizeof segments, "%.*s/segments", COL_PATH_MAX - 16, live);
     enum wire_capture mode;
     int rc = col_control_mode(segments, &mode);
@@ -139,4 +152,13 @@ int col_capture(const char *live, struct col_capture *c, struct tacho_error *err
     }
     view_close(&v);
     return rc ? tacho_fail(err, rc, NULL, "%s: %s", segments, tacho_error_text(rc)) : 0;
+}
+
+int col_capture_job(const char *folder, struct col_capture *c, struct tacho_error *err)
+{
+    char meeting[COL_PATH_MAX];
+    if (!col_together_find(folder, meeting))
+        return tacho_fail(err, TACHO_ENOTFOUND, "name a run: NAME.tacho.live",
+                          "%s: not the folder of one job on several machines, started with --gpu later", folder);
+    return col_together_capture(meeting, c, err);
 }

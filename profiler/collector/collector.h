@@ -139,9 +139,12 @@ struct col_capture {
 };
 
 /* Opens a window for device work in a run that is being recorded: `live` is its NAME.tacho.live folder. All processes of the
- * run on this machine see the same steps. Errors: TACHO_ENOTFOUND (nobody records device work), TACHO_EUSAGE (all of it is
- * recorded anyway), TACHO_EIO. */
+ * run see the same steps, on all machines that write their runs of the job to the same folder. Errors: TACHO_ENOTFOUND (nobody
+ * records device work), TACHO_EUSAGE (all of it is recorded anyway), TACHO_EIO. */
 int col_capture(const char *live, struct col_capture *c, struct tacho_error *err);
+/* The same for the job whose runs of several machines are written to `folder`, from any machine that sees it. TACHO_ENOTFOUND:
+ * there is none, or there are several. */
+int col_capture_job(const char *folder, struct col_capture *c, struct tacho_error *err);
 
 /* ---- doctor ------------------------------------------------------------------------------------------------------------- */
 

@@ -27,4 +27,7 @@ int col_control_create(const char *segments, const struct col_options *o);
 int col_control_mode(const char *segments, enum wire_capture *mode);
 int col_control_set(const char *segments, enum wire_capture mode, int64_t from, int64_t to, int64_t every, int64_t ns);
 
+/* In capture.c: the step after the newest that a process of the run on this machine has begun, and how many can record. */
+int64_t col_capture_step(const char *segments, int *processes);
+
 #endif

@@ -18,6 +18,15 @@ static int64_t number(const char *text)
     return *end || v < 0 ? STORE_ABSENT : v;
 }
 
+/* FNV-1a */
+uint64_t col_job_hash(const char *id)
+{
+    uint64_t h = 14695981039346656037u;
+    for (; *id; id++)
+        h = (h ^ (unsigned char)*id) * 1099511628211u;
+    return h;
+}
+
 /* The first of the names that is a number. */
 static int64_t first_number(const char *(*get)(const char *name), const char *const *name)
 {

@@ -43,20 +43,11 @@ void col_peers_setup(struct col_peers *p, const struct col_options *o)
     snprintf(p->path, sizeof p->path, "%.3000s/%.1000s", real, slash ? slash + 1 : o->output ? o->output : "");
 }
 
-/* FNV-1a */
-static uint64_t hash(const char *text)
-{
-    uint64_t h = 14695981039346656037u;
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * 1099511628211u;
-    return h;
-}
-
 static socklen_t name_of(const struct col_peers *p, unsigned session, struct sockaddr_un *a)
 {
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
     int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "tacho-%u-%016llx-%u", (unsigned)geteuid(),
-                     (unsigned long long)hash(p->job.id), session);
+                     (unsigned long long)col_job_hash(p->job.id), session);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 

@@ -278,14 +278,17 @@ void col_session_loop(struct col_session *s)
 {
     bool more = false;
     s->next_turn = s->next_sample = col_clock_now();
+    col_together_open(&s->together, s->live.folder, s->live.segments, s->options->separate);
     for (;;) {
         wait_for_turn(s, more);
         col_session_reap(s);
         turn(s, &more);
+        col_together_turn(&s->together, col_clock_now());
         s->next_turn = col_clock_now() + COL_TURN_NS;
         if (run_is_over(s) && (s->stop || !more))
             break;
     }
+    col_together_close(&s->together);
 }
 
 /* ---- col_run --------------------------------------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 #include "profiler/collector/peers.h"
 #include "profiler/collector/perf.h"
 #include "profiler/collector/system.h"
+#include "profiler/collector/together.h"
 
 #define COL_TURN_NS 80000000 /* between drains: a commit each, so at most 100 ms apart */
 
@@ -53,6 +54,7 @@ struct col_session {
     int worst;           /* exit code of the first target, by rank of its tacho, that did not end with 0 */
     struct rusage usage; /* of all targets */
     struct col_buffer warnings;
+    struct col_together together; /* with the job's recorders on other machines */
 };
 
 void col_session_init(struct col_session *s, const struct col_options *o, struct col_result *r);
