@@ -182,7 +182,7 @@ int tui_class_legend(struct tui_cells *c, struct tui_rect r, int row, int rows, 
     for (int n = 0; n < AN_CLASS_COUNT && rows > 0; n++) {
         char text[64];
         int k = nth_largest(pct, n);
-        if (k < 0)
+        if (k < 0 || pct[k] < 0.05)
             break;
         snprintf(text, sizeof text, " %s %.*f %%", tui_class_word(k), pct[k] < 0.95 ? 1 : 0, pct[k]);
         int w = 1 + tui_width(c, text);

@@ -29,7 +29,7 @@ static const struct shown {
     {"perf.cycles", "cycles", "/s", 1, true},
     {"perf.cache_misses", "cache misses", "/s", 1, true},
     {"perf.branch_misses", "branch misses", "/s", 1, true},
-    {"perf.context_switches", "switches", "/s", 1, true},
+    {"perf.context_switches", "perf switches", "/s", 1, true},
     {"perf.cpu_migrations", "migrations", "/s", 1, true},
     {"perf.page_faults", "page faults", "/s", 1, true},
     {"perf.task_clock", "task clock", "cores", 1e-9, true},

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "reports/kernel_name.h"
+#include "store/store.h"
 #include "tui/draw.h"
 #include "tui/overview.h"
 
@@ -142,15 +143,25 @@ static bool has_system(const struct tui_model *m)
     return tui_model_series(m, "cpu_busy") || tui_model_series(m, "rss") || (m->r && !m->r->system.reason);
 }
 
+/* The newest values of a counter, added up over the processes of the run; of the machine where no process has it. */
 static void newest(struct tui_line *l, const struct tui_model *m, const char *name, const char *label)
 {
-    const struct tui_series *s = tui_model_series(m, name);
-    struct tui_curve v;
+    double sum[2] = {0, 0}; /* of processes, of the machine */
+    int known[2] = {0, 0};
+    const char *unit = "";
     char a[48];
-    if (!s || !tui_curve_of(s, &v))
-        return;
-    tui_item(l, TUI_NORMAL, "%s %s", label, tui_quantity(a, v.unit, v.last));
-    free(v.value);
+    for (size_t i = 0; i < m->series_count; i++) {
+        struct tui_curve v;
+        if (strcmp(m->series[i].name, name) || !tui_curve_of(&m->series[i], &v))
+            continue;
+        int of = m->series[i].process == STORE_ABSENT;
+        sum[of] += v.last;
+        known[of]++;
+        unit = v.unit;
+        free(v.value);
+    }
+    if (known[0] || known[1])
+        tui_item(l, TUI_NORMAL, "%s %s", label, tui_quantity(a, unit, sum[!known[0]]));
 }
 
 static void machine(struct tui_line *l, const struct tui_model *m)
@@ -207,9 +218,9 @@ static const struct {
     int class; /* whose share of the step says how much the line matters; -1: none */
     bool (*has)(const struct tui_model *m);
     void (*draw)(struct tui_line *l, const struct tui_model *m);
-} lines[] = {{" loader", AN_CLASS_INPUT, has_loader, loader},
+} lines[] = {{" ops", -1, has_ops, ops},
+             {" loader", AN_CLASS_INPUT, has_loader, loader},
              {" comm", AN_CLASS_COMM, has_communication, communication},
-             {" ops", -1, has_ops, ops},
              {" gpu", -1, has_gpus, gpus},
              {" system", -1, has_system, machine},
              {" speed", -1, has_speed, speed}};

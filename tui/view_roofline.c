@@ -44,6 +44,16 @@ static const char *rate_text(char *buf, double v)
     return page_si(buf, v, "");
 }
 
+/* Of the roofs of arithmetic those of the types that are computed in. NULL: not drawn. */
+static const char *roof_label(const struct an_result *r, size_t i)
+{
+    const char *label = rep_ceiling_label(r, i);
+    bool used = is_bandwidth(&r->ceilings[i]) || !*r->ceilings[i].dtype;
+    for (size_t k = 0; label && !used && k < r->point_count; k++)
+        used = r->points[k].dtype && !strcmp(r->points[k].dtype, r->ceilings[i].dtype);
+    return used ? label : NULL;
+}
+
 struct roofs {
     double flops, bandwidth, slowest; /* highest arithmetic, highest and lowest bytes/s; 0: none */
 };
@@ -53,7 +63,7 @@ static struct roofs roofs_of(const struct an_result *r)
     struct roofs f = {0};
     for (size_t i = 0; i < r->ceiling_count; i++) {
         const struct an_ceiling *x = &r->ceilings[i];
-        if (!rep_ceiling_label(r, i))
+        if (!roof_label(r, i))
             continue;
         if (!is_bandwidth(x)) {
             f.flops = fmax(f.flops, x->value);
@@ -97,7 +107,7 @@ static void draw_roofs(const struct tui_plot *p, const struct an_result *r, cons
     int labels = 0;
     for (size_t i = 0; i < r->ceiling_count; i++) {
         const struct an_ceiling *x = &r->ceilings[i];
-        const char *label = rep_ceiling_label(r, i);
+        const char *label = roof_label(r, i);
         char value[32], text[100];
         if (!label || !(x->value > 0))
             continue;

@@ -2,10 +2,12 @@
  *
  * The machine under the run: every counter of the system layer as a line over the whole run.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "reports/text.h"
+#include "store/store.h"
 #include "tui/draw.h"
 #include "tui/views.h"
 
@@ -29,6 +31,24 @@ static size_t place_of(const struct tui_series *s)
     return i;
 }
 
+/* Whose counter it is, where several have it: behind its name. */
+static void add_owner(const struct tui_model *m, const struct tui_series *s, struct tui_curve *v)
+{
+    size_t n = strlen(v->label);
+    bool several = false;
+    for (size_t i = 0; i < m->series_count; i++)
+        several =
+            several || (&m->series[i] != s && !strcmp(m->series[i].name, s->name) && !strcmp(m->series[i].device, s->device));
+    if (!several || n + 24 > sizeof v->label)
+        return;
+    if (s->process == STORE_ABSENT)
+        snprintf(v->label + n, sizeof v->label - n, ", all");
+    else if (s->rank >= 0 && s->rank != STORE_ABSENT)
+        snprintf(v->label + n, sizeof v->label - n, " r%" PRId64, s->rank);
+    else
+        snprintf(v->label + n, sizeof v->label - n, " %" PRId64, s->process);
+}
+
 static void draw_curves(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
     int at = 0, row = 0, rows = 0;
@@ -44,6 +64,7 @@ static void draw_curves(struct tui_cells *c, struct tui_rect r, const struct tui
             if (is_elsewhere(&m->series[i]) || place_of(&m->series[i]) != k || at++ < s->top ||
                 !tui_curve_of(&m->series[i], &v))
                 continue;
+            add_owner(m, &m->series[i], &v);
             tui_curve_row(c, r, row++, &v);
             free(v.value);
         }
