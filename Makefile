@@ -79,12 +79,12 @@ HOOK_PY := $(wildcard profiler/hook/*.py)
 GEMM_SRC := $(wildcard profiler/gemm/*.c)
 obj = $(patsubst %.cpp,$(O)/obj/%.o,$(patsubst %.c,$(O)/obj/%.o,$(1)))
 
-TACHO_LIBS = $(SQLITE_LIBS) $(JANSSON_LIBS) $(PFM_LIBS) $(NCURSES_LIBS) $(SIMDJSON_LIBS) $(ZLIB_LIBS) -lstdc++ -lm -lpthread -ldl
+TACHO_LIBS = $(SQLITE_LIBS) $(JANSSON_LIBS) $(PFM_LIBS) $(NCURSES_LIBS) $(DW_LIBS) $(SIMDJSON_LIBS) $(ZLIB_LIBS) -lstdc++ -lm -lpthread -ldl
 TRAIN_LIBS = $(BLAS_LIBS) $(OPENMP_LIBS) $(MPI_LIBS) -lm -lpthread -ldl
 $(O)/obj/store/%.o: CPPFLAGS_ALL += $(SQLITE_CFLAGS)
 $(O)/obj/tui/%.o: CPPFLAGS_ALL += $(NCURSES_CFLAGS)
 $(O)/obj/store/import/%.o: CPPFLAGS_ALL += $(SIMDJSON_CFLAGS) $(ZLIB_CFLAGS)
-$(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(PFM_CFLAGS)
+$(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(PFM_CFLAGS) $(DW_CFLAGS)
 $(O)/obj/reports/%.o $(O)/obj/cli/%.o $(O)/obj/analyzers/%.o $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(JANSSON_CFLAGS)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: OPT := $(if $(filter 1,$(DEBUG)),-O0,-O3)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CPPFLAGS_ALL += $(BLAS_CFLAGS) $(MPI_CFLAGS)
@@ -177,6 +177,7 @@ $(O)/tests/targets/%: $(O)/obj/tests/targets/%.o
 # a substitute driver, CUPTI and NVML, for machines without a GPU
 FAKES := $(O)/tests/fake/libcuda.so.1 $(O)/tests/fake/libcupti.so.13 $(O)/tests/fake/libnvidia-ml.so.1
 $(O)/obj/tests/targets/fake_%.o: CFLAGS_ALL += -fPIC
+$(O)/obj/tests/targets/target_stacks.o: CFLAGS_ALL += -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
 $(O)/tests/fake/libcuda.so.1: $(O)/obj/tests/targets/fake_cuda.o
 $(O)/tests/fake/libcupti.so.13: $(O)/obj/tests/targets/fake_cupti.o $(O)/obj/tests/targets/fake_profiler.o
 $(O)/tests/fake/libnvidia-ml.so.1: $(O)/obj/tests/targets/fake_nvml.o

@@ -13,11 +13,9 @@
 #include "analyzers/trace_part.h"
 
 static const struct an_analyzer *const analyzers[] = {
-    &an_steps,    &an_phases,        &an_gpu,           &an_budget,        &an_compute_absent, &an_attribution, &an_utilization,
-    &an_counted,  &an_roofline,      &an_ops,           &an_launches,      &an_copies,         &an_syncs,       &an_precision,
-    &an_loader,   &an_communication, &an_ranks_compare, &an_critical_path, &an_heat_map,       &an_series,      &an_system,
-    &an_hardware, &an_memory,        &an_quality,       &an_step_points,   &an_timeline,       &an_flame,       &an_trust,
-    &an_compat,   &an_sample_steps,  &an_replaying,     &an_findings,      &an_advising,       &an_verdict,
+#define ANALYZER_ROW(name) &name,
+    AN_ANALYZER_MAP(ANALYZER_ROW)
+#undef ANALYZER_ROW
 };
 #define ANALYZERS (sizeof analyzers / sizeof *analyzers)
 

@@ -86,10 +86,47 @@ struct an_analyzer {
     void (*absent)(struct an_context *c, const char *reason);
 };
 
-extern const struct an_analyzer an_steps, an_phases, an_budget, an_compute_absent, an_gpu, an_attribution, an_utilization,
-    an_roofline, an_ops, an_launches, an_copies, an_syncs, an_precision, an_loader, an_communication, an_ranks_compare,
-    an_critical_path, an_heat_map, an_series, an_system, an_hardware, an_memory, an_counted, an_quality, an_step_points,
-    an_timeline, an_flame, an_trust, an_compat, an_sample_steps, an_replaying, an_findings, an_advising, an_verdict;
+/* All of them, in the order they run: later ones read what earlier ones left. */
+#define AN_ANALYZER_MAP(X) \
+    X(an_steps) \
+    X(an_phases) \
+    X(an_gpu) \
+    X(an_budget) \
+    X(an_compute_absent) \
+    X(an_attribution) \
+    X(an_utilization) \
+    X(an_counted) \
+    X(an_roofline) \
+    X(an_ops) \
+    X(an_launches) \
+    X(an_copies) \
+    X(an_syncs) \
+    X(an_precision) \
+    X(an_loader) \
+    X(an_communication) \
+    X(an_ranks_compare) \
+    X(an_critical_path) \
+    X(an_heat_map) \
+    X(an_series) \
+    X(an_system) \
+    X(an_stack_samples) \
+    X(an_hardware) \
+    X(an_memory) \
+    X(an_quality) \
+    X(an_step_points) \
+    X(an_timeline) \
+    X(an_flame) \
+    X(an_trust) \
+    X(an_compat) \
+    X(an_sample_steps) \
+    X(an_replaying) \
+    X(an_findings) \
+    X(an_advising) \
+    X(an_verdict)
+
+#define AN_ANALYZER_EXTERN(name) extern const struct an_analyzer name;
+AN_ANALYZER_MAP(AN_ANALYZER_EXTERN)
+#undef AN_ANALYZER_EXTERN
 
 /* Notes a contradiction in the file for the trust section. */
 __attribute__((format(printf, 2, 3))) void an_problem(struct an_context *c, const char *format, ...);

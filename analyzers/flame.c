@@ -8,16 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/analyzer.h"
+#include "analyzers/flame.h"
 
 #define DEPTH_MOST 64
 #define NODES_MOST 65536 /* while building */
 #define ROWS_MOST  1500
-
-struct node {
-    uint32_t name, parent, next; /* next: of the same bucket */
-    int64_t total, count;
-};
 
 struct open_range {
     int64_t end;
@@ -26,7 +21,7 @@ struct open_range {
 
 struct flame {
     const struct an_context *c;
-    struct node *node;
+    struct an_flame_node *node;
     size_t count, room;
     uint32_t *bucket; /* NODES_MOST of them: first node, AN_NONE: none */
     struct open_range open[DEPTH_MOST];
@@ -56,7 +51,7 @@ static int child(struct flame *f, uint32_t parent, uint32_t name, uint32_t *out)
     if (rc)
         return rc;
     *out = (uint32_t)f->count;
-    f->node[f->count++] = (struct node){.name = name, .parent = parent, .next = *head};
+    f->node[f->count++] = (struct an_flame_node){.name = name, .parent = parent, .next = *head};
     *head = *out;
     return 0;
 }
@@ -105,41 +100,42 @@ static int descending(const void *x, const void *y)
 }
 
 /* The time a node must have to stay. A child never has more than its parent, so that what stays is a tree. */
-static int threshold(const struct flame *f, int64_t *out)
+static int threshold(const struct an_flame_node *node, size_t count, int64_t *out)
 {
     *out = 0;
-    if (f->count <= ROWS_MOST)
+    if (count <= ROWS_MOST)
         return 0;
-    int64_t *total = malloc(f->count * sizeof *total);
+    int64_t *total = malloc(count * sizeof *total);
     if (!total)
         return TACHO_ENOMEM;
-    for (size_t i = 0; i < f->count; i++)
-        total[i] = f->node[i].total;
-    qsort(total, f->count, sizeof *total, descending);
+    for (size_t i = 0; i < count; i++)
+        total[i] = node[i].total;
+    qsort(total, count, sizeof *total, descending);
     *out = total[ROWS_MOST] + 1; /* of equal ones all go */
     free(total);
     return 0;
 }
 
-static int keep(struct an_context *c, const struct flame *f)
+int an_flame_rows(struct an_context *c, const struct an_flame_node *node, size_t count, const char *root, const char *source,
+                  struct an_flame *out)
 {
     int64_t least;
-    uint32_t *row_of = malloc(f->count * sizeof *row_of);
-    struct an_flame_row *row = an_arena_zero(c->a, f->count < ROWS_MOST ? f->count : ROWS_MOST, sizeof *row);
-    int rc = row_of && row ? threshold(f, &least) : TACHO_ENOMEM;
+    uint32_t *row_of = malloc(count * sizeof *row_of);
+    struct an_flame_row *row = an_arena_zero(c->a, count < ROWS_MOST ? count : ROWS_MOST, sizeof *row);
+    int rc = row_of && row ? threshold(node, count, &least) : TACHO_ENOMEM;
     size_t n = 0;
-    for (uint32_t i = 0; i < f->count && !rc; i++) {
-        const struct node *x = &f->node[i];
+    for (uint32_t i = 0; i < count && !rc; i++) {
+        const struct an_flame_node *x = &node[i];
         row_of[i] = AN_NONE;
         if (i && (x->total < least || row_of[x->parent] == AN_NONE))
             continue;
         row_of[i] = (uint32_t)n;
-        row[n++] = (struct an_flame_row){.name = i ? an_arena_text(c->a, an_trace_name(c->t, x->name)) : "steps",
+        row[n++] = (struct an_flame_row){.name = i ? an_arena_text(c->a, an_trace_name(c->t, x->name)) : root,
                                          .parent = row_of[x->parent],
                                          .total_ns = x->total,
                                          .count = x->count};
     }
-    c->r->flame = (struct an_flame){.source = "ranges of the threads that run steps", .row = row, .row_count = n};
+    *out = (struct an_flame){.source = source, .row = row, .row_count = n};
     free(row_of);
     return rc;
 }
@@ -150,7 +146,7 @@ static int flame_run(struct an_context *c)
     int rc = f.bucket ? an_grow(&f.node, &f.room, 1, sizeof *f.node) : TACHO_ENOMEM;
     if (!rc) {
         memset(f.bucket, 0xff, NODES_MOST * sizeof *f.bucket);
-        f.node[f.count++] = (struct node){.name = AN_NONE, .next = AN_NONE};
+        f.node[f.count++] = (struct an_flame_node){.name = AN_NONE, .next = AN_NONE};
     }
     for (size_t k = 0; k < c->lane_count && !rc; k++) {
         const struct an_lane *l = &c->lane[k];
@@ -159,7 +155,7 @@ static int flame_run(struct an_context *c)
                 rc = add_step(&f, l, &c->step[i]);
     }
     if (!rc && f.count > 1)
-        rc = keep(c, &f);
+        rc = an_flame_rows(c, f.node, f.count, "steps", "ranges of the threads that run steps", &c->r->flame);
     else if (!rc)
         c->r->flame.reason = "no range lies inside a counted step on a thread that runs steps";
     free(f.node);

@@ -538,6 +538,25 @@ struct an_critical_path {
     size_t row_count;
 };
 
+/* ---- call stacks --------------------------------------------------------------------------------------------------------- */
+
+/* A function of the sampled stacks, over all threads. */
+struct an_function {
+    const char *name;                    /* "[libc.so.6]": a file without a symbol there; "[unknown]"; "[kernel]" */
+    int64_t self, total;                 /* samples in it; in it or in what it calls */
+    struct an_value self_pct, total_pct; /* of all samples */
+};
+
+struct an_stack_samples {
+    const char *reason; /* why there are none: what to do */
+    struct an_count samples;
+    struct an_value period_us, cpu_s; /* CPU time between two samples of a thread; samples x period */
+    const char *how, *kernel;         /* how stacks were found; whether time in the kernel was sampled; "" not known */
+    struct an_flame flame;
+    const struct an_function *function; /* by self, largest first */
+    size_t function_count;
+};
+
 /* ---- findings ----------------------------------------------------------------------------------------------------------- */
 
 enum an_confidence { AN_LOW, AN_MEDIUM, AN_HIGH };
@@ -705,7 +724,8 @@ struct an_result {
     size_t step_point_count;
     struct an_timeline timeline;
     struct an_heat heat;
-    struct an_flame flame, stacks;
+    struct an_flame flame;
+    struct an_stack_samples stacks;
     struct an_memory memory;
     struct an_energy energy;
     struct an_part hardware; /* what is sampled of GPUs */

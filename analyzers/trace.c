@@ -462,6 +462,46 @@ static int load_counters(store_reader *r, struct loader *l)
     return l->rc || rc < 0 ? rc : store_counter_each(r, l->part->counter, on_counter, l);
 }
 
+/* ---- call stacks ---------------------------------------------------------------------------------------------------------- */
+
+static int on_stack(void *ctx, const struct store_stack *x)
+{
+    struct loader *l = ctx;
+    struct an_stacks *k = &l->t->stack;
+    size_t room[3] = {l->room, l->room, l->room};
+    if (x->id != (int64_t)k->count + 1 ||
+        k->count >= AN_NONE - 1) /* writers count without gaps: what stands behind is damage */
+        return 0;
+    l->rc = an_grow(&k->frame, &room[0], k->count + 1, sizeof *k->frame);
+    l->rc = l->rc ? l->rc : an_grow(&k->parent, &room[1], k->count + 1, sizeof *k->parent);
+    l->rc = l->rc ? l->rc : an_grow(&k->samples, &room[2], k->count + 1, sizeof *k->samples);
+    if (l->rc)
+        return l->rc;
+    l->room = room[0];
+    k->frame[k->count] = id_raw(x->frame);
+    k->parent[k->count] = x->parent >= 1 && x->parent < x->id ? (uint32_t)(x->parent - 1) : AN_NONE;
+    k->samples[k->count++] = 0;
+    return 0;
+}
+
+static int on_sample(void *ctx, const struct store_sample *x)
+{
+    struct an_stacks *k = &((struct loader *)ctx)->t->stack;
+    k->all++;
+    if (x->stack >= 1 && (uint64_t)x->stack <= k->count)
+        k->samples[x->stack - 1]++;
+    return 0;
+}
+
+static int load_stacks(store_reader *r, struct loader *l)
+{
+    if (l->part)
+        return 0;
+    int rc = store_stack_each(r, 1, on_stack, l);
+    l->room = 0;
+    return rc ? rc : store_sample_each(r, 0, on_sample, l);
+}
+
 static int load_big(store_reader *r, struct loader *l, uint32_t **slice_track, uint32_t **counter_track)
 {
     int rc = load_slices(r, l);
@@ -472,6 +512,7 @@ static int load_big(store_reader *r, struct loader *l, uint32_t **slice_track, u
     *counter_track = l->track;
     l->track = NULL;
     l->room = 0;
+    rc = rc ? rc : load_stacks(r, l);
     rc = rc || l->part ? rc : aggregate_room(l, rows_of(r, "step_aggregate"));
     return rc ? rc : store_step_aggregate_from(r, l->part ? l->part->aggregate : 0, on_aggregate, l);
 }
@@ -575,6 +616,7 @@ static void resolve(struct loader *l, uint32_t *slice_track, uint32_t *counter_t
     id_resolve(t->slice.detail, t->slice.count, &l->details);
     id_resolve(slice_track, t->slice.count, &l->tracks);
     id_resolve(counter_track, t->counter.count, &l->tracks);
+    id_resolve(t->stack.frame, t->stack.count, &l->strings);
     struct an_aggregates *g = &t->aggregate;
     id_resolve(g->process, g->count, &l->processes);
     id_resolve(g->track, g->count, &l->tracks);
@@ -662,6 +704,9 @@ void an_trace_free(struct an_trace *t)
                    t->aggregate.total,
                    t->aggregate.self,
                    t->aggregate.category,
+                   t->stack.frame,
+                   t->stack.parent,
+                   t->stack.samples,
                    t->name_role,
                    t->name_api};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

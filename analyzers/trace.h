@@ -87,6 +87,14 @@ struct an_aggregates {
     int64_t *step, *calls, *total, *self; /* step: the step's index */
 };
 
+/* Sampled call stacks, merged over threads: index = id in the file - 1, a parent stands before its children. */
+struct an_stacks {
+    size_t count;
+    uint32_t *frame, *parent; /* string; AN_NONE: the outermost */
+    int64_t *samples;         /* that ended in it */
+    int64_t all;              /* samples, those without a stack too */
+};
+
 struct an_step_row {
     uint32_t process;
     bool paused;
@@ -125,6 +133,7 @@ struct an_trace {
     struct an_slices slice;
     struct an_counters counter;
     struct an_aggregates aggregate;
+    struct an_stacks stack;
     struct an_step_row *step;
     size_t step_count;
     struct an_loss_row *loss;

@@ -15,7 +15,7 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"format", 'f', CLI_CHOICE, AT(format), "perfetto|folded|csv", "what to write (perfetto)", 0, 0},
+    {"format", 'f', CLI_CHOICE, AT(format), "perfetto|folded|stacks|csv", "what to write (perfetto)", 0, 0},
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
     {"from", 0, CLI_TEXT, AT(from), "T", "leave out what ended before T after the first event: 1.5s, 200ms, 30us, 7ns", 0, 0},
     {"to", 0, CLI_TEXT, AT(to), "T", "leave out what began at T or later", 0, 0},
@@ -25,8 +25,9 @@ static const struct cli_option options[] = {
 
 const struct cli_spec cli_export_spec = {
     .usage = "[OPTION]... RUN",
-    .about = "Writes a run as a timeline for ui.perfetto.dev (perfetto), as stacks with self times for flame graphs (folded), "
-             "or as one row a slice (csv).\n"
+    .about = "Writes a run as a timeline for ui.perfetto.dev (perfetto), as stacks of ranges with self times for flame graphs "
+             "(folded),\n"
+             "as sampled call stacks for the same (stacks), or as one row a slice (csv).\n"
              "docs/export.md says what stands where.",
     .options = options,
     .examples = "  tacho export latest -o run.json\n"
@@ -141,9 +142,10 @@ int cli_export(int argc, char **argv)
     if (!code) {
         int rc = f->write(r, &o, out.file, &err);
         if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
-            char what[sizeof err.what];
+            char what[sizeof err.what], hint[sizeof err.hint];
             snprintf(what, sizeof what, "%s", err.what);
-            tacho_fail(&err, rc, NULL, "%.200s: %.300s", found.run, what);
+            snprintf(hint, sizeof hint, "%s", err.hint);
+            tacho_fail(&err, rc, hint[0] ? hint : NULL, "%.200s: %.300s", found.run, what);
             code = cli_fail(&err);
         }
         code = cli_output_close(&out, code);

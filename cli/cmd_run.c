@@ -9,13 +9,13 @@
 struct values {
     const char *output;
     struct cli_range steps;
-    int64_t every, max_bytes, sample_ms, pool_mib;
+    int64_t every, max_bytes, sample_ms, pool_mib, stacks_hz;
     double overhead;
     const char *gpu, *graphs;
     double duration;
-    const char *counters;
+    const char *counters, *unwind;
     bool gpu_memory;
-    bool no_counters, no_hook, no_peak, report, gemm_shapes, separate;
+    bool no_counters, no_hook, no_peak, report, gemm_shapes, separate, stacks;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -34,6 +34,10 @@ static const struct cli_option options[] = {
      "hardware counters of GPUs: over time, or of a few whole steps", 0, 0},
     {"gemm-shapes", 0, CLI_FLAG, AT(gemm_shapes), NULL, "record the shape of each matrix product of cuBLAS (LD_PRELOAD)", 0, 0},
     {"sample-ms", 0, CLI_INT, AT(sample_ms), "N", "milliseconds between looks at CPU, memory, disk (100; 0: none)", 0, 60000},
+    {"stacks", 0, CLI_FLAG, AT(stacks), NULL, "sample call stacks of the CPU time the target uses", 0, 0},
+    {"stacks-hz", 0, CLI_INT, AT(stacks_hz), "N", "samples of a second of CPU time (99); switches --stacks on", 1, 10000},
+    {"unwind", 0, CLI_CHOICE, AT(unwind), "tables|frames",
+     "how call stacks are found: unwind tables, or frame pointers (cheaper)", 0, 0},
     {"overhead", 0, CLI_NUMBER, AT(overhead), "P", "share of steps that run unrecorded, to measure what recording costs (0.05)",
      0, 0.5},
     {"pool", 0, CLI_INT, AT(pool_mib), "MIB", "memory for events on their way, for each process (64)", 1, 65536},
@@ -95,6 +99,8 @@ int cli_run(int argc, char **argv)
     o.sample_ms = (int)v.sample_ms;
     o.pause = v.overhead;
     o.pool_mib = (int)v.pool_mib;
+    o.stacks_hz = v.stacks_hz ? (int)v.stacks_hz : v.stacks ? COL_DEFAULT_STACKS_HZ : 0;
+    o.frame_pointers = v.unwind && !strcmp(v.unwind, "frames");
     o.no_counters = v.no_counters;
     o.gpu = v.gpu && !strcmp(v.gpu, "off") ? COL_GPU_OFF : v.gpu && !strcmp(v.gpu, "later") ? COL_GPU_LATER : COL_GPU_ON;
     o.duration_ns = (int64_t)(v.duration * 1e9);

@@ -234,6 +234,28 @@ static void put_growth(struct rep_writer *w, const char *key, const struct an_gr
     rep_close(w);
 }
 
+static void put_stacks(struct rep_writer *w, const struct an_stack_samples *s)
+{
+    rep_open(w, "stacks");
+    rep_put_count(w, "samples", s->samples);
+    rep_put_value(w, "period_us", s->period_us);
+    rep_put_value(w, "cpu_s", s->cpu_s);
+    rep_put_text_or(w, "how", s->how && *s->how ? s->how : NULL, s->reason ? s->reason : "the file does not say");
+    rep_put_text_or(w, "kernel", s->kernel && *s->kernel ? s->kernel : NULL, s->reason ? s->reason : "the file does not say");
+    rep_open_list(w, "functions");
+    for (size_t i = 0; i < s->function_count; i++) {
+        rep_open(w, NULL);
+        rep_put_text(w, "name", s->function[i].name);
+        rep_put_int(w, "samples", s->function[i].self);
+        rep_put_int(w, "total_samples", s->function[i].total);
+        rep_put_value(w, "self_pct", s->function[i].self_pct);
+        rep_put_value(w, "total_pct", s->function[i].total_pct);
+        rep_close(w);
+    }
+    rep_close(w);
+    rep_close(w);
+}
+
 static void put_memory(struct rep_writer *w, const struct an_memory *m)
 {
     if (m->reason) {
@@ -388,6 +410,7 @@ int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE 
     rep_json_hardware(w, r);
     rep_json_counted(w, r);
     put_system(w, &r->system);
+    put_stacks(w, &r->stacks);
     put_series(w, r);
     put_findings(w, r);
     rep_json_advice(w, r);

@@ -28,6 +28,7 @@ const struct rep_section rep_sections[] = {
     {"absent", "Without compute", rep_text_absent, REP_SHOWN},
     {"host-to-device", "Between host and device", rep_text_host_to_device, REP_FOLDED},
     {"ops", "Ranges and kernels", rep_text_ops, REP_FOLDED},
+    {"stacks", "CPU stacks", rep_text_stacks, REP_FOLDED},
     {"attribution", "What asked for device time", rep_text_attribution, REP_FOLDED},
     {"roofline", "Roofline", rep_text_roofline, REP_SHOWN},
     {"compat", "As another tool says it", rep_text_compat, REP_FOLDED},

@@ -24,6 +24,7 @@ void rep_text_hardware(struct page *p, const struct an_result *r);
 void rep_text_absent(struct page *p, const struct an_result *r);         /* why nothing is computed */
 void rep_text_host_to_device(struct page *p, const struct an_result *r); /* launches, precision, copies, synchronisation */
 void rep_text_attribution(struct page *p, const struct an_result *r);
+void rep_text_stacks(struct page *p, const struct an_result *r); /* nothing without samples */
 void rep_text_roofline(struct page *p, const struct an_result *r);
 void rep_text_memory(struct page *p, const struct an_result *r);        /* nothing where the program counts none */
 void rep_text_compat(struct page *p, const struct an_result *r);        /* nothing unless asked for */

@@ -112,6 +112,7 @@ static void source_close(struct merge_source *s)
     free(s->details.id);
     free(s->processes.id);
     free(s->tracks.id);
+    free(s->stacks.id);
 }
 
 /* ---- are they of one run? -------------------------------------------------------------------------------------------------- */

@@ -31,7 +31,7 @@ struct merge_source {
     int64_t slices;
     int64_t nvml; /* GPUs of the machines before it: what is added to NVML's numbers */
     struct store_merge_clock clock;
-    struct merge_ids strings, details, processes, tracks;
+    struct merge_ids strings, details, processes, tracks, stacks;
 };
 
 struct merge {

@@ -164,10 +164,29 @@ static int copy_aggregate(void *ctx, const struct store_step_aggregate *x)
     return rc ? rc : store_step_aggregate_add(c->m->out, &new);
 }
 
+static int copy_stack(void *ctx, const struct store_stack *x)
+{
+    struct copy *c = ctx;
+    int rc = 0;
+    int64_t new, parent = merge_id(&c->s->stacks, x->parent, &rc), frame = merge_id(&c->s->strings, x->frame, &rc);
+    rc = rc ? rc : store_stack(c->m->out, parent, frame, &new);
+    return rc ? rc : put(&c->s->stacks, x->id, new);
+}
+
+static int copy_sample(void *ctx, const struct store_sample *x)
+{
+    struct copy *c = ctx;
+    int rc = 0;
+    struct store_sample new = {.track = merge_id(&c->s->tracks, x->track, &rc),
+                               .time = merge_time(c->s, x->time),
+                               .stack = merge_id(&c->s->stacks, x->stack, &rc)};
+    return rc ? rc : store_sample_add(c->m->out, &new);
+}
+
 /* Tables that nothing fills yet: a later version's rows are counted, not forgotten. */
 static int count_others(struct merge *m, struct merge_source *s)
 {
-    static const char *const table[] = {"edge", "sample", "stack"};
+    static const char *const table[] = {"edge"};
     int rc = 0;
     for (size_t i = 0; i < sizeof table / sizeof *table && rc == 0; i++) {
         int64_t n = 0;
@@ -191,6 +210,8 @@ int merge_rows(struct merge *m, struct merge_source *s)
     rc = rc ? rc : store_counter_each(s->r, 0, copy_counter, &c);
     rc = rc ? rc : store_step_each(s->r, copy_step, &c);
     rc = rc ? rc : store_step_aggregate_each(s->r, copy_aggregate, &c);
+    rc = rc ? rc : store_stack_each(s->r, 1, copy_stack, &c);
+    rc = rc ? rc : store_sample_each(s->r, 0, copy_sample, &c);
     rc = rc ? rc : count_others(m, s);
     if (rc && rc == store_reader_error(s->r)->code)
         m->why = *store_reader_error(s->r);

@@ -345,6 +345,28 @@ int store_counter_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, c
     return scan_end(&s, r);
 }
 
+int store_stack_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_stack *x), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db, "SELECT id, parent, frame FROM stack WHERE id>=? ORDER BY id", from_id);
+    while (scan_next(&s)) {
+        struct store_stack x = {.id = scan_int_present(&s, 0), .parent = scan_int(&s, 1), .frame = scan_int_present(&s, 2)};
+        scan_row(&s, row(ctx, &x));
+    }
+    return scan_end(&s, r);
+}
+
+int store_sample_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_sample *x), void *ctx)
+{
+    struct scan s;
+    scan_start(&s, r->db, "SELECT track, time, value FROM sample WHERE id>=? ORDER BY id", from_id);
+    while (scan_next(&s)) {
+        struct store_sample x = {.track = scan_int_present(&s, 0), .time = scan_int_present(&s, 1), .stack = scan_int(&s, 2)};
+        scan_row(&s, row(ctx, &x));
+    }
+    return scan_end(&s, r);
+}
+
 int store_step_from(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_step *x), void *ctx)
 {
     struct scan s;

@@ -360,6 +360,40 @@ int store_step_aggregate_add(store *s, const struct store_step_aggregate *x)
     return batch_done(s);
 }
 
+/* ---- call stacks --------------------------------------------------------------------------------------------------------- */
+
+int store_stack(store *s, int64_t parent, int64_t frame, int64_t *id)
+{
+    int64_t key[2] = {parent, frame};
+    bool added;
+    if (store_intern_put(&s->stacks, key, sizeof key, id, &added))
+        return no_memory(s);
+    if (!added)
+        return 0;
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_STACK_ADD);
+    int code = st ? 0 : s->failed;
+    if (st) {
+        store_bind_int(st, 1, *id);
+        store_bind_int(st, 2, parent);
+        store_bind_int(st, 3, frame);
+        code = store_run_statement(s, st, WRITING);
+    }
+    if (code) /* not in the file, so the id must not be found again */
+        store_intern_truncate(&s->stacks, s->stacks.count - 1);
+    return code;
+}
+
+int store_sample_add(store *s, const struct store_sample *x)
+{
+    sqlite3_stmt *st = store_statement(s, STORE_SQL_SAMPLE_ADD);
+    if (!st)
+        return s->failed;
+    store_bind_int(st, 1, x->track);
+    store_bind_int(st, 2, x->time);
+    store_bind_int(st, 3, x->stack);
+    return store_run_statement(s, st, WRITING);
+}
+
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */
 
 int store_step_add(store *s, const struct store_step *x)

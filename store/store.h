@@ -88,6 +88,12 @@ struct store_counter {
     double value;
     int64_t id; /* readers set it */
 };
+struct store_stack {           /* a call stack: its innermost frame and the stack of the caller */
+    int64_t id, parent, frame; /* parent absent: the outermost; frame: string.id */
+};
+struct store_sample {
+    int64_t track, time, stack; /* stack absent: the sample had none */
+};
 struct store_ceiling {
     const char *device, *resource, *dtype, *source;
     double value;
@@ -139,6 +145,8 @@ int store_counter_add(store *s, const struct store_counter *c);
 /* Adds delta to the start of all slices and the time of all counter values on tracks from `from_track` on: an importer learnt
  * late what its times count from. The caller sees to it that sums stay in 64 bits. */
 int store_time_shift(store *s, int64_t from_track, int64_t delta);
+int store_stack(store *s, int64_t parent, int64_t frame, int64_t *id); /* interns; parent STORE_ABSENT: the outermost */
+int store_sample_add(store *s, const struct store_sample *x);
 int store_step_add(store *s, const struct store_step *x);
 int store_step_aggregate_add(store *s, const struct store_step_aggregate *x);
 int store_ceiling_add(store *s, const struct store_ceiling *c);
@@ -203,6 +211,9 @@ int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store
 int store_track_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_track *t), void *ctx);
 int store_slice_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_slice *x), void *ctx);
 int store_counter_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_counter *c), void *ctx);
+/* A stack stands behind its parent. */
+int store_stack_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_stack *x), void *ctx);
+int store_sample_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_sample *x), void *ctx);
 int store_step_each(store_reader *r, int (*row)(void *ctx, const struct store_step *x), void *ctx);
 int store_step_aggregate_each(store_reader *r, int (*row)(void *ctx, const struct store_step_aggregate *x), void *ctx);
 int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *c), void *ctx);

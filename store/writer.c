@@ -152,6 +152,7 @@ void store_close(store *s)
     sqlite3_close(s->db); /* rolls back */
     store_intern_clear(&s->strings);
     store_intern_clear(&s->details);
+    store_intern_clear(&s->stacks);
     free(s->key);
     free(s->path);
     free(s->wal_path);
@@ -243,7 +244,7 @@ static int load_next(store *s, const char *sql, int64_t *next)
     return rc == SQLITE_OK ? 0 : store_note(s, rc, "cannot be read");
 }
 
-/* Strings and details have dense ids from 1 (nothing else is ever written), so their order gives their id. */
+/* Strings, details and stacks have dense ids from 1 (nothing else is ever written), so their order gives their id. */
 static int load_strings(store *s)
 {
     sqlite3_stmt *st = NULL;
@@ -278,6 +279,21 @@ static int load_detail(void *ctx, const struct store_detail *d)
     return l->code;
 }
 
+static int load_stacks(store *s)
+{
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(s->db, "SELECT id, parent, frame FROM stack ORDER BY id", -1, &st, NULL);
+    while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+        bool no_parent = sqlite3_column_type(st, 1) == SQLITE_NULL, added;
+        int64_t id, key[2] = {no_parent ? STORE_ABSENT : sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2)};
+        rc = store_intern_put(&s->stacks, key, sizeof key, &id, &added) ? SQLITE_NOMEM
+             : id == sqlite3_column_int64(st, 0)                        ? SQLITE_OK
+                                                                        : SQLITE_CORRUPT;
+    }
+    sqlite3_finalize(st);
+    return rc == SQLITE_DONE ? 0 : store_note(s, rc, "cannot be read");
+}
+
 static int writer_load(store *s)
 {
     struct detail_load l = {.s = s};
@@ -287,6 +303,8 @@ static int writer_load(store *s)
         code = l.code ? l.code : rc != SQLITE_OK ? store_note(s, rc, "cannot be read") : 0;
     }
     if (!code)
+        code = load_stacks(s);
+    if (!code)
         code = load_next(s, "SELECT max(id) FROM slice", &s->next.slice);
     if (!code)
         code = load_next(s, "SELECT max(id) FROM process", &s->next.process);
@@ -294,6 +312,7 @@ static int writer_load(store *s)
         code = load_next(s, "SELECT max(id) FROM track", &s->next.track);
     s->next.strings = s->strings.count;
     s->next.details = s->details.count;
+    s->next.stacks = s->stacks.count;
     return code;
 }
 
@@ -353,6 +372,7 @@ static void writer_roll_back(store *s, int code)
     s->next = s->mark;
     store_intern_truncate(&s->strings, s->mark.strings);
     store_intern_truncate(&s->details, s->mark.details);
+    store_intern_truncate(&s->stacks, s->mark.stacks);
     s->in_transaction = false;
 }
 
@@ -367,6 +387,7 @@ int store_begin(store *s)
         return code;
     s->next.strings = s->strings.count;
     s->next.details = s->details.count;
+    s->next.stacks = s->stacks.count;
     s->mark = s->next;
     s->in_transaction = true;
     return 0;

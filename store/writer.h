@@ -29,6 +29,8 @@
     X(SLICE_END, "UPDATE slice SET dur=?2 WHERE id=?1") \
     X(SLICE_SHIFT, "UPDATE slice SET start=start+?2 WHERE track>=?1") \
     X(COUNTER_SHIFT, "UPDATE counter SET time=time+?2 WHERE track>=?1") \
+    X(STACK_ADD, "INSERT INTO stack VALUES(?,?,?)") \
+    X(SAMPLE_ADD, "INSERT INTO sample(track,time,value) VALUES(?,?,?)") \
     X(STEP_ADD, "INSERT INTO step VALUES(?,?,?,?,?,?,?)") \
     X(CEILING_ADD, "INSERT INTO ceiling VALUES(?,?,?,?,?)") \
     X(LOSS_ADD, \
@@ -57,7 +59,7 @@ enum store_statement {
 /* What a transaction may have to take back. */
 struct store_mark {
     int64_t slice, process, track;
-    size_t strings, details;
+    size_t strings, details, stacks;
 };
 
 struct store {
@@ -67,7 +69,7 @@ struct store {
     int failed;          /* first failure of the open transaction; every later write of it returns this code */
     bool in_transaction; /* between store_begin and store_commit */
     struct store_mark next, mark;
-    struct store_intern strings, details;
+    struct store_intern strings, details, stacks;
     struct store_batch slices, counters, aggregates;
     sqlite3_stmt *statement[STORE_SQL_COUNT];
     char *key; /* buffer in which keys of details are put together */

@@ -27,6 +27,7 @@
 #define COL_PATH_MAX          4096
 #define COL_DEFAULT_MAX_BYTES (2ll << 30) /* --max-size */
 #define COL_DEFAULT_SAMPLE_MS 100
+#define COL_DEFAULT_STACKS_HZ 99 /* not in step with what runs every 10 ms */
 #define COL_DEFAULT_PAUSE     0.05
 #define COL_SUFFIX            ".tacho"
 #define COL_LIVE_SUFFIX       ".tacho.live"
@@ -49,6 +50,8 @@ struct col_options {
     int sample_ms;                /* interval of /proc sampling; 0 = off */
     double pause;                 /* probability that a step runs with recording paused (overhead measurement), 0..0.5 */
     int pool_mib;                 /* cap of the segments of one process; 0 = the agent's default */
+    int stacks_hz;                /* call stacks: samples of a second of CPU time; 0 = off */
+    bool frame_pointers;          /* call stacks by frame pointers, not by unwind tables */
     bool no_counters;             /* leave the hardware counters alone */
     enum col_gpu_mode gpu;
     int64_t duration_ns;   /* device work of that long from the start only; 0 = all of it */

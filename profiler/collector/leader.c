@@ -115,6 +115,8 @@ static void on_started(struct col_session *s, struct col_peer *x, struct peer_me
     x->state = PEER_IS_RUNNING;
     if (s->perf)
         col_perf_add(s->perf, m->pid);
+    if (s->stacks)
+        col_stacks_add(s->stacks, m->pid);
     col_peer_send(x->fd, m, PEER_NOTED);
 }
 

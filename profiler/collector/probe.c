@@ -15,6 +15,7 @@
 #include "profiler/collector/perf.h"
 #include "profiler/collector/probe_gpu.h"
 #include "profiler/collector/proc.h"
+#include "profiler/collector/stacks.h"
 #include "store/store.h"
 
 struct sink {
@@ -143,6 +144,21 @@ static void probe_counters(struct sink *s)
     col_perf_close(p);
 }
 
+static void probe_stacks(struct sink *s)
+{
+    struct col_stacks *k = col_stacks_open(0, 99, false);
+    const char *fix = "", *refused = k ? col_stacks_refused(k, &fix) : "out of memory";
+    if (refused)
+        tell(s, "counters", "call stacks", COL_STATUS_DENIED, 0, refused, fix);
+    else if (!col_stacks_sees_kernel(k))
+        tell(s, "counters", "call stacks", COL_STATUS_WARNING, 0, "sampled in user code only",
+             "sysctl kernel.perf_event_paranoid=1 lets time in the kernel be sampled too");
+    else
+        tell(s, "counters", "call stacks", COL_STATUS_OK, 0,
+             col_stacks_unwinds(k) ? "sampled, by unwind tables" : "sampled, by frame pointers", "");
+    col_stacks_close(k);
+}
+
 static void probe_peak(struct sink *s)
 {
     struct col_peak p;
@@ -182,6 +198,8 @@ int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_pr
     probe_system(&s);
     if (s.rc == 0)
         probe_counters(&s);
+    if (s.rc == 0)
+        probe_stacks(&s);
     if (s.rc == 0)
         probe_peak(&s);
     if (s.rc == 0)

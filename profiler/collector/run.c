@@ -76,6 +76,11 @@ static void prepare_target(void *ctx, pid_t pid)
     struct col_session *s = ctx;
     if (!s->options->no_counters)
         s->perf = col_perf_open(pid);
+    if (s->options->stacks_hz > 0)
+        s->stacks = col_stacks_open(pid, s->options->stacks_hz, s->options->frame_pointers);
+    const char *fix, *refused = s->stacks ? col_stacks_refused(s->stacks, &fix) : NULL;
+    if (refused)
+        col_session_warn(s, "call stacks are not sampled: %s%s%s", refused, fix[0] ? ": " : "", fix);
     s->started = col_clock_now(); /* before it runs: nothing of its own may have started earlier */
 }
 
@@ -246,6 +251,11 @@ static void turn(struct col_session *s, bool *more)
         if (rc == 0 && s->perf && s->samples++ % 5 == 0)
             rc = col_perf_sample(s->perf, &s->drain);
     }
+    if (rc == 0 && s->stacks && alive && !s->drain.volume.no_space) {
+        rc = col_drain_begin(&s->drain);
+        if (rc == 0)
+            rc = col_stacks_drain(s->stacks, &s->drain, false);
+    }
     if (rc == 0)
         rc = col_drain_round(&s->drain, more);
     if (rc == 0)
@@ -328,6 +338,8 @@ static int write_end(struct col_session *s)
         rc = col_nvml_sample(s->nvml, &s->drain);
     if (rc == 0 && s->perf)
         rc = col_perf_finish(s->perf, &s->drain);
+    if (rc == 0 && s->stacks)
+        rc = col_stacks_finish(s->stacks, &s->drain);
     if (rc == 0)
         rc = write_usage(s);
     if (rc == 0)

@@ -174,6 +174,8 @@ static void drop(struct col_session *s)
         col_system_reset(s->system);
     if (s->perf)
         col_perf_reset(s->perf);
+    if (s->stacks)
+        col_stacks_reset(s->stacks);
     if (s->nvml)
         col_nvml_reset(s->nvml);
 }
@@ -369,6 +371,8 @@ void col_session_free(struct col_session *s)
     s->result->collector_cpu_seconds = cpu_seconds(&now) - cpu_seconds(&s->own_usage);
     col_system_close(s->system);
     col_perf_close(s->perf);
+    col_stacks_close(s->stacks);
+    s->stacks = NULL;
     col_nvml_close(s->nvml);
     s->nvml = NULL;
     s->system = NULL;

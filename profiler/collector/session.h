@@ -18,6 +18,7 @@
 #include "profiler/collector/nvml.h"
 #include "profiler/collector/peers.h"
 #include "profiler/collector/perf.h"
+#include "profiler/collector/stacks.h"
 #include "profiler/collector/system.h"
 #include "profiler/collector/together.h"
 
@@ -32,8 +33,9 @@ struct col_session {
     struct col_signals signals;
     struct col_system *system;
     struct col_perf *perf;
-    struct col_nvml *nvml; /* NULL: no GPU driver */
-    pid_t child;           /* 0: recovery */
+    struct col_stacks *stacks; /* NULL: not asked for */
+    struct col_nvml *nvml;     /* NULL: no GPU driver */
+    pid_t child;               /* 0: recovery */
     pid_t terminal_session;
     bool child_done, told_waiting, told_stalled, reserve_used;
     bool stalled; /* the store cannot be written at present: the target goes on into its segments */

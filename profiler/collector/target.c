@@ -55,7 +55,7 @@ int col_session_start(struct col_session *s, const char *library, void (*prepare
     const char *old = getenv("NVTX_INJECTION64_PATH");
     if (old && *old && strcmp(old, library) != 0)
         col_session_warn(s, "NVTX_INJECTION64_PATH was set to %s; tacho's own library is used for this run instead", old);
-    struct col_env env[8 + COL_GPU_ENV_MAX];
+    struct col_env env[10 + COL_GPU_ENV_MAX];
     struct col_gpu_env gpu;
     size_t count = 0;
     env[count++] = (struct col_env){"NVTX_INJECTION64_PATH", library};
@@ -65,6 +65,11 @@ int col_session_start(struct col_session *s, const char *library, void (*prepare
         env[count++] = (struct col_env){WIRE_ENV_POOL_MIB, pool};
     if (python_path(s, library, python, sizeof python))
         env[count++] = (struct col_env){"PYTHONPATH", python};
+    if (s->options->stacks_hz > 0) { /* names in /tmp/perf-PID.map: functions of Python from 3.12 on, kernels of oneDNN */
+        env[count++] = (struct col_env){"PYTHONPERFSUPPORT", "1"};
+        if (!getenv("ONEDNN_JIT_PROFILE"))
+            env[count++] = (struct col_env){"ONEDNN_JIT_PROFILE", "2"};
+    }
     if (preload(s, library, gemm, sizeof gemm))
         env[count++] = (struct col_env){"LD_PRELOAD", gemm};
     count += col_gpu_environment(s->options, library, env + count, &gpu);

@@ -88,6 +88,7 @@ void exp_args_detail(struct exp_args *w, const struct store_detail *d, bool inst
 
 int exp_perfetto_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
 int exp_folded_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
+int exp_stacks_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
 int exp_csv_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
 /* Ends a writer: a failed stream is TACHO_EIO. */
 int exp_end(FILE *out, int code, struct tacho_error *err);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Folded stacks: `process;track;outer;inner NS`, one line a distinct stack, NS = its self time in ns: what no slice nested in
- * it covers. flamegraph.pl, speedscope and inferno read it. In names `;`, `%` and control characters are percent-encoded: a `;`
- * separates frames and the format has no escape of its own.
+ * Folded stacks, of ranges (folded) or of sampled call stacks (stacks: a sample counts as its period of CPU time):
+ * `process;track;outer;inner NS`, one line a distinct stack, NS = its self time in ns: what no slice nested in it covers.
+ * flamegraph.pl, speedscope and inferno read it. In names `;`, `%` and control characters are percent-encoded: a `;` separates
+ * frames and the format has no escape of its own.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -157,6 +158,18 @@ static int write_stacks(FILE *out, const struct exp_run *run, const struct tree 
     return 0;
 }
 
+static int end_write(FILE *out, struct exp_run *run, struct tree *tree, int code, struct tacho_error *err)
+{
+    if (!code)
+        code = write_stacks(out, run, tree);
+    if (code && code != TACHO_ENOTFOUND)
+        tacho_fail(err, code, NULL, "%s", tacho_error_text(code));
+    free(tree->node);
+    free(tree->slot);
+    exp_run_free(run);
+    return exp_end(out, code, err);
+}
+
 int exp_folded_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err)
 {
     struct exp_run run;
@@ -172,13 +185,76 @@ int exp_folded_write(store_reader *r, const struct store_export_options *o, FILE
     code = node_of ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; !code && i < run.track_count; i++)
         code = add_track(&tree, &run, &run.track[i], node_of);
-    if (!code)
-        code = write_stacks(out, &run, &tree);
-    if (code)
-        tacho_fail(err, code, NULL, "%s", tacho_error_text(code));
     free(node_of);
-    free(tree.node);
-    free(tree.slot);
-    exp_run_free(&run);
-    return exp_end(out, code, err);
+    return end_write(out, &run, &tree, code, err);
+}
+
+/* ---- sampled call stacks ------------------------------------------------------------------------------------------------------ */
+
+#define DEPTH_MOST 1024 /* frames of a stack; a deeper one is damage */
+
+struct samples {
+    struct exp_run *run;
+    struct tree *tree;
+    uint32_t *frame, *parent; /* of stack id - 1; EXP_NONE: no name, the outermost */
+    size_t count, cap;
+    int64_t period;
+    int code;
+};
+
+static int on_stack(void *ctx, const struct store_stack *x)
+{
+    struct samples *s = ctx;
+    if (x->id != (int64_t)s->count + 1 || s->count >= EXP_NONE - 1)
+        return 0;
+    if (s->count == s->cap) {
+        size_t cap = s->cap ? 2 * s->cap : 1024;
+        uint32_t *frame = realloc(s->frame, cap * sizeof *frame), *parent = NULL;
+        s->frame = frame ? frame : s->frame;
+        parent = frame ? realloc(s->parent, cap * sizeof *parent) : NULL;
+        if (!parent)
+            return s->code = TACHO_ENOMEM;
+        s->parent = parent;
+        s->cap = cap;
+    }
+    s->frame[s->count] = x->frame >= 0 && x->frame < (int64_t)s->run->text_count ? (uint32_t)x->frame : EXP_NONE;
+    s->parent[s->count++] = x->parent >= 1 && x->parent < x->id ? (uint32_t)(x->parent - 1) : EXP_NONE;
+    return 0;
+}
+
+static int on_sample(void *ctx, const struct store_sample *x)
+{
+    struct samples *s = ctx;
+    uint32_t path[DEPTH_MOST], depth = 0, track = exp_track_at(s->run, x->track), at = EXP_NONE;
+    if (x->time < s->run->t0 || x->time >= s->run->t1 || track == EXP_NONE || x->stack < 1 || (uint64_t)x->stack > s->count)
+        return 0;
+    for (uint32_t i = (uint32_t)(x->stack - 1); i != EXP_NONE && depth < DEPTH_MOST; i = s->parent[i])
+        path[depth++] = i;
+    while (depth && !s->code)
+        s->code = find(s->tree, at, s->frame[path[--depth]], track, &at);
+    if (!s->code)
+        s->tree->node[at].self += s->period;
+    return s->code;
+}
+
+int exp_stacks_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err)
+{
+    struct exp_run run;
+    struct tree tree = {0};
+    struct samples s = {.run = &run, .tree = &tree};
+    int code = exp_run_load(r, o, &run, err);
+    if (code)
+        return code;
+    const char *period = exp_run_value(&run, "stacks.period_ns");
+    s.period = period ? strtoll(period, NULL, 10) : 0;
+    s.period = s.period > 0 && s.period <= 1000000000000 ? s.period : 1;
+    code = store_stack_each(r, 1, on_stack, &s);
+    if (!code && !s.code && !s.count)
+        code = tacho_fail(err, TACHO_ENOTFOUND, "record with: tacho run --stacks -- COMMAND",
+                          "no call stacks were sampled in this run");
+    if (!code && !s.code)
+        code = store_sample_each(r, 0, on_sample, &s);
+    free(s.frame);
+    free(s.parent);
+    return end_write(out, &run, &tree, s.code ? s.code : code, err);
 }

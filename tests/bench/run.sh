@@ -45,6 +45,7 @@ for source in tests/bench/*.c; do
     esac
 done
 rows hook "$PWD/tests/bench/hook.sh" "$build"
+rows stacks "$PWD/tests/bench/stacks.sh" "$build"
 rows parallel "$PWD/tests/bench/parallel.sh" "$build"
 find /usr/share/common-licenses -maxdepth 1 -type f 2> /dev/null | sort | xargs cat LICENSE > "$work/text"
 slowdown() { # SIZE BUDGET SECONDS MIN_STEPS ARGUMENTS...

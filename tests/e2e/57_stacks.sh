@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Sampled call stacks: shares of CPU time of functions that spend known ones, callers through code without frame pointers, threads
+# and children, functions of Python, JSON and folded export, a run that has none, what is left behind.
+set -u
+# shellcheck source=tests/e2e/cli_common.sh
+. "$(dirname "$0")/cli_common.sh"
+work_folder stacks
+record() { # FILE OPTION... -- COMMAND...
+    local file=$1
+    shift
+    expect 0 "$TACHO" run --no-peak --no-counters -o "$file" "$@"
+}
+record a.tacho --stacks --stacks-hz 500 -- "$BUILD/tests/targets/target_stacks" 800
+state=$(sqlite3 -readonly a.tacho "SELECT value FROM run WHERE key = 'stacks'")
+case $state in
+"sampled: cpu-clock, "*) ;;
+*) echo "the kernel does not sample here: $state" && exit 77 ;;
+esac
+"$TACHO" report --json a.tacho > a.json || fail "report"
+python3 - a.json "$state" << 'PY' || fail "shares of functions"
+import json, sys
+s = json.load(open(sys.argv[1]))["stacks"]
+f = {x["name"]: x for x in s["functions"]}
+n = s["samples"]
+assert 400 < n < 1600, n  # 1.6 s of CPU time at 500 a second, on whatever machine
+assert abs(s["cpu_s"] - n * s["period_us"] / 1e6) < 1e-6
+inside = sum(f[k]["total_samples"] for k in ("stacks_three", "stacks_one", "stacks_thread", "stacks_child"))
+assert inside > 0.9 * n, (inside, n)
+three, one = f["stacks_three"]["total_samples"], f["stacks_one"]["total_samples"]
+share = three / (three + one)
+sd = (0.75 * 0.25 / (three + one)) ** 0.5
+assert abs(share - 0.75) < 4 * sd + 0.01, share
+for k in ("stacks_thread", "stacks_child"):
+    assert abs(f[k]["total_samples"] / (three + one) - 0.5) < 0.15, (k, f[k], three + one)
+if "tables" in sys.argv[2]:  # callers are found without frame pointers
+    assert f["stacks_outer"]["total_samples"] >= 0.97 * (three + one), (f["stacks_outer"], three + one)
+    assert f["main"]["total_samples"] >= 0.97 * (three + one + f["stacks_child"]["total_samples"]), f["main"]
+    assert f["stacks_outer"]["samples"] <= 0.02 * n
+print("note: %d samples, stacks_three %.1f %% of 75" % (n, 100 * share))
+PY
+"$TACHO" export --format stacks -o a.folded a.tacho || fail "export"
+python3 - a.json a.folded << 'PY' || fail "folded stacks"
+import json, sys
+s = json.load(open(sys.argv[1]))["stacks"]
+total = 0
+three = 0
+for line in open(sys.argv[2]):
+    stack, ns = line.rsplit(" ", 1)
+    total += int(ns)
+    three += int(ns) if stack.endswith(";stacks_three") else 0
+assert abs(total / 1e9 - s["cpu_s"]) < 1e-6, (total, s["cpu_s"])
+f = {x["name"]: x for x in s["functions"]}
+assert three == round(f["stacks_three"]["samples"] * s["period_us"] * 1e3), three
+PY
+"$TACHO" report a.tacho > out.txt && grep -q 'Functions, by CPU time' out.txt || fail "no table of functions"
+[ "$(sqlite3 -readonly a.tacho "SELECT count(DISTINCT process) FROM track WHERE kind = 'samples'")" = 2 ] || fail "processes of samples"
+[ "$(sqlite3 -readonly a.tacho "SELECT count(*) FROM sample WHERE value IS NULL OR value NOT IN (SELECT id FROM stack)")" = 0 ] || fail "samples without a stack"
+
+# by frame pointers the sampled functions are the same, callers may be missing
+record f.tacho --stacks-hz 500 --unwind frames -- "$BUILD/tests/targets/target_stacks" 400
+"$TACHO" report --json f.tacho > f.json && python3 -c '
+import json
+f = {x["name"]: x for x in json.load(open("f.json"))["stacks"]["functions"]}
+assert f["stacks_three"]["samples"] > f["stacks_one"]["samples"] > 0, f' || fail "frame pointers"
+
+# none: said with the fix, exported as an error that leaves no file
+record n.tacho -- "$BUILD/tests/targets/target_stacks" 10
+"$TACHO" report --json n.tacho | grep -q '"/stacks/samples": *"not asked for: tacho run --stacks"' || fail "no reason for no stacks"
+expect 3 "$TACHO" export --format stacks -o none.folded n.tacho
+grep -q 'hint: record with: tacho run --stacks' "$work/err" && [ ! -e none.folded ] || fail "export without stacks: $(cat "$work/err")"
+
+# Python names its functions from 3.12 on
+for python in "${PYTHON312:-python3.12}" python3.13 python3; do
+    "$python" -c 'import sys; sys.exit(not (sys.version_info >= (3, 12) and hasattr(sys, "activate_stack_trampoline")))' 2> /dev/null || continue
+    cat > busy.py << 'PY'
+import time
+def stacks_inner(ms):
+    until = time.process_time() + ms / 1e3
+    n = 0
+    while time.process_time() < until:
+        for i in range(1000):
+            n += i * i
+def stacks_outer():
+    for i in range(10):
+        stacks_inner(60)
+stacks_outer()
+PY
+    record p.tacho --stacks -- "$python" busy.py
+    "$TACHO" report --json p.tacho > p.json
+    python3 - "$state" << 'PY' || fail "functions of Python"
+import json, sys
+f = {x["name"].split(":/")[0].rsplit(":busy.py", 1)[0]: x for x in json.load(open("p.json"))["stacks"]["functions"]}
+if "tables" in sys.argv[1]:
+    assert f["py::stacks_inner"]["total_pct"] > 50, sorted(f)
+    assert f["py::stacks_outer"]["total_pct"] >= 0.9 * f["py::stacks_inner"]["total_pct"], f["py::stacks_outer"]
+PY
+    pid=$(sqlite3 -readonly p.tacho "SELECT min(pid) FROM process")
+    [ ! -e "/tmp/perf-$pid.map" ] || fail "the map of Python's functions is left behind"
+    echo "note: $("$python" --version) names its functions"
+    break
+done
+echo "note: $state"
+exit 0
