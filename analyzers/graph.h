@@ -160,7 +160,8 @@ struct an_graph_builder {
     int (*cuts)(struct an_context *c, struct an_graph_build *b);
     int (*edges)(struct an_context *c, struct an_graph_build *b);
 };
-extern const struct an_graph_builder an_graph_threads, an_graph_device, an_graph_engine, an_graph_loader, an_graph_collectives;
+extern const struct an_graph_builder an_graph_threads, an_graph_device, an_graph_backward, an_graph_engine, an_graph_loader,
+    an_graph_collectives;
 
 /* ---- reading --------------------------------------------------------------------------------------------------------------- */
 
