@@ -5,6 +5,7 @@
  * because each turn starts where the one before ended.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzers/critical_path.h"
 
@@ -74,24 +75,32 @@ static struct cause_of_start cause_of(const struct an_graph *g, uint32_t n, int6
     return best;
 }
 
-/* No edge tells what an op without a launch waited for, or what began a thread: then what ended last before on the device, or
- * in the process, is taken, and said to be inferred. */
+/* Last node of a track that ended at t or before; AN_NONE: none. */
+static uint32_t ended_before(const struct an_graph *g, uint32_t track, int64_t t)
+{
+    uint32_t n = an_graph_node_at(g, track, t);
+    n = n == AN_NONE ? (uint32_t)g->track_first[track + 1] : n;
+    while (n > g->track_first[track] && g->end[n - 1] > t)
+        n--; /* ops of one stream may overlap */
+    return n > g->track_first[track] ? n - 1 : AN_NONE;
+}
+
+/* No edge tells what an op without a launch waited for, or what began a thread: then what ended last before is taken, of an op on
+ * its device, else in the process, and said to be inferred. */
 static struct cause_of_start nearest(const struct an_context *c, const struct an_graph *g, uint32_t n, int64_t t)
 {
     const struct an_trace *tr = c->t;
     struct cause_of_start best = {.from = AN_NONE, .link = AN_PATH_NEAREST, .inferred = true};
     const struct an_track *own = &tr->track[g->track[n]];
+    bool device = g->kind[n] == AN_NODE_DEVICE;
     for (uint32_t k = 0; k < tr->track_count; k++) {
-        if (k == g->track[n] || tr->track[k].process != own->process || g->track_first[k] == g->track_first[k + 1])
+        const struct an_track *x = &tr->track[k];
+        if (k == g->track[n] || x->process != own->process || (device && strcmp(x->device, own->device)))
             continue;
-        uint32_t m = an_graph_node_at(g, k, t - 1); /* the first one that ends at t or later */
-        m = m == AN_NONE ? (uint32_t)g->track_first[k + 1] - 1 : g->start[m] < t || m == g->track_first[k] ? m : m - 1;
-        if (g->start[m] >= t || (g->kind[m] == AN_NODE_THINK && g->end[m] >= t))
-            continue;
-        int64_t end = g->end[m] < t ? g->end[m] : t;
-        if (best.from == AN_NONE || end > best.release) {
+        uint32_t m = ended_before(g, k, t);
+        if (m != AN_NONE && g->kind[m] != AN_NODE_THINK && (best.from == AN_NONE || g->end[m] > best.release)) {
             best.from = m;
-            best.release = best.continue_at = end;
+            best.release = best.continue_at = g->end[m];
         }
     }
     return best;
