@@ -11,6 +11,7 @@
 struct values {
     const char *output, *format, *from, *to;
     struct cli_range steps;
+    bool path;
 };
 
 #define AT(field) offsetof(struct values, field)
@@ -20,6 +21,7 @@ static const struct cli_option options[] = {
     {"from", 0, CLI_TEXT, AT(from), "T", "leave out what ended before T after the first event: 1.5s, 200ms, 30us, 7ns", 0, 0},
     {"to", 0, CLI_TEXT, AT(to), "T", "leave out what began at T or later", 0, 0},
     {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only the time of steps A to B", 0, 0},
+    {"critical-path", 0, CLI_FLAG, AT(path), NULL, "perfetto: with the critical path on top; csv: its stretches instead", 0, 0},
     {0},
 };
 
@@ -32,6 +34,7 @@ const struct cli_spec cli_export_spec = {
     .options = options,
     .examples = "  tacho export latest -o run.json\n"
                 "  tacho export latest --steps 10:12 -o steps.json\n"
+                "  tacho export latest --critical-path -o path.json\n"
                 "  tacho export trace.json.gz --format folded | flamegraph.pl --countname ns > flames.svg",
     .least = 1,
     .most = 1,
@@ -115,8 +118,47 @@ static int window_of_steps(store_reader *r, const struct col_found *found, const
     return cli_fail(&err);
 }
 
+/* The stretches of the critical path; their texts belong to *r. */
+static int find_path(const struct col_found *found, struct an_result **r, struct store_export_options *o)
+{
+    static const char *const how[] = {"recorded", "inferred", "gap"};
+    struct an_options o_path = {.path = true};
+    struct tacho_error err;
+    int code = cli_run_analyze(found, &o_path, r);
+    if (code)
+        return code;
+    const struct an_critical_path *x = &(*r)->critical_path;
+    if (x->reason) {
+        tacho_fail(&err, TACHO_ENOTFOUND, NULL, "%s: no critical path: %s", found->run, x->reason);
+        return cli_fail(&err);
+    }
+    struct store_export_path *p = calloc(x->row_count + 1, sizeof *p);
+    if (!p) {
+        tacho_fail(&err, TACHO_ENOMEM, NULL, "%s: out of memory", found->run);
+        return cli_fail(&err);
+    }
+    for (size_t i = 0; i < x->row_count; i++) {
+        const struct an_path_row *s = &x->rows[i];
+        p[i] = (struct store_export_path){.start = s->start_ns,
+                                          .end = s->end_ns,
+                                          .track = s->track,
+                                          .range_start = s->range_start_ns,
+                                          .range_end = s->range_end_ns,
+                                          .name = s->name,
+                                          .cause = s->cause,
+                                          .how = how[s->how],
+                                          .link = s->link,
+                                          .window = s->window};
+    }
+    o->with_path = true;
+    o->path = p;
+    o->path_count = x->row_count;
+    return 0;
+}
+
 int cli_export(int argc, char **argv)
 {
+    struct an_result *result = NULL;
     struct values v = {.format = "perfetto"};
     struct store_export_options o = {.t0 = STORE_ABSENT, .t1 = STORE_ABSENT};
     struct col_found found;
@@ -128,11 +170,19 @@ int cli_export(int argc, char **argv)
         return code;
     if (v.steps.set && (v.from || v.to))
         return cli_usage("export", NULL, "--steps and --from, --to exclude each other");
+    if (v.path && !strcmp(v.format, "folded"))
+        return cli_usage("export", "--format perfetto or csv", "--critical-path is no part of folded stacks");
     code = cli_run_find(argv[first], &found);
-    if (code)
+    if (!code && v.path)
+        code = find_path(&found, &result, &o);
+    if (code) {
+        an_result_free(result);
         return code;
-    if (store_open(found.path, &r, &err))
-        return cli_fail(&err);
+    }
+    if (store_open(found.path, &r, &err)) {
+        code = cli_fail(&err);
+        goto out;
+    }
     const struct store_export_format *f = store_export_formats;
     while (strcmp(f->name, v.format) != 0)
         f++;
@@ -151,5 +201,8 @@ int cli_export(int argc, char **argv)
         code = cli_output_close(&out, code);
     }
     store_reader_close(r);
+out:
+    free((void *)(uintptr_t)o.path);
+    an_result_free(result);
     return code;
 }

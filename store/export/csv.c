@@ -8,7 +8,7 @@
 
 #include "store/export/exporter.h"
 
-static void text(FILE *out, const char *t)
+void exp_csv_text(FILE *out, const char *t)
 {
     if (!t)
         return;
@@ -25,7 +25,7 @@ static void text(FILE *out, const char *t)
     putc('"', out);
 }
 
-static void integer(FILE *out, int64_t value)
+void exp_csv_integer(FILE *out, int64_t value)
 {
     if (value != STORE_ABSENT)
         fprintf(out, "%" PRId64, value);
@@ -44,11 +44,11 @@ static void detail(FILE *out, const struct store_detail *d)
                                  d->grid,  d->block, d->schema, d->payload};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         next(out);
-        integer(out, numbers[i]);
+        exp_csv_integer(out, numbers[i]);
     }
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         next(out);
-        text(out, texts[i]);
+        exp_csv_text(out, texts[i]);
     }
 }
 
@@ -57,33 +57,33 @@ static void row(FILE *out, const struct exp_run *run, const struct exp_slice *s)
     static const struct store_detail none = STORE_DETAIL_NONE;
     const struct exp_track *t = &run->track[s->track];
     const struct exp_process *p = t->process_at != EXP_NONE ? &run->process[t->process_at] : NULL;
-    integer(out, p ? p->rank : STORE_ABSENT);
+    exp_csv_integer(out, p ? p->rank : STORE_ABSENT);
     next(out);
-    text(out, p ? p->host : NULL);
+    exp_csv_text(out, p ? p->host : NULL);
     next(out);
-    integer(out, p ? p->pid : STORE_ABSENT);
+    exp_csv_integer(out, p ? p->pid : STORE_ABSENT);
     next(out);
-    text(out, p ? p->program : NULL);
+    exp_csv_text(out, p ? p->program : NULL);
     next(out);
-    integer(out, t->id);
+    exp_csv_integer(out, t->id);
     next(out);
-    text(out, t->kind);
+    exp_csv_text(out, t->kind);
     next(out);
-    text(out, t->name);
+    exp_csv_text(out, t->name);
     next(out);
-    text(out, t->device);
+    exp_csv_text(out, t->device);
     next(out);
-    integer(out, t->tid);
+    exp_csv_integer(out, t->tid);
     next(out);
-    integer(out, s->start);
+    exp_csv_integer(out, s->start);
     next(out);
-    integer(out, s->end == INT64_MAX ? STORE_ABSENT : s->end - s->start);
+    exp_csv_integer(out, s->end == INT64_MAX ? STORE_ABSENT : s->end - s->start);
     next(out);
-    text(out, s->name != EXP_NONE ? run->text[s->name] : NULL);
+    exp_csv_text(out, s->name != EXP_NONE ? run->text[s->name] : NULL);
     next(out);
-    text(out, s->category != EXP_NONE ? run->text[s->category] : NULL);
+    exp_csv_text(out, s->category != EXP_NONE ? run->text[s->category] : NULL);
     next(out);
-    integer(out, s->correlation);
+    exp_csv_integer(out, s->correlation);
     bool known = s->detail != EXP_NONE && run->detail[s->detail].id;
     detail(out, known ? &run->detail[s->detail] : &none);
     fputs("\r\n", out);
@@ -95,6 +95,11 @@ int exp_csv_write(store_reader *r, const struct store_export_options *o, FILE *o
     int code = exp_run_load(r, o, &run, err);
     if (code)
         return code;
+    if (o->with_path) {
+        exp_path_csv(&run, o, out);
+        exp_run_free(&run);
+        return exp_end(out, 0, err);
+    }
     fputs("rank,host,pid,program,track,track_kind,track_name,device,tid,start_ns,dur_ns,name,category,correlation,"
           "flops,bytes_read,bytes_written,model_flops,palm_flops,bytes,samples,ranks,communicator,flags,"
           "dtype,pass,kind,copy_kind,collective,grid,block,schema,payload\r\n",

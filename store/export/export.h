@@ -5,13 +5,28 @@
 #ifndef STORE_EXPORT_EXPORT_H
 #define STORE_EXPORT_EXPORT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "store/store.h"
 
+/* One stretch of a critical path (analyzers/result.h, struct an_path_row), in order of window and time. */
+struct store_export_path {
+    int64_t start, end, track;      /* track: id in the file; STORE_ABSENT: a gap */
+    int64_t range_start, range_end; /* of the innermost range or device op; STORE_ABSENT: none */
+    const char *name, *cause, *how, *link;
+    size_t window;
+};
+
+/* Category of its events in a timeline: `tacho import` leaves them out. */
+#define STORE_EXPORT_PATH_CATEGORY "critical_path"
+
 struct store_export_options {
     int64_t t0, t1; /* only what overlaps [t0, t1); STORE_ABSENT: from the start, to the end */
+    bool with_path; /* perfetto: the path on top of the run; csv: the path instead of the slices */
+    const struct store_export_path *path;
+    size_t path_count;
 };
 
 struct store_export_format {

@@ -86,6 +86,16 @@ void exp_arg_text(struct exp_args *w, const char *name, const char *value); /* n
 /* A detail and its payload; `instant`: of an instant event. */
 void exp_args_detail(struct exp_args *w, const struct store_detail *d, bool instant);
 
+/* CSV cells: an absent one is empty. */
+void exp_csv_text(FILE *out, const char *t);
+void exp_csv_integer(FILE *out, int64_t value);
+
+/* The critical path (path.c): rows of CSV; events of a timeline, each with a comma before it. pid, tid: of every track of the
+ * run in the timeline; own: number for the process that shows the path. */
+void exp_path_csv(const struct exp_run *run, const struct store_export_options *o, FILE *out);
+void exp_path_json(const struct exp_run *run, const struct store_export_options *o, FILE *out, const int64_t *pid,
+                   const int64_t *tid, int64_t own);
+
 int exp_perfetto_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
 int exp_folded_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
 int exp_stacks_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);

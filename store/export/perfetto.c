@@ -402,6 +402,21 @@ static void head(struct writer *w)
     fputs(any ? "],\n\"traceEvents\":[" : ",\n\"traceEvents\":[", w->out);
 }
 
+static int path(struct writer *w, const struct store_export_options *o)
+{
+    size_t n = w->run->track_count;
+    int64_t *pid = calloc(2 * n + 1, sizeof *pid);
+    if (!pid)
+        return TACHO_ENOMEM;
+    for (size_t k = 0; k < n; k++) {
+        pid[k] = w->place[k].pid;
+        pid[n + k] = w->place[k].tid;
+    }
+    exp_path_json(w->run, o, w->out, pid, pid + n, w->made_up++);
+    free(pid);
+    return 0;
+}
+
 int exp_perfetto_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err)
 {
     struct exp_run run;
@@ -420,6 +435,8 @@ int exp_perfetto_write(store_reader *r, const struct store_export_options *o, FI
     }
     if (!code)
         code = arrows(&w);
+    if (!code && o->with_path && w.any)
+        code = path(&w, o);
     if (!code && store_counter_each(r, 0, counter, &w) < 0)
         code = store_reader_error(r)->code;
     fputs("\n]}\n", out);

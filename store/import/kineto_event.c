@@ -363,6 +363,8 @@ static int flow(struct kineto *k, const struct kj_event *e)
 int kineto_event(struct kineto *k, const struct kj_event *e)
 {
     struct kj_span ph = kineto_inside(e->field[KJ_PH]);
+    if (kineto_equals(e->field[KJ_CAT], "critical_path")) /* `tacho export --critical-path` adds it: no part of the run */
+        return 0;
     k->events++;
     k->loss[KINETO_LOSS_ARGS] += e->args_cut;
     switch (ph.p && ph.n == 1 ? ph.p[0] : 0) {
