@@ -133,7 +133,7 @@ static char *export(const struct scratch *s, const char *format, int64_t t0, int
     const struct store_export_format *x = store_export_formats;
     while (strcmp(x->name, format) != 0)
         x++;
-    OK(&err, x->write(r, &(struct store_export_options){t0, t1}, f, &err));
+    OK(&err, x->write(r, &(struct store_export_options){.t0 = t0, .t1 = t1}, f, &err));
     fclose(f);
     store_reader_close(r);
     return out;
@@ -231,7 +231,8 @@ static void a_stream_that_fails(void **state)
         store_reader *r = NULL;
         OK(&err, store_open(s->file, &r, &err));
         FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){.write = failing});
-        assert_int_equal(x->write(r, &(struct store_export_options){STORE_ABSENT, STORE_ABSENT}, f, &err), TACHO_EIO);
+        assert_int_equal(x->write(r, &(struct store_export_options){.t0 = STORE_ABSENT, .t1 = STORE_ABSENT}, f, &err),
+                         TACHO_EIO);
         fclose(f);
         store_reader_close(r);
     }
