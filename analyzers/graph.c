@@ -11,9 +11,6 @@
 static const struct an_graph_builder *const builders[] = {
     &an_graph_threads, &an_graph_device, &an_graph_engine, &an_graph_backward, &an_graph_loader, &an_graph_collectives,
 };
-&an_graph_loader, &an_graph_collectives
-}
-;
 #define BUILDERS (sizeof builders / sizeof *builders)
 
 const char *an_cause_key(enum an_cause c)
