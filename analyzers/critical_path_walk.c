@@ -85,8 +85,8 @@ static uint32_t ended_before(const struct an_graph *g, uint32_t track, int64_t t
     return n > g->track_first[track] ? n - 1 : AN_NONE;
 }
 
-/* No edge tells what an op without a launch waited for, or what began a thread: then what ended last before is taken, of an op on
- * its device, else in the process, and said to be inferred. */
+/* No edge tells what an op without a launch waited for, or what began a thread: then what ended last before is taken, of an op
+ * on its device, else in the process, and said to be inferred. */
 static struct cause_of_start nearest(const struct an_context *c, const struct an_graph *g, uint32_t n, int64_t t)
 {
     const struct an_trace *tr = c->t;
