@@ -100,6 +100,7 @@ static void ops(struct tui_line *l, const struct tui_model *m)
         if (!o->share_pct.valid)
             continue;
         rep_kernel_name(name, sizeof name, o->name);
+        name[strcspn(name, "<")] = 0; /* of a kernel template its arguments have no room here */
         name[32] = 0;
         if (i < 4 && tui_item(l, TUI_NORMAL, "%s %.0f %%", *name ? name : "(unnamed)", o->share_pct.value))
             continue;
@@ -144,12 +145,10 @@ static bool has_system(const struct tui_model *m)
 }
 
 /* The newest values of a counter, added up over the processes of the run; of the machine where no process has it. */
-static void newest(struct tui_line *l, const struct tui_model *m, const char *name, const char *label)
+static bool newest(const struct tui_model *m, const char *name, double *value, const char **unit)
 {
     double sum[2] = {0, 0}; /* of processes, of the machine */
     int known[2] = {0, 0};
-    const char *unit = "";
-    char a[48];
     for (size_t i = 0; i < m->series_count; i++) {
         struct tui_curve v;
         if (strcmp(m->series[i].name, name) || !tui_curve_of(&m->series[i], &v))
@@ -157,11 +156,35 @@ static void newest(struct tui_line *l, const struct tui_model *m, const char *na
         int of = m->series[i].process == STORE_ABSENT;
         sum[of] += v.last;
         known[of]++;
-        unit = v.unit;
+        *unit = v.unit;
         free(v.value);
     }
-    if (known[0] || known[1])
-        tui_item(l, TUI_NORMAL, "%s %s", label, tui_quantity(a, unit, sum[!known[0]]));
+    *value = sum[!known[0]];
+    return known[0] || known[1];
+}
+
+static void newest_item(struct tui_line *l, const struct tui_model *m, const char *name, const char *label)
+{
+    const char *unit;
+    double value;
+    char a[48];
+    if (newest(m, name, &value, &unit))
+        tui_item(l, TUI_NORMAL, "%s %s", label, tui_quantity(a, unit, value));
+}
+
+/* Cores that other programs keep busy: what slows a run down without a trace in it. */
+static void others(struct tui_line *l, const struct tui_model *m, double busy_pct)
+{
+    const char *unit;
+    double run, cores = 0;
+    for (size_t i = 0; m->r && i < m->r->run.key_count; i++)
+        if (!strcmp(m->r->run.keys[i].key, "cpu.online"))
+            cores = strtod(m->r->run.keys[i].value, NULL);
+    if (!(cores > 0) || !newest(m, "cpu_time", &run, &unit))
+        return;
+    double other = busy_pct / 100 * cores - run;
+    if (other >= 0.3 && other >= 0.1 * cores)
+        tui_item(l, TUI_WARN, "others %.1f of %.0f", other, cores);
 }
 
 static void machine(struct tui_line *l, const struct tui_model *m)
@@ -174,9 +197,11 @@ static void machine(struct tui_line *l, const struct tui_model *m)
             tui_bar(l->c, l->r, l->row, at, 8, s->last / 100, TUI_SERIES + 2);
         tui_item(l, TUI_NORMAL, "%.0f %%", s->last);
     }
-    newest(l, m, "cpu_time", "run");
-    newest(l, m, "rss", "rss");
-    newest(l, m, "disk_read", "disk r");
+    newest_item(l, m, "cpu_time", "run");
+    if (s && isfinite(s->last) && m->state == TUI_LIVE)
+        others(l, m, s->last);
+    newest_item(l, m, "rss", "rss");
+    newest_item(l, m, "disk_read", "disk r");
     if (m->r && m->r->system.instructions_per_cycle.valid)
         tui_item(l, TUI_NORMAL, "ipc %.2f", m->r->system.instructions_per_cycle.value);
     else if (m->r && m->r->trust.gap_count)

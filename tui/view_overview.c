@@ -16,14 +16,22 @@ enum { TREND, LOSS, STEP, RULE_1, LINES, RULE_2, FINDINGS, TRUST, PANELS };
 
 /* ---- steps -------------------------------------------------------------------------------------------------------------------- */
 
+/* Steps as they are tailed; of a file that has none of its own (an imported trace), those that the analysis found. */
+static const struct an_step_point *points_of(const struct tui_model *m, size_t *count)
+{
+    bool tailed = m->step_count || !m->r;
+    *count = tailed ? m->step_count : m->r->step_point_count;
+    return tailed ? m->step : m->r->step_points;
+}
+
 /* Durations of the steps of the first rank in ns, in order; the caller frees. Steps left out of statistics are in the picture.
  */
-static double *durations(const struct tui_model *m, size_t *count)
+static double *durations(const struct an_step_point *step, size_t all, size_t *count)
 {
-    double *ns = malloc((m->step_count ? m->step_count : 1) * sizeof *ns);
+    double *ns = malloc((all ? all : 1) * sizeof *ns);
     *count = 0;
-    for (size_t i = 0; ns && i < m->step_count && m->step[i].rank == m->step[0].rank; i++)
-        ns[(*count)++] = (m->step[i].steps > 1 ? m->step[i].worst_ms : m->step[i].ms) * 1e6;
+    for (size_t i = 0; ns && i < all && step[i].rank == step[0].rank; i++)
+        ns[(*count)++] = (step[i].steps > 1 ? step[i].worst_ms : step[i].ms) * 1e6;
     return ns;
 }
 
@@ -41,9 +49,11 @@ static void statistics(const struct tui_model *m, char text[160])
     if (!s->max_ms.valid)
         return;
     used += (size_t)snprintf(text + used, 160 - used, "  max %s", page_time(c, s->max_ms.value * 1e6));
-    for (size_t i = 0; i < m->step_count; i++)
-        if (!m->step[i].excluded && fabs(m->step[i].worst_ms - s->max_ms.value) < 1e-6 * s->max_ms.value) {
-            snprintf(text + used, 160 - used, " @ %" PRId64, m->step[i].index);
+    size_t all;
+    const struct an_step_point *step = points_of(m, &all);
+    for (size_t i = 0; i < all; i++)
+        if (!step[i].excluded && fabs(step[i].worst_ms - s->max_ms.value) < 1e-6 * s->max_ms.value) {
+            snprintf(text + used, 160 - used, " @ %" PRId64, step[i].index);
             return;
         }
 }
@@ -89,13 +99,14 @@ static void trend(struct tui_cells *c, struct tui_rect r, const char *label, con
 
 static void draw_steps(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
 {
-    size_t count;
+    size_t all, count;
     char figures[160];
-    double *ns = durations(m, &count);
+    const struct an_step_point *step = points_of(m, &all);
+    double *ns = durations(step, all, &count);
     if (ns && count) {
         statistics(m, figures);
-        struct tui_axis x = {.low = (double)m->step[0].index,
-                             .high = (double)(m->step[count - 1].index + m->step[count - 1].steps),
+        struct tui_axis x = {.low = (double)step[0].index,
+                             .high = (double)(step[count - 1].index + step[count - 1].steps),
                              .text = step_text,
                              .name = "step"};
         trend(c, r, "step", ns, count, figures, page_time, TUI_SERIES, x);
@@ -231,7 +242,8 @@ static void draw_trust(struct tui_cells *c, struct tui_rect r, const struct tui_
     struct tui_line l = {c, r, 0, 1, 1};
     if (r.rows <= 0)
         return;
-    tui_item(&l, TUI_DIM, "%" PRId64 " %s", m->steps_seen, m->steps_seen == 1 ? "step" : "steps");
+    int64_t steps = !m->steps_seen && m->r ? m->r->steps.count : m->steps_seen;
+    tui_item(&l, TUI_DIM, "%" PRId64 " %s", steps, steps == 1 ? "step" : "steps");
     if (m->r) {
         const struct an_trust *t = &m->r->trust;
         page_si(n, (double)t->events, "");
@@ -256,7 +268,9 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     const struct an_result *result = m->r;
     const struct tui_series *loss = tui_model_series(m, "loss");
     int findings = result ? (int)result->finding_count : 0, classes = budget_classes(m), lines = tui_overview_lines(m);
-    bool tall = r.rows >= 28, no_steps = result && result->steps.reason && !m->step_count;
+    size_t points;
+    points_of(m, &points);
+    bool tall = r.rows >= 28, no_steps = result && result->steps.reason && !points;
     struct tui_panel panel[PANELS] = {
         [TREND] = {1,
                    tall       ? r.rows / 3
