@@ -215,12 +215,16 @@ check-long: all unit-programs $(BENCH) ## these and the long tests: kill storms
 unit-programs: $(UNIT) $(TARGETS) $(FAKES)
 # a GPU job with books of its own: where nvcc is; it runs without the toolkit
 NVCC ?= $(firstword $(wildcard $(or $(CUDA_HOME),/usr/local/cuda)/bin/nvcc) nvcc)
-gpu-tests: all $(O)/tests/gpu/work ## what tests/gpu/run.sh carries to a machine with a GPU
+gpu-tests: all $(O)/tests/gpu/work $(O)/tests/gpu/lib/.done ## what tests/gpu/run.sh carries to a machine with a GPU
 $(O)/tests/gpu/work: tests/gpu/work.cu
 	@mkdir -p $(@D)
 	@echo "  NVCC    $@"
-	$(Q)$(NVCC) -O2 -std=c++17 -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 \
+	$(Q)$(NVCC) -O2 -std=c++17 -Iinclude -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 \
 	    -gencode arch=compute_90,code=compute_90 -o $@ $< -ldl
+$(O)/tests/gpu/lib/.done: $(O)/tacho # not the C and C++ runtimes: the programs that are recorded bring theirs
+	@mkdir -p $(@D)
+	$(Q)ldd $< | awk '$$2 == "=>" && $$3 ~ "^/" && $$1 !~ /^lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so/ { print $$3 }' | xargs -r cp -L -t $(@D)
+	@touch $@
 asan: ## everything under AddressSanitizer and UBSan, in build-asan
 	$(Q)$(MAKE) O=$(O)-asan SAN=address,undefined check
 ubsan: ## everything under UBSan alone, in build-ubsan

@@ -64,7 +64,10 @@ def main():
     times, profiler, recorded = [], None, 0
     first, last = (0, steps) if mode == "profiler" else (steps // 3, steps // 3 + 4)
     torch.cuda.synchronize()
+    window = 0
     for step in range(-5, steps):
+        if step == 0:
+            window = time.monotonic_ns()  # everything before has been waited for
         if step == first and mode != "plain":
             profiler = torch.profiler.profile(
                 activities=[torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA])
@@ -82,14 +85,14 @@ def main():
         if step >= 0:
             times.append(time.perf_counter() - begin)
     out = {"mode": mode, "steps": steps, "step_ms": statistics.median(times) * 1e3, "torch": torch.__version__,
-           "gpu": torch.cuda.get_device_name()}
+           "gpu": torch.cuda.get_device_name(), "window_ns": [window, time.monotonic_ns()]}
     if profiler:
         if mode == "profiler":
             profiler.__exit__(None, None, None)
         kernels = [e for e in profiler.profiler.kineto_results.events()
                    if e.device_type() == torch.autograd.DeviceType.CUDA and not e.name().startswith(("Memcpy", "Memset"))]
         out["kernels"] = len(kernels)
-        out["names"] = len({e.name() for e in kernels})
+        out["names"] = sorted({e.name() for e in kernels})
         out["kernel_ms"] = sum(e.duration_ns() for e in kernels) / 1e6
     print(json.dumps(out))
 

@@ -27,8 +27,8 @@
 #include <dlfcn.h>
 
 #include <cuda_bf16.h>
-#include <nvtx3/nvToolsExt.h>
-#include <nvtx3/nvToolsExtPayload.h>
+
+#include "tacho_nvtx.h"
 
 #define CHECK(call) \
     do { \
@@ -38,10 +38,6 @@
             exit(3); \
         } \
     } while (0)
-
-struct step_payload {
-    uint64_t index, tokens, samples;
-};
 
 __global__ void spin(long long cycles, float *out)
 {
@@ -169,12 +165,18 @@ static int roof(long tries)
     return 0;
 }
 
-/* Shapes of a transformer's products and a thin one that memory binds. */
-static void products(const blas &b, long count, __nv_bfloat16 *const x[3])
+/* Shapes of a transformer's products and a thin one that memory binds: a range for each, with a quarter of the products. */
+static void products(const struct tacho_nvtx *nvtx, const blas &b, long count, __nv_bfloat16 *const x[3])
 {
     static const int shape[][3] = {{4096, 4096, 4096}, {4096, 2304, 768}, {4096, 768, 3072}, {4096, 16, 4096}};
-    for (long i = 0; i < count; i++)
-        product(b, shape[i % 4][0], shape[i % 4][1], shape[i % 4][2], x[0], x[1], x[2]);
+    static const char *const name[] = {"square", "qkv", "down", "thin"};
+    for (int s = 0; s < 4; s++) {
+        struct tacho_range plain = {0, 0, TACHO_RANGE_NONE, 0};
+        tacho_nvtx_push_range(nvtx, tacho_nvtx_name(nvtx, name[s]), &plain);
+        for (long i = 0; i < count / 4; i++)
+            product(b, shape[s][0], shape[s][1], shape[s][2], x[0], x[1], x[2]);
+        tacho_nvtx_pop(nvtx);
+    }
 }
 
 int main(int argc, char **argv)
@@ -185,24 +187,12 @@ int main(int argc, char **argv)
     bool tiny = !strcmp(mode, "launch") || cost, gemm = !strcmp(mode, "gemm");
     if (!strcmp(mode, "roof"))
         return roof(steps);
-    nvtxDomainHandle_t domain = nvtxDomainCreateA("work");
-    nvtxPayloadSchemaEntry_t entry[3] = {};
-    const char *name[] = {"index", "tokens", "samples"};
-    for (int i = 0; i < 3; i++) {
-        entry[i].type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64;
-        entry[i].name = name[i];
-        entry[i].offset = 8 * (uint64_t)i;
-    }
-    nvtxPayloadSchemaAttr_t schema = {};
-    schema.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE |
-                       NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
-                       NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE;
-    schema.name = "tacho.step";
-    schema.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
-    schema.entries = entry;
-    schema.numEntries = 3;
-    schema.payloadStaticSize = sizeof(step_payload);
-    uint64_t id = nvtxPayloadSchemaRegister(domain, &schema);
+    struct tacho_nvtx nvtx;
+    tacho_nvtx_open(&nvtx, "work");
+    /* loaded now, not by the first launch: that would lie between the events of the first step */
+    cudaFuncAttributes attributes;
+    CHECK(cudaFuncGetAttributes(&attributes, spin));
+    CHECK(cudaFuncGetAttributes(&attributes, nothing));
 
     cudaStream_t stream;
     cudaEvent_t begin, end;
@@ -226,40 +216,25 @@ int main(int argc, char **argv)
     std::vector<double> step_ms, launch_ns;
     double device_ms = 0;
     for (long s = 0; s < steps; s++) {
-        step_payload payload = {(uint64_t)s, 0, 1};
-        nvtxPayloadData_t data = {id, sizeof payload, &payload};
-        nvtxEventAttributes_t attr = {};
-        attr.version = NVTX_VERSION;
-        attr.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
-        attr.messageType = NVTX_MESSAGE_TYPE_ASCII;
-        attr.message.ascii = "step";
-        attr.payloadType = NVTX_PAYLOAD_TYPE_EXT;
-        attr.reserved0 = 1;
-        attr.payload.ullValue = (uint64_t)(uintptr_t)&data;
+        struct tacho_step payload = {(uint64_t)s, 0, 1};
         if (s == 2)
             joule[0] = joules();
         if (s == steps - 1)
             joule[1] = joules();
         double from = now_ms();
-        nvtxDomainRangePushEx(domain, &attr);
+        tacho_nvtx_push_step(&nvtx, tacho_nvtx_name(&nvtx, "step"), &payload);
         if (loader) {
-            nvtxDomainRangePushEx(domain, [] {
-                static nvtxEventAttributes_t wait = {};
-                wait.version = NVTX_VERSION;
-                wait.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
-                wait.messageType = NVTX_MESSAGE_TYPE_ASCII;
-                wait.message.ascii = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
-                return &wait;
-            }());
+            struct tacho_range wait = {0, 0, TACHO_RANGE_INPUT_WAIT, 0};
+            tacho_nvtx_push_range(&nvtx, tacho_nvtx_name(&nvtx, "next batch"), &wait);
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
-            nvtxDomainRangePop(domain);
+            tacho_nvtx_pop(&nvtx);
         }
         CHECK(cudaEventRecord(begin, stream));
         if (copy)
             CHECK(cudaMemcpyAsync(device_data, host.data(), bytes, cudaMemcpyHostToDevice, stream));
         double launch_from = now_ms();
         if (gemm)
-            products(library, kernels, x);
+            products(&nvtx, library, kernels, x);
         for (long k = 0; k < kernels && !gemm; k++) {
             if (tiny)
                 nothing<<<1, 32, 0, stream>>>();
@@ -271,7 +246,7 @@ int main(int argc, char **argv)
         launch_ns.push_back((now_ms() - launch_from) * 1e6 / (double)std::max(kernels, 1l));
         CHECK(cudaEventRecord(end, stream));
         CHECK(cudaStreamSynchronize(stream));
-        nvtxDomainRangePop(domain);
+        tacho_nvtx_pop(&nvtx);
         step_ms.push_back(now_ms() - from);
         float ms = 0;
         CHECK(cudaEventElapsedTime(&ms, begin, end));
