@@ -111,12 +111,16 @@ static void range_bytes(char *b, const void *row)
 static void range_intensity(char *b, const void *row)
 {
     const struct an_step_counted *s = &((const struct an_range_counted *)row)->counted;
-    snprintf(b, REP_CELL, s->intensity.valid ? "%.3g" : "", s->intensity.value);
+    *b = 0;
+    if (s->intensity.valid)
+        snprintf(b, REP_CELL, "%.3g", s->intensity.value);
 }
 static void range_occupancy(char *b, const void *row)
 {
     const struct an_step_counted *s = &((const struct an_range_counted *)row)->counted;
-    snprintf(b, REP_CELL, s->occupancy_pct.valid ? "%.0f %%" : "", s->occupancy_pct.value);
+    *b = 0;
+    if (s->occupancy_pct.valid)
+        snprintf(b, REP_CELL, "%.0f %%", s->occupancy_pct.value);
 }
 static void range_dtype(char *b, const void *row)
 {

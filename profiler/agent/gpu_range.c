@@ -407,7 +407,7 @@ static void path_of(size_t piece, char path[PATH_BYTES])
 {
     uint32_t name[GPU_PLAN_DEPTH];
     size_t n = gpu_plan_path(&range.plan, piece, name), at = 0;
-    snprintf(path, PATH_BYTES, n ? "" : "(no range)");
+    snprintf(path, PATH_BYTES, "%s", n ? "" : "(no range)");
     for (size_t i = 0; i < n && at < PATH_BYTES - 1; i++) {
         const struct wire_text *text = agent_name_text(name[i]);
         int more =

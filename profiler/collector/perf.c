@@ -179,7 +179,9 @@ static void explain(const struct counter *c, struct col_perf_reading *out)
     out->error = c->error;
     out->status = COL_STATUS_NOT_SUPPORTED;
     if (c->missing) {
-        out->fix = strstr(c->missing, "built without") ? "install libpfm4-dev and build again" : "";
+        out->fix = strstr(c->missing, "built without")
+                       ? "install libpfm4-dev and build again"
+                       : "none: libpfm4 knows no such event of this processor; all else works without it";
     } else if (c->error == EACCES || c->error == EPERM) {
         out->status = COL_STATUS_DENIED;
         bool paranoid =
@@ -187,9 +189,23 @@ static void explain(const struct counter *c, struct col_perf_reading *out)
         out->fix = paranoid ? "sysctl kernel.perf_event_paranoid=1, or give tacho CAP_PERFMON"
                             : "allow perf_event_open (a container's seccomp filter forbids it), or give tacho CAP_PERFMON";
     } else {
-        out->fix = c->error == ENOENT || c->error == EOPNOTSUPP || c->error == ENODEV
-                       ? "none here: this (virtual) machine has no such counter; use one that shows its PMU to guests"
-                       : "";
+        static const char none[] =
+            "none here: this (virtual) machine has no such counter; use one that shows its PMU to guests";
+        static const struct {
+            int error;
+            const char *fix;
+        } fixes[] = {
+            {ENOENT, none},
+            {EOPNOTSUPP, none},
+            {ENODEV, none},
+            {ENOSYS, "this kernel (or sandbox) has no perf_event_open: record outside of it"},
+            {EBUSY, "another profiler holds the counters (perf, an NMI watchdog: sysctl kernel.nmi_watchdog=0)"},
+            {EMFILE, "raise the limit of open files: ulimit -n 4096"},
+        };
+        out->fix = "";
+        for (size_t i = 0; i < sizeof fixes / sizeof *fixes; i++)
+            if (fixes[i].error == c->error)
+                out->fix = fixes[i].fix;
     }
 }
 

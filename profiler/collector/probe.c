@@ -65,7 +65,8 @@ static void probe_storage(struct sink *s, const char *folder)
     if (access(folder, W_OK) != 0)
         tell(s, "storage", "folder", COL_STATUS_DENIED, errno, strerror(errno), "record into another folder with -o");
     else if (local < 0)
-        tell(s, "storage", "folder", COL_STATUS_WARNING, 0, "filesystem not recognised", "");
+        tell(s, "storage", "folder", COL_STATUS_WARNING, 0, "filesystem not recognised",
+             "if recording fails there, give a file on a local disk: -o /tmp/run.tacho");
     else if (local == 0)
         tell(s, "storage", "folder", COL_STATUS_WARNING, 0,
              "network filesystem: the live file is kept in $TMPDIR or /tmp and copied at the end", "");
@@ -79,7 +80,8 @@ static void probe_storage(struct sink *s, const char *folder)
                                                   : "");
     }
     if (statvfs("/dev/shm", &v) != 0 || access("/dev/shm", W_OK) != 0) {
-        tell(s, "storage", "tmpfs", COL_STATUS_WARNING, errno, "/dev/shm cannot be written: events pass through the disk", "");
+        tell(s, "storage", "tmpfs", COL_STATUS_WARNING, errno, "/dev/shm cannot be written: events pass through the disk",
+             "mount a tmpfs there (containers: --shm-size 1g)");
         return;
     }
     double room = (double)v.f_bavail * (double)v.f_frsize;
@@ -100,7 +102,8 @@ static void probe_system(struct sink *s)
             tell(s, "system", path[i], n == -EACCES || n == -EPERM ? COL_STATUS_DENIED : COL_STATUS_NOT_SUPPORTED, (int)-n,
                  n < 0 ? strerror((int)-n) : "empty", "");
         else if (strcmp(path[i], "/proc/diskstats") == 0 && col_proc_parse_disks(text, &disk) != 0)
-            tell(s, "system", path[i], COL_STATUS_NOT_SUPPORTED, 0, "no disk in it", "");
+            tell(s, "system", path[i], COL_STATUS_NOT_SUPPORTED, 0, "no disk in it",
+                 "none needed: what disks move is not recorded");
         else
             tell(s, "system", path[i], COL_STATUS_OK, 0, "readable", "");
     }

@@ -194,7 +194,8 @@ static void probe_permission(struct sink *s)
     long n = col_proc_read("/proc/driver/nvidia/params", text, sizeof text);
     const char *at = n > 0 ? strstr(text, "RmProfilingAdminOnly:") : NULL;
     if (!at) {
-        tell(s, "counters", COL_STATUS_NOT_SUPPORTED, "the driver does not say who may read its counters", "");
+        tell(s, "counters", COL_STATUS_NOT_SUPPORTED, "the driver does not say who may read its counters",
+             "try it: tacho run --counters sampled; a loss row says whether they were refused");
         return;
     }
     bool admin = strtol(at + strlen("RmProfilingAdminOnly:"), NULL, 10) != 0;

@@ -145,5 +145,8 @@ grep -q 'recording works here' "$work/out" || fail "doctor"
 expect 0 "$TACHO" doctor --json
 python3 -c 'import json,sys; r=json.load(open(sys.argv[1])); assert r["recording_works"] and len(r["checks"])>5' "$work/out" 2> /dev/null ||
     ! command -v python3 > /dev/null || fail "doctor --json is not JSON"
+# each line that is not green says what to do
+python3 -c 'import json,sys; bad=[x for x in json.load(open(sys.argv[1]))["checks"] if x["status"] not in ("ok", "multiplexed") and not x["fix"]]
+print(bad); sys.exit(bool(bad))' "$work/out" > "$work/nofix" 2> /dev/null || ! command -v python3 > /dev/null || fail "doctor: no fix: $(cat "$work/nofix")"
 expect 4 "$TACHO" doctor --folder no/such/folder
 exit 0
