@@ -187,6 +187,8 @@ static void watch_recorder(struct tui_data *d)
         return;
     d->unrecorded = d->source->recorded(d->source->ctx, &d->found) ? 0 : d->unrecorded + 1;
     if (d->unrecorded < 2) {
+        if (d->state == TUI_ENDED)
+            *d->message = 0; /* somebody records it again */
         d->state = TUI_LIVE;
         return;
     }

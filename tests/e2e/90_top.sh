@@ -1,0 +1,200 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# timeout: 180
+# The dashboard on a terminal: what its keys do, any size of screen, every way it can end, and what it says when the run it shows
+# ends, is deleted, begins again or loses its recorder.
+set -u
+# shellcheck source=tests/e2e/cli_common.sh
+. "$(dirname "$0")/cli_common.sh"
+command -v tmux > /dev/null || { echo "needs tmux"; exit 77; }
+work_folder top
+"$TRAIN" gpt2-tiny --help > /dev/null 2>&1 || { echo "needs the program train"; exit 77; }
+# shellcheck disable=SC2154 # work_folder sets it
+export TMUX_TMPDIR=$work XDG_CONFIG_HOME=$work/config OMP_NUM_THREADS=1
+unset NO_COLOR TMUX
+unset "${!LC_@}" LANG
+export LC_ALL=C.UTF-8
+recorder=
+trap 'tmux -L tacho kill-server 2> /dev/null; [ -z "$recorder" ] || kill -KILL "$recorder" 2> /dev/null; cd /; rm -rf "$work"' EXIT
+
+tm() { tmux -L tacho -f /dev/null "$@"; }
+screen() { tm capture-pane -p; }
+keys() { tm send-keys "$@"; }
+# sees PATTERN [SECONDS]: waits until the screen shows it
+sees() {
+    local i
+    for ((i = 0; i < ${2:-20} * 10; i++)); do
+        screen | grep -q -- "$1" && return 0
+        sleep 0.1
+    done
+    screen
+    fail "the screen never showed '$1'"
+}
+gone() { # PATTERN: waits until the screen does not show it any more
+    local i
+    for ((i = 0; i < 100; i++)); do
+        screen | grep -q -- "$1" || return 0
+        sleep 0.1
+    done
+    screen
+    fail "the screen still shows '$1'"
+}
+# shell ROWS COLUMNS [LOCALE]: a terminal with a shell in it
+shell() {
+    tm kill-server 2> /dev/null
+    LC_ALL=${3:-C.UTF-8} tm new-session -d -x "$2" -y "$1" "cd '$PWD' && exec env LC_ALL=${3:-C.UTF-8} PS1='ready> ' bash --norc -i"
+    sees 'ready>'
+}
+pid_of_top() { pgrep -P "$(tm display -p '#{pane_pid}')" -x tacho; }
+dash() { # ARGUMENTS: starts it in the shell; its exit code is shown when it ends
+    keys "stty -a > $work/before; $TACHO top $*; echo \"code \$?\"; stty -a > $work/after" Enter
+}
+sane() { # CODE: it ended with that code and left the terminal as it was
+    sees "code $1"
+    sees 'ready>'
+    for _ in $(seq 50); do [ -s "$work/after" ] && break; sleep 0.1; done
+    cmp "$work/before" "$work/after" || fail "the terminal was left in another mode"
+    [ "$(tm display -p '#{cursor_flag}#{alternate_on}')" = 10 ] || fail "the cursor is hidden, or the alternate screen is left on"
+    rm -f "$work/after"
+}
+
+"$TACHO" run -o done.tacho -- "$TRAIN" gpt2-tiny --data "$SRC/LICENSE" --steps 40 --batch 1 --seq 32 > "$work/out" 2>&1 || fail "no run: $(cat "$work/out")"
+
+# ---- without a terminal --------------------------------------------------------------------------------------------------------------
+expect 4 "$TACHO" top done.tacho
+grep -q 'built without ncurses' "$work/err" && { echo "built without ncurses"; exit 77; }
+grep -q 'no terminal' "$work/err" || fail "it does not say that there is no terminal: $(cat "$work/err")"
+expect 2 "$TACHO" top --view loadr done.tacho
+grep -q "did you mean 'loader'" "$work/err" || fail "no help for a wrong view"
+expect 2 "$TACHO" top --batch --size 0x9 done.tacho
+expect 3 "$TACHO" top nowhere.tacho
+expect 0 "$TACHO" top --batch -n 1 --size 24x80 done.tacho
+[ "$(wc -l < "$work/out")" = 24 ] || fail "a frame of 24 rows has $(wc -l < "$work/out")"
+expect 0 env LC_ALL=C "$TACHO" top --batch -n 1 done.tacho
+awk '{ if (length($0) > 80) exit 1 }' "$work/out" || fail "a row of more than 80 columns"
+LC_ALL=C grep -q '[^ -~]' "$work/out" && fail "a locale without UTF-8 gets other bytes than ASCII"
+
+# ---- every key -----------------------------------------------------------------------------------------------------------------------
+shell 24 80
+dash done.tacho
+sees 'ended'
+sees 'COMPUTE-BOUND\|HEALTHY\|BOUND'
+sees '?help'
+for key in 2 3 4 5 6 7 8 9 T; do
+    before=$(screen | tail -n +4)
+    keys "$key"
+    for _ in $(seq 50); do [ "$(screen | tail -n +4)" != "$before" ] && break; sleep 0.1; done
+    [ "$(screen | tail -n +4)" != "$before" ] || fail "key $key shows nothing new"
+done
+keys '?'; sees everywhere; keys Escape; gone everywhere
+keys 6; sees 'matmul'
+keys s; keys I; keys I; keys '<'; keys Down; keys Enter; keys Escape; keys PPage; keys NPage; keys End; keys Home
+keys '\'; sees 'only rows with:'; keys adamw Enter; gone 'matmul.backward'; sees adamw
+keys Escape; sees matmul
+keys /; sees 'search:'; keys gelu Enter; sees gelu; keys n; keys N; keys Escape
+keys 3; keys + ; keys + ; keys Right; keys Left; keys 0; keys ']'; keys '['; keys m; keys -; keys Tab; keys BTab
+keys 1; keys Space; sees paused; keys Space; gone paused
+keys u; keys u
+LC_ALL=C grep -q '[^ -~]' <(sleep 0.5; screen) && fail "glyphs of the ladder's last rung are not ASCII"
+keys t; keys M; keys r
+keys e; sees 'written: tacho-overview'
+grep -q 'step' tacho-overview-*.txt || fail "the export holds no step"
+keys C-l; sees '?help'
+pid_of_top > /dev/null || fail "it died of a key"
+keys q
+sane 0
+grep -q 'glyphs = ascii' "$XDG_CONFIG_HOME/tacho/top.conf" || fail "what keys changed was not kept"
+dash done.tacho
+sees ended
+LC_ALL=C grep -q '[^ -~]' <(screen) && fail "what was kept is not used"
+keys u q
+sane 0
+
+# ---- sizes ---------------------------------------------------------------------------------------------------------------------------
+dash done.tacho
+sees ended
+for size in 40x10 1x1 2x2 200x50 7x3 300x60 13x1 1x40 80x24 33x5 120x2 81x25 40x10; do
+    tm resize-window -x "${size%x*}" -y "${size#*x}"
+    sleep 0.05
+done
+sees ended
+sees '?help'
+pid=$(pid_of_top) || fail "it died of a size"
+tm resize-window -x 80 -y 24
+sees 'step '
+
+# ---- ways to end -----------------------------------------------------------------------------------------------------------------------
+keys C-z; sees ready; gone '?help'; keys fg Enter; sees '?help'
+kill -SEGV "$pid"
+sees 'Segmentation fault'
+keys "echo code \$?; stty -a > $work/after" Enter # fg is a line of its own
+sane 139
+dash done.tacho; sees '?help'; kill -TERM "$(pid_of_top)"; sane 143
+dash done.tacho; sees '?help'; kill -ABRT "$(pid_of_top)"; sane 134
+dash done.tacho; sees '?help'; kill -HUP "$(pid_of_top)"; sane 129
+dash done.tacho; sees '?help'; keys C-c; sees 'ready>'; gone '?help' # the shell ends its line too
+[ "$(tm display -p '#{cursor_flag}#{alternate_on}')" = 10 ] || fail "Ctrl-C leaves the terminal in a mess"
+shell 24 80 C
+dash done.tacho; sees 'ended'
+LC_ALL=C grep -q '[^ -~]' <(screen) && fail "a terminal of the C locale gets other bytes than ASCII"
+keys q; sane 0
+
+# ---- a run that lives ------------------------------------------------------------------------------------------------------------------
+record() {
+    "$TACHO" run -o live.tacho -- "$TRAIN" gpt2-tiny --data "$SRC/LICENSE" --steps 1000000 --batch 1 --seq 32 > "$work/run" 2>&1 &
+    recorder=$!
+    for _ in $(seq 100); do [ -f live.tacho.live/run.db ] && break; sleep 0.1; done
+}
+stop_run() {
+    kill -TERM "$(pgrep -P "$recorder" -x train)"
+    wait "$recorder"
+    recorder=
+}
+step() { screen | sed -n '1s/.* step \([0-9]*\).*/\1/p'; }
+record
+shell 24 80
+dash # no RUN: the one that is being recorded
+sees 'live'
+sees 'BOUND' 30
+a=$(step); sleep 2; b=$(step)
+[ -n "$a" ] && [ -n "$b" ] && [ "$b" -gt "$a" ] || fail "it does not follow the run: step $a, then $b"
+kill -KILL "$(pid_of_top)"; sees 'code 137'; keys 'stty sane; reset; clear' Enter # nobody can help that; the run does not notice
+kill -0 "$recorder" || fail "the run died with the dashboard"
+shell 24 80
+dash live.tacho; sees 'live'; sees 'BOUND' 30
+stop_run
+sees 'the run ended'
+[ -f live.tacho ] && [ ! -e live.tacho.live ] || fail "the run was not finished"
+rm live.tacho
+sees 'deleted' 10
+record
+sees 'began again'; sees '. live'
+target=$(pgrep -P "$recorder" -x train)
+kill -KILL "$recorder" "$target"
+recorder=
+sees 'recorder was killed' 15
+keys q; sane 0
+expect 0 "$TACHO" recover live.tacho.live
+rm -rf live.tacho
+
+# ---- lines of JSON, while a run begins, lives and ends ----------------------------------------------------------------------------------
+command -v python3 > /dev/null || { echo "passed; without python3 the JSON was not looked at"; exit 0; }
+record
+"$TACHO" top live.tacho --json --interval 0.2 > "$work/lines" 2> "$work/err" &
+reader=$!
+sleep 4
+stop_run
+wait "$reader" || fail "top --json ended with $?: $(cat "$work/err")"
+python3 - "$work/lines" << 'END' || fail "a line of --json is not what it should be"
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+assert len(lines) >= 10, len(lines)
+assert all(x["schema"] == "tacho-top/1" for x in lines)
+assert lines[0]["state"] == "live" and lines[-1]["state"] == "ended", (lines[0]["state"], lines[-1]["state"])
+steps = [x["steps"]["seen"] for x in lines]
+assert steps == sorted(steps) and steps[-1] > steps[0], steps
+assert any(x["report"] and (x["report"]["steps"]["median_ms"] or 0) > 0 for x in lines)
+assert any(c["name"] == "loss" and c["value"] > 0 for c in lines[-1]["counters"])
+assert lines[-1]["message"].startswith("the run ended"), lines[-1]["message"]
+END
+echo passed
