@@ -47,7 +47,7 @@ shell() {
 }
 pid_of_top() { pgrep -P "$(tm display -p '#{pane_pid}')" -x tacho; }
 dash() { # ARGUMENTS: starts it in the shell; its exit code is shown when it ends
-    keys "stty -a > $work/before; $TACHO top $*; echo \"code \$?\"; stty -a > $work/after" Enter
+    keys "stty -g > $work/before; $TACHO top $*; echo \"code \$?\"; stty -g > $work/after" Enter
 }
 sane() { # CODE: it ended with that code and left the terminal as it was
     sees "code $1"
@@ -127,7 +127,7 @@ sees 'step '
 keys C-z; sees ready; gone '?help'; keys fg Enter; sees '?help'
 kill -SEGV "$pid"
 sees 'Segmentation fault'
-keys "echo code \$?; stty -a > $work/after" Enter # fg is a line of its own
+keys "echo code \$?; stty -g > $work/after" Enter # fg is a line of its own
 sane 139
 dash done.tacho; sees '?help'; kill -TERM "$(pid_of_top)"; sane 143
 dash done.tacho; sees '?help'; kill -ABRT "$(pid_of_top)"; sane 134
