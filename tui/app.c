@@ -19,6 +19,13 @@
 #define PAUSED_MS  1000 /* the age of a paused screen */
 #define EXPORT_MIN 100  /* columns */
 
+/* What a line may carry without anybody noticing: frames that nobody asked for wait until what the last one wrote fits. A cell
+ * costs about five bytes with its colour and the way to it. */
+#define CELL_BYTES  5.0
+#define BYTES_24_80 1600.0 /* a second, on a screen of that size; more on a larger one, up to: */
+#define BYTES_MOST  6000.0
+#define WAIT_MOST   4000 /* ms */
+
 struct app {
     const struct tui_options *o;
     struct tui_data *data;
@@ -27,6 +34,7 @@ struct app {
     struct tui_ui ui;
     bool leave, dirty, changed; /* changed: options that are to be kept */
     double drawn, paused_at;    /* s */
+    int wait_ms;                /* from that frame to the next one that nobody asked for */
 };
 
 static double now_s(void)
@@ -54,7 +62,16 @@ static void choose(struct tui_ui *ui, const struct tui_options *o)
         ui->glyphs = ui->glyphs_most;
 }
 
-static void draw(struct app *a)
+static int wait_for_line(const struct app *a, int changed)
+{
+    double rate = BYTES_24_80 * a->cells.rows * a->cells.columns / (24 * 80), ms;
+    rate = rate > BYTES_MOST ? BYTES_MOST : rate < BYTES_24_80 ? BYTES_24_80 : rate;
+    ms = changed * CELL_BYTES / rate * 1e3;
+    return ms < MODEL_MS ? MODEL_MS : ms > WAIT_MOST ? WAIT_MOST : (int)ms;
+}
+
+/* `asked`: a key did. */
+static void draw(struct app *a, bool asked)
 {
     int rows, columns;
     tui_terminal_size(&rows, &columns);
@@ -65,7 +82,8 @@ static void draw(struct app *a)
     if (tui_cells_resize(&a->cells, rows, columns))
         return;
     tui_frame_draw(&a->cells, a->model, &a->ui);
-    tui_terminal_show(&a->cells);
+    int changed = tui_terminal_show(&a->cells);
+    a->wait_ms = asked ? MODEL_MS : wait_for_line(a, changed);
 }
 
 static void export_view(struct app *a)
@@ -176,7 +194,7 @@ static int patience(const struct app *a)
 {
     double since = (now_s() - a->drawn) * 1e3;
     if (a->dirty)
-        return since >= MODEL_MS ? 0 : (int)(MODEL_MS - since) + 1;
+        return since >= a->wait_ms ? 0 : (int)(a->wait_ms - since) + 1;
     return a->ui.paused ? PAUSED_MS : -1;
 }
 
@@ -196,8 +214,8 @@ static void loop(struct app *a)
             take_model(a);
         if (a->leave)
             break;
-        if (typed || (n == 0 && a->ui.paused) || (a->dirty && (now_s() - a->drawn) * 1e3 >= MODEL_MS))
-            draw(a);
+        if (typed || (n == 0 && a->ui.paused) || (a->dirty && (now_s() - a->drawn) * 1e3 >= a->wait_ms))
+            draw(a, typed);
     }
 }
 
@@ -216,7 +234,7 @@ int tui_run(const struct tui_source *s, const struct tui_options *o, struct tach
         struct pollfd p = {.fd = tui_data_fd(a.data), .events = POLLIN};
         poll(&p, 1, FIRST_MS);
         take_model(&a);
-        draw(&a);
+        draw(&a, true);
         loop(&a);
     }
     if (a.changed)

@@ -330,10 +330,11 @@ static void put_cell(int row, int column, const struct tui_cell *x)
         mvadd_wch(row, column, &cell);
 }
 
-void tui_terminal_show(const struct tui_cells *c)
+int tui_terminal_show(const struct tui_cells *c)
 {
+    int changed = 0;
     if (!fit_shown(c))
-        return;
+        return 0;
     if (terminal.all)
         erase();
     for (int row = 0; row < c->rows; row++)
@@ -344,10 +345,12 @@ void tui_terminal_show(const struct tui_cells *c)
             bool same = !terminal.all && was->glyph == x->glyph && was->style == x->style;
             if (!same && x->glyph)
                 put_cell(row, column, x);
+            changed += !same;
             *was = *x;
         }
     terminal.all = false;
     refresh();
+    return changed;
 }
 
 #else /* no ncurses */
@@ -393,9 +396,10 @@ int tui_terminal_key(int *row, int *column)
     return TUI_TERMINAL_GONE;
 }
 
-void tui_terminal_show(const struct tui_cells *c)
+int tui_terminal_show(const struct tui_cells *c)
 {
     (void)c;
+    return 0;
 }
 
 void tui_terminal_redraw(void)

@@ -1,0 +1,100 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What the dashboard costs: its share of a core, the bytes it writes to the terminal, and what it costs the run that it watches
+# (gpt2-tiny, live); the first frame and the memory on a file of ten million slices, made here. Rows of four columns separated
+# by tabs, as tests/bench/run.sh wants them. top_watch.py is the terminal.
+# usage: tests/bench/top.sh BUILD      environment: TOP_SECONDS (20): length of each look, TOP_SLICES (10000000)
+set -u
+here=$(cd "$(dirname "$0")" && pwd) build=$(cd "${1:?BUILD}" && pwd) || exit 1
+tacho=$build/tacho train=$build/train seconds=${TOP_SECONDS:-20} slices=${TOP_SLICES:-10000000}
+for program in sqlite3 python3; do
+    command -v $program > /dev/null || { printf 'dashboard\tneeds %s\t\tskipped\n' "$program"; exit 0; }
+done
+"$tacho" top < /dev/null 2>&1 | grep -q 'without ncurses' && { printf 'dashboard\tbuilt without ncurses\t\tskipped\n'; exit 0; }
+work=$(mktemp -d) || exit 1
+recorder=
+trap '[ -z "$recorder" ] || kill $(pgrep -P $recorder) 2> /dev/null; wait; rm -rf "$work"' EXIT
+cd "$work" || exit 1
+export XDG_CONFIG_HOME=$work/config LC_ALL=C.UTF-8 TERM=xterm-256color
+find /usr/share/common-licenses -maxdepth 1 -type f | sort | xargs cat > text
+unset NO_COLOR
+
+row() { printf '%s\t%s\t%s\t%s\n' "$@"; }
+within() { awk -v a="$1" -v b="$2" 'BEGIN { print (a <= b ? "ok" : "OVER") }'; }
+
+record() { # NAME: a run that goes on until it is stopped
+    "$tacho" run -o "$1.tacho" -- "$train" gpt2-tiny --data text --steps 100000000 --batch 1 --seq 64 > /dev/null 2>&1 &
+    recorder=$!
+    for _ in $(seq 100); do [ -f "$1.tacho.live/run.db" ] && break; sleep 0.1; done
+    sleep 3
+}
+stop() {
+    kill "$(pgrep -P "$recorder" -x train)" 2> /dev/null
+    wait "$recorder"
+    recorder=
+}
+watch() { python3 "$here/top_watch.py" "$tacho" "$@"; }
+
+# ---- a live run ----------------------------------------------------------------------------------------------------------------------
+look() { # ROWS COLUMNS BUDGET_KIB
+    local rate share rss
+    read -r rate share rss < <(watch live.tacho "$1" "$2" steady "$seconds")
+    row "dashboard, live gpt2-tiny, $2x$1: core" "$share % of one, $rss MiB resident" "1 %" "$(within "$share" 1)"
+    row "dashboard, live gpt2-tiny, $2x$1: bytes" "$rate KiB/s in $seconds s" "$3 KiB/s" "$(within "$rate" "$3")"
+}
+record live
+look 24 80 2
+look 50 200 8
+
+# ---- the run that is watched: stretches with and without, in turn ---------------------------------------------------------------------
+steps() { "$tacho" sql live.tacho 'SELECT count(*) FROM step' 2> /dev/null | tail -n 1; }
+: > pairs
+for _ in 1 2 3 4; do
+    a=$(steps) t0=$EPOCHREALTIME; sleep 5; b=$(steps) t1=$EPOCHREALTIME
+    watch live.tacho 24 80 hold 8 & sleep 1.5
+    c=$(steps) t2=$EPOCHREALTIME; sleep 5; d=$(steps) t3=$EPOCHREALTIME
+    wait $!
+    echo "$a $b $t0 $t1 $c $d $t2 $t3" >> pairs
+done
+stop
+python3 - pairs << 'END'
+import sys
+import statistics as st
+without, with_top = [], []
+for line in open(sys.argv[1]):
+    a, b, t0, t1, c, d, t2, t3 = map(float, line.split())
+    without.append((b - a) / (t1 - t0))
+    with_top.append((d - c) / (t3 - t2))
+slower = [100 * (x / y - 1) for x, y in zip(without, with_top)]
+noise = [100 * (x / y - 1) for x, y in zip(without, without[1:])]
+floor = max(abs(x) for x in noise)
+print("dashboard: slowdown of the run\t%.1f %% (%d pairs: %s), noise without it %.1f %%\twithin\t%s" % (
+    st.median(slower), len(slower), " ".join("%+.1f" % x for x in slower), floor, "ok" if st.median(slower) <= floor else "OVER"))
+END
+
+# ---- a file of ten million slices ------------------------------------------------------------------------------------------------------
+rm -rf live.tacho
+"$tacho" run -o big.tacho -- "$train" gpt2-tiny --data text --steps 500 --batch 1 --seq 64 > /dev/null 2>&1
+python3 - big.tacho "$slices" << 'END' || exit 1
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1])
+db.execute("PRAGMA journal_mode=OFF")
+db.execute("PRAGMA synchronous=OFF")
+have, = db.execute("SELECT count(*) FROM slice").fetchone()
+process, t0 = db.execute('SELECT process, min(start) FROM step').fetchone()
+t1, n = db.execute('SELECT max("end"), count(*) FROM step').fetchone()
+span = t1 - t0 + 1000000
+for i in range(1, int(sys.argv[2]) // have + 1):
+    db.execute("INSERT INTO slice (track, start, dur, name, category, detail, correlation) SELECT track, start + ?1, dur, name, category, "
+               "detail, correlation FROM slice WHERE id <= ?2 ORDER BY id", (i * span, have))
+    db.execute('INSERT INTO step SELECT process, "index" + ?1, start + ?2, "end" + ?2, tokens, samples, paused FROM step WHERE rowid <= ?3',
+               (i * n, i * span, n))
+    db.execute("INSERT INTO step_aggregate SELECT process, step + ?1, track, name, category, detail, count, total, self FROM "
+               "(SELECT * FROM step_aggregate WHERE step >= 0 AND step < ?1 + 0 LIMIT ?2)", (i * n, 40 * n))
+    db.execute("INSERT INTO counter (track, time, value) SELECT track, time + ?1, value FROM counter WHERE id <= ?2", (i * span, 4 * n))
+db.commit()
+END
+read -r first analysed peak own < <(watch big.tacho 24 80 first 5)
+made=$(sqlite3 big.tacho "SELECT printf('%.1f', max(id) / 1e6) FROM slice") mib=$(($(stat -c %s big.tacho) / 1048576))
+row "dashboard, $made M slices, $mib MiB: first frame" "$first ms, analysed after $analysed ms (medians of 5)" "100 ms" "$(within "$first" 100)"
+row "dashboard, the same: memory" "$peak MiB at most, $own MiB of its own" "30 MiB" "$(within "$peak" 30)"
