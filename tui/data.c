@@ -2,6 +2,7 @@
 #include "tui/data.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -223,7 +224,12 @@ static void analyse(struct tui_data *d, store_reader *reader)
     struct tacho_error err = {0};
     double before = clock_s(CLOCK_THREAD_CPUTIME_ID);
     bool over = d->state != TUI_LIVE;
-    int rc = d->source->analyze(d->source->ctx, reader, &d->found, over ? TUI_SLICES_ENDED : d->slices, &r, &err);
+    bool small = tui_tail_slices(d->tail) <= TUI_SLICES_WHOLE;
+    int64_t slices = !over ? d->slices : small ? TUI_SLICES_WHOLE : TUI_SLICES_ENDED;
+    int rc = d->source->analyze(d->source->ctx, reader, &d->found, slices, &r, &err);
+#ifdef __GLIBC__
+    malloc_trim(0); /* what an analysis needs for a moment is not kept */
+#endif
     plan_next(d, clock_s(CLOCK_THREAD_CPUTIME_ID) - before);
     d->final = over;
     d->analysed_until = tui_tail_newest(d->tail);

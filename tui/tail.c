@@ -334,6 +334,11 @@ int64_t tui_tail_start(const struct tui_tail *t)
     return t->start;
 }
 
+int64_t tui_tail_slices(const struct tui_tail *t)
+{
+    return t->slices;
+}
+
 int tui_tail_poll(struct tui_tail *t, store_reader *r, int64_t rows)
 {
     int rc;

@@ -29,5 +29,6 @@ const char *tui_tail_key(const struct tui_tail *t, const char *key);
 /* Latest time of steps and counters, start of the run; ns, STORE_ABSENT: none. */
 int64_t tui_tail_newest(const struct tui_tail *t);
 int64_t tui_tail_start(const struct tui_tail *t);
+int64_t tui_tail_slices(const struct tui_tail *t); /* recorded so far */
 
 #endif

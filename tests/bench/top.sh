@@ -97,4 +97,4 @@ END
 read -r first analysed peak own < <(watch big.tacho 24 80 first 5)
 made=$(sqlite3 big.tacho "SELECT printf('%.1f', max(id) / 1e6) FROM slice") mib=$(($(stat -c %s big.tacho) / 1048576))
 row "dashboard, $made M slices, $mib MiB: first frame" "$first ms, analysed after $analysed ms (medians of 5)" "100 ms" "$(within "$first" 100)"
-row "dashboard, the same: memory" "$peak MiB at most, $own MiB of its own" "30 MiB" "$(within "$peak" 30)"
+row "dashboard, the same: memory" "$peak MiB at most, $own MiB at rest (without libraries)" "30 MiB" "$(within "$peak" 30)"

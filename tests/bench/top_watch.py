@@ -2,7 +2,7 @@
 # For tests/bench/top.sh: runs the dashboard on a pseudo terminal, reads what it writes as a terminal would, and measures.
 # usage: top_watch.py TACHO RUN ROWS COLUMNS steady SECONDS     bytes and processor time of a steady state: "KIB_S SHARE RSS_MIB"
 #        top_watch.py TACHO RUN ROWS COLUMNS hold SECONDS       only keeps it open that long
-#        top_watch.py TACHO RUN ROWS COLUMNS first TURNS        "FIRST_MS ANALYSED_MS PEAK_MIB OWN_MIB": medians
+#        top_watch.py TACHO RUN ROWS COLUMNS first TURNS        "FIRST_MS ANALYSED_MS PEAK_MIB REST_MIB": medians
 import fcntl
 import os
 import pty
@@ -63,7 +63,7 @@ if what == "first":
         time.sleep(0.3)
         m = memory(pid)
         end(pid, fd)
-        turns.append((first * 1e3, analysed * 1e3, m["VmHWM"], m["RssAnon"]))
+        turns.append((first * 1e3, analysed * 1e3, m["VmHWM"] - m["RssFile"], m["RssAnon"]))  # without its libraries
     print(*("%.1f" % statistics.median(x) for x in zip(*turns)))
 else:
     pid, fd = begin()
