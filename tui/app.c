@@ -20,8 +20,8 @@
 #define EXPORT_MIN 100  /* columns */
 
 /* What a line may carry without anybody noticing: frames that nobody asked for wait until what the last one wrote fits. A cell
- * costs about five bytes with its colour and the way to it. */
-#define CELL_BYTES  5.0
+ * costs about eleven bytes with its colour and the way to it (measured on pictures of braille in colour). */
+#define CELL_BYTES  11.0
 #define BYTES_24_80 1600.0 /* a second, on a screen of that size; more on a larger one, up to: */
 #define BYTES_MOST  6000.0
 #define WAIT_MOST   4000 /* ms */
