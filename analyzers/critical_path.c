@@ -111,7 +111,7 @@ static int add_row(struct sums *x, const struct an_path_segment *s)
 /* Spans of a window come in order of time; windows come in order, too. */
 static int add_span(struct sums *x, const struct an_path_segment *s)
 {
-    if (s->node == AN_NONE || s->cause == AN_CAUSE_DISPATCH)
+    if (s->node == AN_NONE || s->cause == AN_CAUSE_DISPATCH || s->cause == AN_CAUSE_OPAQUE)
         return 0;
     uint32_t k = x->g->track[s->node];
     size_t n = x->spans[k];

@@ -96,20 +96,37 @@ static int label_host(struct labeller *x, const struct an_path_segment *s)
     return rc;
 }
 
+/* A node that lasts no time goes: what hands over to it hands over to what comes behind. An edge says more than program order.
+ */
+static void hand_on(struct labeller *x, const struct an_path_segment *s)
+{
+    struct an_path_segment *last = x->count ? &x->at[x->count - 1] : NULL;
+    if (!last || last->link == AN_PATH_NONE)
+        return;
+    if (last->link == AN_PATH_ORDER || last->link == AN_PATH_SAME || s->link >= AN_PATH_NEAREST)
+        last->link = s->link;
+    if (s->how == AN_PATH_INFERRED && last->how == AN_PATH_RECORDED)
+        last->how = s->how;
+}
+
 int an_path_label(const struct an_context *c, const struct an_graph *g, struct an_path_walk *p)
 {
     struct labeller x = {.c = c, .g = g};
     int rc = 0;
     for (size_t i = 0; i < p->count && !rc; i++) {
         const struct an_path_segment *s = &p->at[i];
-        if (s->start == s->end)
+        if (s->start == s->end) {
+            hand_on(&x, s);
             continue;
-        if (s->node == AN_NONE || g->kind[s->node] == AN_NODE_DEVICE) {
+        }
+        if (s->cause == AN_CAUSE_DISPATCH || s->cause == AN_CAUSE_OPAQUE) {
+            struct an_path_segment piece = *s;
+            piece.slice = AN_NONE;
+            rc = add(&x, piece);
+        } else if (s->node == AN_NONE || g->kind[s->node] == AN_NODE_DEVICE) {
             struct an_path_segment piece = *s;
             piece.slice = s->node == AN_NONE ? AN_NONE : g->slice[s->node];
             rc = add(&x, piece);
-        } else if (s->cause == AN_CAUSE_DISPATCH) {
-            rc = add(&x, *s);
         } else {
             rc = label_host(&x, s);
         }

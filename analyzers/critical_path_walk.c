@@ -106,6 +106,41 @@ static struct cause_of_start nearest(const struct an_context *c, const struct an
     return best;
 }
 
+/* First op of a device that starts at `time` or later; first + count: none. */
+static size_t op_seek(const struct an_devices *gpu, const struct an_device *d, int64_t time)
+{
+    size_t low = d->first, high = d->first + d->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (gpu->op.start[middle] < time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Is it a graph of which not all nodes were recorded that held op n in [release, s)? The op is a node of the graph that was
+ * launched before, or the graph left no record at all (an_device_split). */
+static bool behind_graph(const struct an_context *c, const struct an_graph *g, uint32_t n, int64_t release, int64_t s)
+{
+    const struct an_devices *gpu = c->gpu;
+    if (g->kind[n] != AN_NODE_DEVICE)
+        return false;
+    for (size_t d = 0; d < gpu->device_count; d++) {
+        const struct an_device *x = &gpu->device[d];
+        for (size_t i = op_seek(gpu, x, g->start[n]); i < x->first + x->count && gpu->op.start[i] == g->start[n]; i++) {
+            if (gpu->op.slice[i] != g->slice[n])
+                continue;
+            const struct an_set *unseen = &gpu->split[d].exposed_opaque;
+            uint32_t launch = gpu->op.launch[i];
+            return (launch != AN_NONE && an_slice_api(c->t, launch).kind == AN_API_GRAPH) ||
+                   an_spans_within(unseen->span, unseen->count, release, s) > (s - release) / 10 * 9;
+        }
+    }
+    return false;
+}
+
 /* ---- the walk ------------------------------------------------------------------------------------------------------------ */
 
 struct place {
@@ -126,13 +161,19 @@ static int step_back(const struct an_context *c, const struct an_graph *g, struc
     int64_t release = from.from == AN_NONE ? p->window.start : from.release;
     uint8_t how = from.inferred ? AN_PATH_INFERRED : AN_PATH_RECORDED;
     bool gap = from.from == AN_NONE || an_time_sub(s, release) > DISPATCH_MOST;
+    uint8_t cause = AN_CAUSE_DISPATCH;
+    if (gap && from.from != AN_NONE && behind_graph(c, g, at->node, release, s)) {
+        gap = false;
+        cause = AN_CAUSE_OPAQUE;
+        how = AN_PATH_INFERRED;
+    }
     uint8_t link = gap ? AN_PATH_NONE : from.link;
     if (release < s) {
         struct an_path_segment x = {release,
                                     s,
                                     gap ? AN_NONE : at->node,
                                     AN_NONE,
-                                    gap ? AN_CAUSE_GAP : AN_CAUSE_DISPATCH,
+                                    gap ? AN_CAUSE_GAP : cause,
                                     gap ? AN_PATH_GAP : how,
                                     gap        ? AN_PATH_NONE
                                     : p->count ? AN_PATH_SAME
@@ -176,20 +217,6 @@ static int walk_from(const struct an_context *c, const struct an_graph *g, struc
 }
 
 /* ---- the sink ------------------------------------------------------------------------------------------------------------ */
-
-/* First op of a device that starts at `time` or later; first + count: none. */
-static size_t op_seek(const struct an_devices *gpu, const struct an_device *d, int64_t time)
-{
-    size_t low = d->first, high = d->first + d->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (gpu->op.start[middle] < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
 
 static bool is_compute_kernel(const struct an_devices *gpu, size_t op)
 {

@@ -76,6 +76,7 @@ enum an_edge_kind {
     X(PHASE, "phase", "evaluation, checkpoints") \
     X(PROFILER, "profiler", "profiler") \
     X(DISPATCH, "dispatch", "dispatch: issued and released, not yet started") \
+    X(OPAQUE, "opaque", "CUDA graphs: nodes that were not recorded") \
     X(GAP, "gap", "gap: nothing recorded explains it")
 
 enum an_cause {

@@ -130,35 +130,66 @@ static void free_crews(struct crew *w, size_t n)
 
 /* ---- who got which -------------------------------------------------------------------------------------------------------- */
 
-#define NEAR 200000 /* ns: a wait that ends so soon behind a batch waited for that one */
+#define SHIFT_MOST 64
+#define NEAR       200000 /* ns: a wait that ends so soon behind a batch waited for that one */
+#define LONG       500000 /* ns: of a wait that surely waited */
+#define UNKNOWN    INT64_MAX
 
-/* Batches that were made before the first recorded wait: 0 in a whole recording. Of shifts that let every batch be done before
- * its wait ends, the one with most waits that end just behind their batch. */
-static int64_t shift_of(const struct an_trace *t, const struct batch *batch, size_t batches, const uint32_t *wait, size_t waits)
+/* First batch that was done behind `time`. Batches are nearly in order of their end. */
+static int64_t done_behind(const struct batch *batch, size_t n, int64_t time)
 {
-    int64_t best = 0;
-    size_t best_near = 0, best_broken = SIZE_MAX;
-    for (int64_t shift = 0, turn = 0; turn < 33; turn++, shift = turn & 1 ? (turn + 1) / 2 : -turn / 2) {
-        size_t near = 0, broken = 0;
-        for (size_t k = 0; k < waits; k++) {
-            int64_t j = (int64_t)k + shift;
-            if (j < 0 || j >= (int64_t)batches)
-                continue;
-            int64_t behind = an_time_sub(an_slice_end(t, wait[k]), batch[j].done);
-            broken += behind < 0;
-            near += behind >= 0 && behind < NEAR && batch[j].done > t->slice.start[wait[k]];
-        }
-        if (broken < best_broken || (broken == best_broken && near > best_near)) {
-            best = shift;
-            best_near = near;
-            best_broken = broken;
-        }
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (batch[middle].done <= time)
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return best;
+    return (int64_t)low;
+}
+
+/* Last wait that had begun at `time`, -1: none had. */
+static int64_t begun_at(const struct an_trace *t, const uint32_t *wait, size_t n, int64_t time)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->slice.start[wait[middle]] <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return (int64_t)low - 1;
+}
+
+/* In a recording that does not hold the first batch: how many batches there are before the one that the first wait gets, by
+ * what most of them show: a long wait that ends just behind a batch got that one; a worker that stops waiting for room just
+ * when a wait begins got the slot that this wait gave back (room 0: it is not known how many there are). UNKNOWN: nothing shows
+ * it. */
+static int64_t shift_of(const struct an_trace *t, const struct batch *batch, size_t batches, const uint32_t *wait, size_t waits,
+                        int64_t room)
+{
+    size_t votes[2 * SHIFT_MOST + 1] = {0}, best = 0;
+    for (size_t k = 0; k < waits; k++) {
+        int64_t end = an_slice_end(t, wait[k]), j = done_behind(batch, batches, end) - 1, shift = j - (int64_t)k;
+        if (t->slice.dur[wait[k]] >= LONG && j >= 0 && end - batch[j].done < NEAR && shift >= -SHIFT_MOST &&
+            shift <= SHIFT_MOST)
+            votes[shift + SHIFT_MOST]++;
+    }
+    for (size_t j = 0; j < batches && room; j++) {
+        int64_t end = batch[j].wait == AN_NONE ? INT64_MIN : an_slice_end(t, batch[j].wait);
+        int64_t m = batch[j].wait == AN_NONE ? -1 : begun_at(t, wait, waits, end), shift = (int64_t)j - m - room;
+        if (m >= 0 && end - t->slice.start[wait[m]] < NEAR && shift >= -SHIFT_MOST && shift <= SHIFT_MOST)
+            votes[shift + SHIFT_MOST]++;
+    }
+    for (size_t i = 0; i <= 2 * SHIFT_MOST; i++)
+        best = votes[i] > votes[best] ? i : best;
+    return votes[best] ? (int64_t)best - SHIFT_MOST : UNKNOWN;
 }
 
 /* Slots of the queue, by the queue_waits: the number most of them agree on; 0: not known. */
-static int64_t room_of(const struct an_trace *t, const struct crew *w, int64_t shift)
+static int64_t room_of(const struct an_trace *t, const struct crew *w, const uint32_t *taker, size_t takers, int64_t shift)
 {
     enum { MOST = 512 };
     size_t count[MOST] = {0}, best = 0;
@@ -166,16 +197,8 @@ static int64_t room_of(const struct an_trace *t, const struct crew *w, int64_t s
         if (w->batch[j].wait == AN_NONE)
             continue;
         int64_t end = an_slice_end(t, w->batch[j].wait);
-        size_t low = 0, high = w->waits;
-        while (low < high) { /* the last input_wait that had begun */
-            size_t middle = low + (high - low) / 2;
-            if (t->slice.start[w->wait[middle]] <= end)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        int64_t room = (int64_t)j - shift - ((int64_t)low - 1);
-        if (low && room > 0 && room < MOST)
+        int64_t m = begun_at(t, taker, takers, end), room = (int64_t)j - shift - m;
+        if (m >= 0 && room > 0 && room < MOST)
             count[room]++;
     }
     for (size_t i = 1; i < MOST; i++)
@@ -208,14 +231,14 @@ static int hand_over(struct an_graph_build *b, const struct crew *w, const uint3
     return rc;
 }
 
-static int pinned(const struct an_trace *t, struct an_graph_build *b, const struct crew *w, unsigned flags)
+static int pinned(const struct an_trace *t, struct an_graph_build *b, const struct crew *w, bool begins, unsigned flags)
 {
     struct batch *pin = calloc(w->pins + 1, sizeof *pin);
     int rc = pin ? 0 : TACHO_ENOMEM;
     for (size_t k = 0; k < w->pins && !rc; k++)
         pin[k].done = an_slice_end(t, w->pin[k]);
-    int64_t shift = rc ? 0 : shift_of(t, pin, w->pins, w->wait, w->waits);
-    for (size_t k = 0; k < w->waits && !rc; k++) {
+    int64_t shift = rc || begins ? 0 : shift_of(t, pin, w->pins, w->wait, w->waits, 0);
+    for (size_t k = 0; k < w->waits && !rc && shift != UNKNOWN; k++) {
         int64_t j = (int64_t)k + shift;
         if (j >= 0 && j < (int64_t)w->pins)
             rc = an_graph_edge(b, an_graph_last_node(b, w->pin[j]), an_graph_last_node(b, w->wait[k]), AN_EDGE_HANDOFF | flags);
@@ -224,43 +247,94 @@ static int pinned(const struct an_trace *t, struct an_graph_build *b, const stru
     return rc;
 }
 
-static int credits(const struct an_trace *t, struct an_graph_build *b, const struct crew *w, const uint32_t *taker,
-                   size_t takers, int64_t shift)
+/* Batch k + shift was taken: its slot is given back when the next one is asked for, by a pin thread when it has copied it. */
+static int credits(struct an_graph_build *b, const struct crew *w, const uint32_t *taker, size_t takers, int64_t shift,
+                   int64_t room)
 {
     const struct an_graph *g = an_graph_built(b);
-    int64_t room = room_of(t, w, shift);
     int rc = 0;
     for (size_t k = 0; k < takers && !rc && room; k++) {
         int64_t j = (int64_t)k + shift + room;
-        uint32_t taken = an_graph_first_node(b, taker[k]);
+        uint32_t taken = w->pins ? an_graph_last_node(b, taker[k]) : an_graph_first_node(b, taker[k]);
         if (j < 0 || j >= (int64_t)w->count || taken == AN_NONE)
             continue;
         const struct batch *x = &w->batch[j];
         uint32_t to = x->wait == AN_NONE ? an_graph_first_node(b, x->first) : an_graph_last_node(b, x->wait);
-        rc = an_graph_edge(b, an_graph_before(g, taken), to, AN_EDGE_CREDIT | AN_EDGE_INFERRED);
+        rc = an_graph_edge(b, w->pins ? taken : an_graph_before(g, taken), to, AN_EDGE_CREDIT | AN_EDGE_INFERRED);
     }
     return rc;
 }
 
-/* Does the recording hold the first steps, with all their ranges? */
-static bool from_the_start(const struct an_context *c, const struct an_lane *l)
+/* Does the recording hold everything from the first batch on? */
+static bool is_whole(const struct an_trace *t)
 {
-    return l->count && c->step[l->first].index <= 1 && (c->step[l->first].paused || c->step[l->first].slice != AN_NONE);
+    return !an_trace_key(t, "steps.window") && !an_trace_key(t, "steps.every") && !an_trace_key(t, "source");
 }
 
+/* Slices of a list that start in [t0, t1): *first of them and how many. */
+static size_t slices_in(const struct an_trace *t, const uint32_t *list, size_t n, int64_t t0, int64_t t1, size_t *first)
+{
+    size_t low = (size_t)(begun_at(t, list, n, t0 - 1) + 1), high = (size_t)(begun_at(t, list, n, t1 - 1) + 1);
+    *first = low;
+    return high - low;
+}
+
+/* The part of a loader's work that began in [t0, t1). */
+static struct crew part_of(const struct an_trace *t, const struct crew *w, int64_t t0, int64_t t1)
+{
+    struct crew p = *w;
+    size_t first, i = 0, n;
+    p.waits = slices_in(t, w->wait, w->waits, t0, t1, &first);
+    p.wait += first;
+    p.pins = slices_in(t, w->pin, w->pins, t0, t1, &first);
+    p.pin += p.pins ? first : 0;
+    while (i < w->count && w->batch[i].claimed < t0)
+        i++;
+    for (n = i; n < w->count && w->batch[n].claimed < t1;)
+        n++;
+    p.batch += i;
+    p.count = n - i;
+    return p;
+}
+
+/* Edges of a stretch without holes. `begins`: the first batch is in it. *room is found in the first stretch that shows it. */
+static int part_edges(const struct an_trace *t, struct an_graph_build *b, const struct crew *w, bool begins, int64_t *room)
+{
+    const uint32_t *taker = w->pins ? w->pin : w->wait;
+    size_t takers = w->pins ? w->pins : w->waits;
+    if (!w->count || !w->waits)
+        return 0;
+    int64_t shift = begins ? 0 : shift_of(t, w->batch, w->count, taker, takers, w->pins ? 0 : *room);
+    unsigned flags = begins ? 0 : AN_EDGE_INFERRED;
+    if (shift == UNKNOWN)
+        return 0;
+    if (!*room)
+        *room = room_of(t, w, taker, takers, shift);
+    int rc = hand_over(b, w, taker, takers, shift, flags);
+    rc = rc || !w->pins ? rc : pinned(t, b, w, begins, flags);
+    return rc ? rc : credits(b, w, taker, takers, shift, *room);
+}
+
+/* A step for which recording was paused left out what the threads did meanwhile: behind it is another stretch. */
 static int crew_edges(struct an_context *c, struct an_graph_build *b, const struct an_lane *l, struct crew *w)
 {
     const struct an_trace *t = c->t;
+    int64_t since = INT64_MIN + 1, room = 0;
+    bool begins = is_whole(t);
+    int rc = 0;
     if (!w->count || !w->waits || w->in_line)
         return 0;
     qsort(w->batch, w->count, sizeof *w->batch, claim_order);
-    const uint32_t *taker = w->pins ? w->pin : w->wait;
-    size_t takers = w->pins ? w->pins : w->waits;
-    int64_t shift = shift_of(t, w->batch, w->count, taker, takers);
-    unsigned flags = shift == 0 && from_the_start(c, l) ? 0 : AN_EDGE_INFERRED;
-    int rc = hand_over(b, w, taker, takers, shift, flags);
-    rc = rc || !w->pins ? rc : pinned(t, b, w, flags);
-    return rc ? rc : credits(t, b, w, taker, takers, shift);
+    for (size_t i = l->first; i <= l->first + l->count && !rc; i++) {
+        bool last = i == l->first + l->count;
+        if (!last && !c->step[i].paused)
+            continue;
+        struct crew part = part_of(t, w, since, last ? INT64_MAX : c->step[i].host_start);
+        rc = part_edges(t, b, &part, begins, &room);
+        begins = false;
+        since = last || c->step[i].host_end == STORE_ABSENT ? since : c->step[i].host_end;
+    }
+    return rc;
 }
 
 /* What a pin thread does between two copies is waiting. */
