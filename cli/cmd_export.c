@@ -170,8 +170,8 @@ int cli_export(int argc, char **argv)
         return code;
     if (v.steps.set && (v.from || v.to))
         return cli_usage("export", NULL, "--steps and --from, --to exclude each other");
-    if (v.path && !strcmp(v.format, "folded"))
-        return cli_usage("export", "--format perfetto or csv", "--critical-path is no part of folded stacks");
+    if (v.path && strcmp(v.format, "perfetto") != 0 && strcmp(v.format, "csv") != 0)
+        return cli_usage("export", "--format perfetto or csv", "--critical-path is no part of stacks");
     code = cli_run_find(argv[first], &found);
     if (!code && v.path)
         code = find_path(&found, &result, &o);

@@ -59,7 +59,7 @@ if command -v mpirun > /dev/null; then
 else
     echo "mpirun is not there: two ranks are not looked at"
 fi
-expect 2 "$TACHO" export e0.tacho --critical-path -f folded
+for format in folded stacks; do expect 2 "$TACHO" export e0.tacho --critical-path -f $format; done
 expect 0 "$TACHO" export e2.tacho --critical-path -o path.json
 python3 - << 'END' || fail "the overlay"
 import json, sys
