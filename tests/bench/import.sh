@@ -57,6 +57,7 @@ row "  windows alone (no JSON parser)" "$(value "$parse" frame_s) s" "-" "0"
 row "  bare parsing (no rows)" "$p s: import takes $(awk "BEGIN {printf \"%.2f\", $w / $p}") x" "-" "0"
 row "  bare insertion ($slices slices)" "$i s: import takes $(awk "BEGIN {printf \"%.2f\", $w / $i}") x" "-" "0"
 row "  import against the slower of the two" "$(awk "BEGIN {m = $p > $i ? $p : $i; printf \"%.2f x\", $w / m}")" "-" "0"
+"$build/tests/bench/graph" "$work/run.tacho" || exit 1
 rm -f "$work/big.json" "$work/run.tacho"
 
 small=$traces/hta_trace_diff_test_rank1.json.gz

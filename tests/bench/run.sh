@@ -40,6 +40,7 @@ for source in tests/bench/*.c; do
     slowdown) ;; # below
     lt_*) ;; # make bench-engine
     agent) rows agent "$build/tests/bench/agent" "$build" ;;
+    graph) ;; # import.sh, on its trace
     import) rows import "$PWD/tests/bench/import.sh" "$build" ;;
     *) rows "$name" "$build/tests/bench/$name" ;;
     esac
