@@ -9,8 +9,8 @@
 
 #include "analyzers/critical_path.h"
 
-/* An op that is issued and released starts within this time, else something that was not recorded held it: device.h of no
- * vendor says how long; it is ten times what launches take on an idle device. */
+/* ns: an op that is issued and released starts within this time, ten times what launches take on an idle device; else something
+ * that was not recorded held it. */
 #define DISPATCH_MOST 100000
 
 /* Where an own piece of work came from. */
@@ -75,12 +75,12 @@ static struct cause_of_start cause_of(const struct an_graph *g, uint32_t n, int6
     return best;
 }
 
-/* Last node of a track that ended at t or before; AN_NONE: none. */
+/* Last node of a track that began before t and ended at t or before: going there is a step back in time. AN_NONE: none. */
 static uint32_t ended_before(const struct an_graph *g, uint32_t track, int64_t t)
 {
     uint32_t n = an_graph_node_at(g, track, t);
     n = n == AN_NONE ? (uint32_t)g->track_first[track + 1] : n;
-    while (n > g->track_first[track] && g->end[n - 1] > t)
+    while (n > g->track_first[track] && (g->end[n - 1] > t || g->start[n - 1] >= t))
         n--; /* ops of one stream may overlap */
     return n > g->track_first[track] ? n - 1 : AN_NONE;
 }

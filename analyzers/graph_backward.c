@@ -96,7 +96,7 @@ static int still_to(struct still *s, struct an_context *c, struct an_graph_build
         bool ends = s->depth && s->open[s->depth - 1] <= time;
         int64_t event = ends ? s->open[s->depth - 1] : time;
         if (event > s->since) {
-            if (event - s->since >= STILL_LEAST)
+            if (an_time_sub(event, s->since) >= STILL_LEAST)
                 rc = take_turn(c, b, o, main, other, s->since, event, out);
             s->since = event;
         }

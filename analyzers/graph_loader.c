@@ -173,14 +173,14 @@ static int64_t shift_of(const struct an_trace *t, const struct batch *batch, siz
     size_t votes[2 * SHIFT_MOST + 1] = {0}, best = 0;
     for (size_t k = 0; k < waits; k++) {
         int64_t end = an_slice_end(t, wait[k]), j = done_behind(batch, batches, end) - 1, shift = j - (int64_t)k;
-        if (t->slice.dur[wait[k]] >= LONG && j >= 0 && end - batch[j].done < NEAR && shift >= -SHIFT_MOST &&
+        if (t->slice.dur[wait[k]] >= LONG && j >= 0 && an_time_sub(end, batch[j].done) < NEAR && shift >= -SHIFT_MOST &&
             shift <= SHIFT_MOST)
             votes[shift + SHIFT_MOST]++;
     }
     for (size_t j = 0; j < batches && room; j++) {
         int64_t end = batch[j].wait == AN_NONE ? INT64_MIN : an_slice_end(t, batch[j].wait);
         int64_t m = batch[j].wait == AN_NONE ? -1 : begun_at(t, wait, waits, end), shift = (int64_t)j - m - room;
-        if (m >= 0 && end - t->slice.start[wait[m]] < NEAR && shift >= -SHIFT_MOST && shift <= SHIFT_MOST)
+        if (m >= 0 && an_time_sub(end, t->slice.start[wait[m]]) < NEAR && shift >= -SHIFT_MOST && shift <= SHIFT_MOST)
             votes[shift + SHIFT_MOST]++;
     }
     for (size_t i = 0; i <= 2 * SHIFT_MOST; i++)
