@@ -13,9 +13,9 @@ static bool follows(const struct an_context *c, const struct an_step *a, const s
     const struct an_lane *l = &c->lane[a->lane];
     if (b->start < a->end)
         return false;
-    int64_t apart = an_time_sub(b->start, a->end) - an_spans_within(l->cut, l->cut_count, a->end, b->start);
-    int64_t shorter = a->end - a->start < b->end - b->start ? a->end - a->start : b->end - b->start;
-    return apart <= shorter;
+    int64_t apart = an_time_sub(an_time_sub(b->start, a->end), an_spans_within(l->cut, l->cut_count, a->end, b->start));
+    int64_t first = an_time_sub(a->end, a->start), second = an_time_sub(b->end, b->start);
+    return apart <= (first < second ? first : second);
 }
 
 int an_windows_of(struct an_context *c, uint32_t lane, struct an_window **out, size_t *count)
@@ -28,9 +28,11 @@ int an_windows_of(struct an_context *c, uint32_t lane, struct an_window **out, s
         return TACHO_ENOMEM;
     for (size_t i = l->first; i < l->first + l->count; i++) {
         const struct an_step *s = &c->step[i];
-        if (!an_step_detailed(s) || s->end == STORE_ABSENT || s->end <= s->start)
+        if (!an_step_detailed(s) || s->end == STORE_ABSENT || s->end <= s->start ||
+            an_time_sub(s->end, s->start) == INT64_MAX) /* damaged */
             continue;
-        if (n && w[n - 1].first + w[n - 1].count == i && follows(c, &c->step[i - 1], s)) {
+        if (n && an_time_sub(s->end, w[n - 1].start) < INT64_MAX && w[n - 1].first + w[n - 1].count == i &&
+            follows(c, &c->step[i - 1], s)) {
             w[n - 1].count++;
             w[n - 1].end = s->end;
         } else {
