@@ -129,6 +129,29 @@ void an_comm_device_split(struct an_context *c, const struct an_comm_calls *x)
     }
 }
 
+/* Communication that blocks, of a step: mean over the devices whose steps are counted. */
+static void blocking_of_steps(struct an_context *c)
+{
+    struct an_communication *r = &c->r->communication;
+    struct an_value *all[AN_BLOCKING_COUNT] = {&r->blocking_proven_ms, &r->blocking_inferred_ms, &r->blocking_unknown_ms};
+    for (int k = 0; k < AN_BLOCKING_COUNT; k++) {
+        const char *reason = NULL;
+        double ns = 0;
+        int64_t steps = 0;
+        for (size_t i = 0; i < c->r->absent_count; i++) {
+            const struct an_absent *x = &c->r->absent[i];
+            if (x->steps && !x->blocking_ns[k].valid)
+                reason = x->blocking_ns[k].reason;
+            if (!x->steps || reason)
+                continue;
+            ns += (double)x->blocking_ns[k].value;
+            steps += x->steps;
+        }
+        if (steps || reason)
+            *all[k] = reason ? an_num_none(reason) : an_num(ns / (double)steps / 1e6);
+    }
+}
+
 int an_comm_device(struct an_context *c)
 {
     struct an_communication *r = &c->r->communication;
@@ -162,6 +185,7 @@ int an_comm_device(struct an_context *c)
     r->overlap_pct = comm > 0 ? an_num(100 * hidden / comm) : an_num_none("communication takes no time");
     r->transfer_ms = r->waiting_ms = r->exposed_transfer_ms = r->exposed_waiting_ms = r->skew_ms = an_num_none(SPIN);
     r->bytes_per_step = an_num_none("counted over the whole capture: collectives[]");
+    blocking_of_steps(c);
     an_comm_rest_absent(r, "devices[] has it over the whole capture: blocking_comm_us");
     return 0;
 }

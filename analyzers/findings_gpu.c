@@ -174,17 +174,44 @@ static int exposed_comm(struct an_findings_list *l)
 
 /* ---- the host is late --------------------------------------------------------------------------------------------------- */
 
-static const char *starved_words(struct an_context *c, double span)
+/* The cause that explains most launch-starved time of a row, and its share of that time. */
+static const char *largest_cause(const struct an_absent *x, double *pct)
 {
-    double starved = 0;
-    bool known = false;
-    for (size_t i = 0; i < c->r->gpu_count; i++) {
-        known = known || c->r->gpus[i].absent_launch_starved_ns.valid;
-        starved += c->r->gpus[i].absent_launch_starved_ns.valid ? (double)c->r->gpus[i].absent_launch_starved_ns.value : 0;
+    const char *best = "";
+    *pct = 0;
+    for (size_t i = 0; i < x->cause_count; i++) {
+        double sum = 0;
+        for (size_t k = i; k < x->cause_count; k++)
+            sum += !strcmp(x->causes[k].cause, x->causes[i].cause) ? x->causes[k].pct : 0;
+        if (sum > *pct) {
+            *pct = sum;
+            best = x->causes[i].cause;
+        }
     }
-    return known
-               ? an_arena_format(c->a, "in %.1f %% of the capture the next kernel was not launched yet", pct_of(starved, span))
-               : NULL;
+    return best;
+}
+
+/* "in 33.6 % of the step the next kernel was not launched yet, 64.7 % of that for input": the split of the compute-absent time,
+ * mean over devices; the cause is that of the device with most of it. */
+static const char *starved_words(struct an_context *c)
+{
+    double starved = 0, window = 0, pct = 0;
+    const struct an_absent *most = NULL;
+    for (size_t i = 0; i < c->r->absent_count; i++) {
+        const struct an_absent *x = &c->r->absent[i];
+        const struct an_count *late = &x->part_ns[AN_ABSENT_LAUNCH_STARVED];
+        if (!late->valid)
+            continue;
+        starved += (double)late->value;
+        window += (double)x->window_ns;
+        most = !most || late->value > most->part_ns[AN_ABSENT_LAUNCH_STARVED].value ? x : most;
+    }
+    if (!most || window <= 0)
+        return NULL;
+    const char *cause = largest_cause(most, &pct);
+    return an_arena_format(c->a, "in %.1f %% of %s the next kernel was not launched yet%s", pct_of(starved, window),
+                           most->steps ? "the step" : "the capture",
+                           *cause ? an_arena_format(c->a, ", %.0f %% of that by %s", pct, cause) : "");
 }
 
 /* The operator that takes most host time of its own. */
@@ -266,7 +293,7 @@ static int host_late(struct an_findings_list *l, double span)
     if (!n->reason && n->short_pct.valid)
         an_finding_evidence(f,
                             an_arena_format(c->a, "%.0f %% of kernels are shorter than their launch call", n->short_pct.value));
-    an_finding_evidence(f, starved_words(c, span));
+    an_finding_evidence(f, starved_words(c));
     if (launches)
         launch_bound(c, f);
     else

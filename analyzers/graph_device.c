@@ -30,11 +30,15 @@ static bool launches_itself(const struct an_context *c, const struct an_sync_edg
     return launch != AN_NONE && an_call_outermost(c->t, launch) == s->call;
 }
 
-/* A copying call: it launches until its copy begins, then it waits. */
-static int cut_copy(struct an_context *c, struct an_graph_build *b, const struct an_sync_edge *s, uint32_t *span)
+/* A copying call: it launches, which takes as long as from when the stream was free until the copy began, then it waits: for
+ * what was on the stream before (`before`: its last op), and for its copy. */
+static int cut_copy(struct an_context *c, struct an_graph_build *b, const struct an_sync_edge *s, uint32_t before,
+                    uint32_t *span)
 {
-    int64_t start = c->t->slice.start[s->call], end = an_slice_end(c->t, s->call), from = c->gpu->op.start[s->op];
-    from = from > start ? from : an_time_add(start, 1);
+    const struct an_device_ops *op = &c->gpu->op;
+    int64_t start = c->t->slice.start[s->call], end = an_slice_end(c->t, s->call);
+    int64_t busy = before == AN_NONE || op->end[before] < start ? start : op->end[before];
+    int64_t launching = an_time_sub(op->start[s->op], busy), from = an_time_add(start, launching > 0 ? launching : 1);
     int rc = an_graph_cut(b, s->call, AN_NODE_HOST, AN_CAUSE_COPY);
     return rc || from >= end
                ? rc
@@ -57,7 +61,7 @@ static int device_cuts(struct an_context *c, struct an_graph_build *b)
             rc = an_graph_cut(b, s->call, AN_NODE_WAIT,
                               an_slice_api(c->t, s->call).kind == AN_API_FREE ? AN_CAUSE_ALLOCATION : AN_CAUSE_SYNC);
         else if (first)
-            rc = cut_copy(c, b, s, &span[i]);
+            rc = cut_copy(c, b, s, e->before[s->op], &span[i]);
         else
             span[i] = span[i - 1];
     }

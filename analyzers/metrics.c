@@ -241,8 +241,9 @@ const struct an_metric an_metrics[] = {
     {"communication/exposed_waiting_ms", "ms", "exposed time inside [start, end - transfer) of a call", "the same",
      "what is left of exposed_ms is in no call: hand-over to the thread that communicates, packing"},
     {"communication/blocking_ms", "ms",
-     "proven: on the CPU all that is exposed, because the step's thread is in the call or in comm_wait; of accelerators "
-     "devices[]",
+     "proven: on the CPU all that is exposed, because the step's thread is in the call or in comm_wait; of accelerators the "
+     "sum "
+     "of compute_absent[]/blocking_comm_us / steps",
      COMM, ""},
     {"communication/skew_ms", "ms", "last start - first start of a matched collective, mean", COMM " of every rank",
      "null below the error up to which clocks of several hosts agree"},
