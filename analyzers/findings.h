@@ -46,8 +46,8 @@ struct an_class_share an_share_of_values(const double *x, size_t n);
 int an_sync_idle_share(struct an_context *c, struct an_class_share *s);
 int an_pageable_share(struct an_context *c, struct an_class_share *s);
 
-/* A sentence about the rows that threads which launch were innermost in while their device idled in counted steps
- * (findings_host.c), and the name with most of that time; NULL and "" when nothing is known. 0 or TACHO_ENOMEM. */
+/* A sentence about what the host was in while the next kernel was not launched, by the causes of launch-starved time
+ * (findings_host.c), and the name with most of it; NULL and "" when nothing is known. 0 or TACHO_ENOMEM. */
 int an_idle_host(struct an_context *c, const char **words, const char **name);
 /* "1.5 GB", "320 MB" */
 const char *an_findings_bytes(struct an_context *c, double bytes);

@@ -166,9 +166,9 @@ static void test_host(void **state)
     const struct an_result *r = make(f, &(struct shape){.host = 2500, .wait = 2000});
     const struct an_finding *x = finding(r, "HOST_BOUND");
     assert_non_null(x);
-    bool named = false; /* what the host was in meanwhile; the loader is a class of its own */
+    bool named = false; /* what the host was in meanwhile, 2 480 of 2 525 us; the loader is a class of its own */
     for (size_t i = 0; i < 5 && x->evidence[i]; i++) {
-        named = named || strstr(x->evidence[i], "100 % in aten::nonzero itself");
+        named = named || strstr(x->evidence[i], "98 % in aten::nonzero itself");
         assert_null(strstr(x->evidence[i], "DataLoader"));
     }
     assert_true(named);
