@@ -213,26 +213,31 @@ static void fill_device(struct an_gpu_device *out, const struct an_absence *x)
                                           : an_int(an_spans_measure(x->blocking[k].span, x->blocking[k].count));
 }
 
+/* One device after another, each with a work arena of its own: their sets are only needed for their row. */
 static int run_devices(struct an_context *c)
 {
     const struct an_devices *g = c->gpu;
+    const struct an_device_edges *e;
+    struct an_arena *work = c->work;
     struct an_absent *rows = an_arena_zero(c->a, g->device_count, sizeof *rows);
-    int rc = rows ? 0 : TACHO_ENOMEM;
+    int rc = rows ? an_device_edges_of(c, &e) : TACHO_ENOMEM;
+    rc = rc || c->graph || c->causes ? rc : an_causes_make(c, &c->causes);
     for (size_t d = 0; d < g->device_count && !rc; d++) {
         struct an_absence x;
         struct row r = {.c = c, .out = rows ? &rows[c->r->absent_count] : NULL};
         if (!g->device[d].count)
             continue;
-        rc = an_absence_of(c, d, &x);
-        if (rc)
-            break;
-        fill_device((struct an_gpu_device *)(uintptr_t)&c->r->gpus[d], &x);
+        rc = (c->work = an_arena_new()) ? an_absence_of(c, d, &x) : TACHO_ENOMEM;
         for (size_t k = 0; k < c->lane_count; k++)
             r.lane = c->lane[k].device == d ? &c->lane[k] : r.lane;
         r.out->rank = g->device[d].rank;
         r.out->device = an_int(g->device[d].ordinal);
-        rc = device_row(&r, d, &x);
+        if (!rc)
+            fill_device((struct an_gpu_device *)(uintptr_t)&c->r->gpus[d], &x);
+        rc = rc ? rc : device_row(&r, d, &x);
         c->r->absent_count++;
+        an_arena_free(c->work);
+        c->work = work;
     }
     c->r->absent = rows;
     return rc;

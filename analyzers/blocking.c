@@ -37,6 +37,21 @@ static void reach_sync(struct way *w, size_t i, int64_t until)
         reach(w, w->e->sync[i].op);
 }
 
+/* Calls of a thread that came back inside the gap, and before `launched`. */
+static void reach_thread(struct way *w, uint32_t track, int64_t launched)
+{
+    const struct an_trace *t = w->c->t;
+    const struct an_track *x = &t->track[track];
+    size_t i = an_sync_seek(w->e, an_slice_seek(t, x, launched));
+    while (i-- > 0 && w->e->sync[i].call >= x->slice_first) {
+        int64_t end = an_slice_end(t, w->e->sync[i].call);
+        if (end <= w->gap.start)
+            break;
+        if (end <= launched)
+            reach_sync(w, i, an_time_add(end, AN_EDGE_SLACK_NS));
+    }
+}
+
 /* Calls that waited before op q was launched and came back inside the gap: of the thread that launched it; where inferred ways
  * count, of the other threads of its process as well. */
 static void reach_host(struct way *w, uint32_t q)
@@ -47,21 +62,11 @@ static void reach_host(struct way *w, uint32_t q)
     if (launch == AN_NONE)
         return;
     uint32_t thread = an_slice_track(t, launch);
-    int64_t launched = t->slice.start[launch];
-    for (size_t k = 0; k < e->sync_track_count; k++) {
-        uint32_t track = e->sync_track[k];
-        if (track != thread && (!w->inferred || t->track[track].process != t->track[thread].process))
-            continue;
-        const struct an_track *x = &t->track[track];
-        size_t i = an_sync_seek(e, an_slice_seek(t, x, launched));
-        while (i-- > 0 && e->sync[i].call >= x->slice_first) {
-            int64_t end = an_slice_end(t, e->sync[i].call);
-            if (end <= w->gap.start)
-                break;
-            if (end <= launched)
-                reach_sync(w, i, an_time_add(end, AN_EDGE_SLACK_NS));
-        }
-    }
+    size_t process = an_edge_process(t, thread);
+    if (!w->inferred)
+        reach_thread(w, thread, t->slice.start[launch]);
+    for (size_t k = e->sync_of[process]; k < e->sync_of[process + 1] && w->inferred; k++)
+        reach_thread(w, e->sync_track[k], t->slice.start[launch]);
 }
 
 static void walk(struct way *w)

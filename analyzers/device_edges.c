@@ -149,10 +149,28 @@ uint32_t an_edge_call_of(const struct an_edge_builder *b, uint32_t process, int6
 
 /* ---- ops by stream ---------------------------------------------------------------------------------------------------------- */
 
+/* Sorts tracks by process; *of gets the first of each process. */
+static int group_tracks(struct an_context *c, uint32_t *track, size_t n, size_t **of)
+{
+    const struct an_trace *t = c->t;
+    size_t *first = *of = an_arena_zero(c->work, t->process_count + 3, sizeof *first);
+    uint32_t *copy = malloc((n + 1) * sizeof *copy);
+    if (first && copy) {
+        for (size_t i = 0; i < n; i++)
+            first[an_edge_process(t, copy[i] = track[i]) + 2]++;
+        for (size_t p = 0; p <= t->process_count; p++)
+            first[p + 2] += first[p + 1];
+        for (size_t i = 0; i < n; i++)
+            track[first[an_edge_process(t, copy[i]) + 1]++] = copy[i];
+    }
+    free(copy);
+    return first && copy ? 0 : TACHO_ENOMEM;
+}
+
 static int order_streams(struct an_edge_builder *b)
 {
     const struct an_devices *g = b->c->gpu;
-    size_t tracks = b->c->t->track_count;
+    size_t tracks = b->c->t->track_count, streams = 0;
     b->first = calloc(tracks + 2, sizeof *b->first);
     b->op = malloc((g->op.count + 1) * sizeof *b->op);
     b->stream = malloc((tracks + 1) * sizeof *b->stream);
@@ -163,22 +181,23 @@ static int order_streams(struct an_edge_builder *b)
             b->first[g->op.track[i] + 2]++;
     for (uint32_t k = 0; k < tracks; k++) {
         if (b->first[k + 2])
-            b->stream[b->stream_count++] = k;
+            b->stream[streams++] = k;
         b->first[k + 2] += b->first[k + 1];
     }
     for (size_t d = 0; d < g->device_count; d++)
         for (size_t i = g->device[d].first; i < g->device[d].first + g->by_launch_known[d]; i++)
             if (g->op.launch[g->by_launch[i]] != AN_NONE)
                 b->op[b->first[g->op.track[g->by_launch[i]] + 1]++] = g->by_launch[i];
-    return 0;
+    return group_tracks(b->c, b->stream, streams, &b->stream_of);
 }
 
 uint32_t an_edge_stream(const struct an_edge_builder *b, uint32_t like, int64_t tid)
 {
     const struct an_trace *t = b->c->t;
-    for (size_t i = 0; i < b->stream_count; i++) {
+    size_t p = an_edge_process(t, like);
+    for (size_t i = b->stream_of[p]; i < b->stream_of[p + 1]; i++) {
         const struct an_track *s = &t->track[b->stream[i]];
-        if (s->tid == tid && s->process == t->track[like].process && !strcmp(s->device, t->track[like].device))
+        if (s->tid == tid && !strcmp(s->device, t->track[like].device))
             return b->stream[i];
     }
     return AN_NONE;
@@ -256,14 +275,15 @@ static int sync_edge_order(const void *x, const void *y)
 
 static int list_tracks(struct an_context *c, struct an_device_edges *e)
 {
+    size_t n = 0;
     if (!(e->sync_track = an_arena_zero(c->work, c->t->track_count, sizeof *e->sync_track)))
         return TACHO_ENOMEM;
     for (size_t i = 0; i < e->sync_count; i++) { /* slices stand track by track */
         uint32_t k = an_slice_track(c->t, e->sync[i].call);
-        if (!e->sync_track_count || e->sync_track[e->sync_track_count - 1] != k)
-            e->sync_track[e->sync_track_count++] = k;
+        if (!n || e->sync_track[n - 1] != k)
+            e->sync_track[n++] = k;
     }
-    return 0;
+    return group_tracks(c, e->sync_track, n, &e->sync_of);
 }
 
 /* Sorts the edges, drops doubles (one that is recorded stays) and makes them columns. */

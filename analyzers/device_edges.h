@@ -35,10 +35,10 @@ struct an_device_edges {
     uint8_t *inferred;
     struct an_sync_edge *sync; /* by call, then op */
     size_t sync_count;
-    uint32_t *sync_track; /* tracks of those calls, ascending */
-    size_t sync_track_count;
-    uint32_t *before;    /* of each op: the op before it on its stream, by start; AN_NONE: none */
-    uint8_t *unresolved; /* of each op: its stream waited for an event before it, and nothing tells which op that is */
+    uint32_t *sync_track; /* tracks of those calls, by process: sync_of[p] .. sync_of[p + 1] of process p */
+    size_t *sync_of;      /* process_count + 2: the last one is of tracks without a process */
+    uint32_t *before;     /* of each op: the op before it on its stream, by start; AN_NONE: none */
+    uint8_t *unresolved;  /* of each op: its stream waited for an event before it, and nothing tells which op that is */
     size_t recorded, inferred_count; /* of the edges between streams */
     size_t unresolved_count;
     bool waits; /* the file has waits of streams, or calls that wait */
@@ -74,8 +74,8 @@ struct an_edge_builder {
     /* Ops of each stream in order of launch: op[first[track]] .. first[track + 1]; ops without a launch are left out */
     uint32_t *op;
     size_t *first;
-    uint32_t *stream; /* tracks with such ops */
-    size_t stream_count;
+    uint32_t *stream;  /* tracks with such ops, by process: streams of process p from stream_of[p] on */
+    size_t *stream_of; /* process_count + 2 */
     /* edges, as they are found */
     struct an_edge_pair {
         uint32_t from, to;
@@ -84,6 +84,12 @@ struct an_edge_builder {
     size_t pair_count, pair_room, sync_room;
 };
 
+/* Index of a track's process in stream_of and sync_of. */
+static inline size_t an_edge_process(const struct an_trace *t, uint32_t track)
+{
+    uint32_t p = t->track[track].process;
+    return p < t->process_count ? p : t->process_count;
+}
 int64_t an_edge_number(const struct an_trace *t, size_t slice, const char *key); /* of the payload; STORE_ABSENT: none */
 /* Slice of the call with that correlation in a process; AN_NONE: not in the file. */
 uint32_t an_edge_call_of(const struct an_edge_builder *b, uint32_t process, int64_t correlation);

@@ -46,33 +46,30 @@ static uint32_t last_ended(const struct an_edge_builder *b, uint32_t stream, int
 }
 
 /* The call waits for a device: for the last op of every stream of its process. */
-static int sync_device(struct an_edge_builder *b, uint32_t call, uint32_t process)
+static int sync_device(struct an_edge_builder *b, uint32_t call, size_t process)
 {
     const struct an_trace *t = b->c->t;
     const struct an_device_ops *op = &b->c->gpu->op;
     int64_t end = an_time_add(an_slice_end(t, call), AN_EDGE_SLACK_NS);
     int rc = 0;
-    for (size_t i = 0; i < b->stream_count && !rc; i++) {
+    for (size_t i = b->stream_of[process]; i < b->stream_of[process + 1] && !rc; i++) {
         uint32_t s = b->stream[i];
         size_t at = an_edge_launched(b, s, t->slice.start[call]);
-        if (t->track[s].process == process && at > b->first[s] && op->end[b->op[at - 1]] <= end)
+        if (at > b->first[s] && op->end[b->op[at - 1]] <= end)
             rc = an_edge_add_sync(b, b->op[at - 1], call, false);
     }
     return rc;
 }
 
 /* Nothing says for what the call waits: the op that ended last inside of it. */
-static int sync_by_time(struct an_edge_builder *b, uint32_t call, uint32_t process)
+static int sync_by_time(struct an_edge_builder *b, uint32_t call, size_t process)
 {
     const struct an_trace *t = b->c->t;
     const struct an_device_ops *op = &b->c->gpu->op;
     int64_t start = t->slice.start[call], end = an_time_add(an_slice_end(t, call), AN_EDGE_SLACK_NS);
     uint32_t best = AN_NONE;
-    for (size_t i = 0; i < b->stream_count; i++) {
-        uint32_t s = b->stream[i];
-        if (t->track[s].process != process)
-            continue;
-        uint32_t p = last_ended(b, s, start, end);
+    for (size_t i = b->stream_of[process]; i < b->stream_of[process + 1]; i++) {
+        uint32_t p = last_ended(b, b->stream[i], start, end);
         if (p != AN_NONE && op->end[p] > start && (best == AN_NONE || op->end[p] > op->end[best]))
             best = p;
     }
@@ -80,7 +77,7 @@ static int sync_by_time(struct an_edge_builder *b, uint32_t call, uint32_t proce
 }
 
 /* A row says for which stream or event the call waits. */
-static int sync_by_row(struct an_edge_builder *b, uint32_t call, uint32_t process, size_t row)
+static int sync_by_row(struct an_edge_builder *b, uint32_t call, size_t process, size_t row)
 {
     const struct an_trace *t = b->c->t;
     const struct an_device_ops *op = &b->c->gpu->op;
@@ -92,7 +89,7 @@ static int sync_by_row(struct an_edge_builder *b, uint32_t call, uint32_t proces
         return sync_device(b, call, process);
     if (!strcmp(name, "Event Sync")) {
         int64_t of = an_edge_number(t, slice, "stream");
-        uint32_t record = an_edge_call_of(b, process, an_edge_number(t, slice, "record_correlation"));
+        uint32_t record = an_edge_call_of(b, t->track[stream].process, an_edge_number(t, slice, "record_correlation"));
         stream = of == STORE_ABSENT ? AN_NONE : an_edge_stream(b, stream, of);
         inferred = record == AN_NONE;
         before = inferred ? before : t->slice.start[record];
@@ -141,7 +138,7 @@ static struct call_row *rows_of_calls(const struct an_edge_builder *b, size_t *c
 static int sync_call(struct an_edge_builder *b, const struct an_edge_call *k, const struct call_row *row)
 {
     const struct an_trace *t = b->c->t;
-    uint32_t process = t->track[k->track].process;
+    size_t process = an_edge_process(t, k->track);
     const char *name = an_trace_name(t, t->slice.name[k->slice]);
     if (t->slice.dur[k->slice] == AN_OPEN)
         return 0;

@@ -27,9 +27,10 @@ static uint32_t producer_by_time(const struct an_edge_builder *b, uint32_t q, in
     const struct an_device_ops *op = &b->c->gpu->op;
     uint32_t best = AN_NONE, own = op->track[q];
     *late = false;
-    for (size_t i = 0; i < b->stream_count; i++) {
+    size_t process = an_edge_process(t, own);
+    for (size_t i = b->stream_of[process]; i < b->stream_of[process + 1]; i++) {
         uint32_t s = b->stream[i];
-        if (s == own || t->track[s].process != t->track[own].process)
+        if (s == own)
             continue;
         size_t at = an_edge_launched(b, s, before);
         if (at == b->first[s])
@@ -198,8 +199,8 @@ static int waits_of_calls(struct an_edge_builder *b, const uint8_t *has_rows)
     for (size_t i = 0, next; i < b->call_count && !rc; i = next) {
         for (next = i + 1; next < b->call_count && b->call[next].track == b->call[i].track;)
             next++;
-        uint32_t process = t->track[b->call[i].track].process;
-        if (!has_rows[process == AN_NONE ? t->process_count : process])
+        size_t process = an_edge_process(t, b->call[i].track);
+        if (!has_rows[process])
             rc = waits_of_thread(b, i, next);
     }
     return rc;
@@ -268,20 +269,20 @@ int an_edges_waits(struct an_edge_builder *b)
     uint8_t *rows = calloc(t->process_count + 1, 1), *any = calloc(t->process_count + 1, 1);
     int rc = rows && any ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; i < b->row_count && !rc; i++) {
-        uint32_t process = t->track[b->row_track[i]].process;
+        size_t process = an_edge_process(t, b->row_track[i]);
         if (!is_wait_row(t, b->row[i]))
             continue;
-        rows[process == AN_NONE ? t->process_count : process] = 1;
+        rows[process] = 1;
         rc = wait_of_row(b, i);
     }
     rc = rc ? rc : waits_of_calls(b, rows);
     for (size_t i = 0; i < b->call_count && !rc; i++) {
-        uint32_t process = t->track[b->call[i].track].process;
-        any[process == AN_NONE ? t->process_count : process] |= b->call[i].kind == AN_API_WAIT;
+        size_t process = an_edge_process(t, b->call[i].track);
+        any[process] |= b->call[i].kind == AN_API_WAIT;
     }
     for (size_t d = 0; d < b->c->gpu->device_count && !rc; d++) {
         uint32_t process = b->c->gpu->device[d].process;
-        size_t p = process == AN_NONE ? t->process_count : process;
+        size_t p = process < t->process_count ? process : t->process_count;
         if (!rows[p] && !any[p])
             rc = waits_of_times(b, &b->c->gpu->device[d]);
     }

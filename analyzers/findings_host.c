@@ -8,6 +8,8 @@
 #include "analyzers/findings.h"
 #include "analyzers/graph.h"
 
+#define CANDIDATES_MOST 8
+
 struct named {
     const char *name;
     int64_t ns;
@@ -32,6 +34,7 @@ static int64_t time_of(const struct an_result *r, const char *name)
 int an_idle_host(struct an_context *c, const char **words, const char **name)
 {
     struct named first = {NULL, 0}, second = {NULL, 0};
+    const struct an_absent *most = NULL; /* the device that starved longest names the candidates */
     int64_t all = 0;
     *words = NULL;
     *name = "";
@@ -39,17 +42,20 @@ int an_idle_host(struct an_context *c, const char **words, const char **name)
         const struct an_absent *x = &c->r->absent[d];
         for (size_t i = 0; i < x->cause_count; i++)
             all = an_time_add(all, strcmp(x->causes[i].cause, an_cause_key(AN_CAUSE_INPUT)) ? x->causes[i].ns : 0);
-        for (size_t i = 0; i < x->cause_count && i < 8; i++) { /* largest first: what is behind is small everywhere */
-            if (!tells(&x->causes[i]) || (first.name && !strcmp(first.name, x->causes[i].name)) ||
-                (second.name && !strcmp(second.name, x->causes[i].name)))
-                continue;
-            struct named one = {x->causes[i].name, time_of(c->r, x->causes[i].name)};
-            if (one.ns > first.ns) {
-                second = first;
-                first = one;
-            } else if (one.ns > second.ns) {
-                second = one;
-            }
+        most = x->cause_count &&
+                       (!most || x->part_ns[AN_ABSENT_LAUNCH_STARVED].value > most->part_ns[AN_ABSENT_LAUNCH_STARVED].value)
+                   ? x
+                   : most;
+    }
+    for (size_t i = 0; most && i < most->cause_count && i < CANDIDATES_MOST; i++) {
+        const struct an_absent_cause *x = &most->causes[i];
+        bool known = (first.name && !strcmp(first.name, x->name)) || (second.name && !strcmp(second.name, x->name));
+        struct named one = {x->name, tells(x) && !known ? time_of(c->r, x->name) : 0};
+        if (one.ns > first.ns) {
+            second = first;
+            first = one;
+        } else if (one.ns > second.ns) {
+            second = one;
         }
     }
     if (!first.name || all <= 0)
