@@ -31,13 +31,18 @@ static bool launches_itself(const struct an_context *c, const struct an_sync_edg
 }
 
 /* A copying call: it launches, which takes as long as from when the stream was free until the copy began, then it waits: for
- * what was on the stream before (`before`: its last op), and for its copy. */
-static int cut_copy(struct an_context *c, struct an_graph_build *b, const struct an_sync_edge *s, uint32_t before,
-                    uint32_t *span)
+ * what its stream did or waited for before, and for its copy. */
+static int cut_copy(struct an_context *c, struct an_graph_build *b, const struct an_device_edges *e,
+                    const struct an_sync_edge *s, uint32_t *span)
 {
     const struct an_device_ops *op = &c->gpu->op;
     int64_t start = c->t->slice.start[s->call], end = an_slice_end(c->t, s->call);
-    int64_t busy = before == AN_NONE || op->end[before] < start ? start : op->end[before];
+    int64_t busy = start;
+    uint32_t before = e->before[s->op];
+    if (before != AN_NONE && op->end[before] > busy)
+        busy = op->end[before];
+    for (size_t k = e->first[s->op]; k < e->first[s->op + 1]; k++)
+        busy = op->end[e->from[k]] > busy ? op->end[e->from[k]] : busy;
     int64_t launching = an_time_sub(op->start[s->op], busy), from = an_time_add(start, launching > 0 ? launching : 1);
     int rc = an_graph_cut(b, s->call, AN_NODE_HOST, AN_CAUSE_COPY);
     return rc || from >= end
@@ -61,7 +66,7 @@ static int device_cuts(struct an_context *c, struct an_graph_build *b)
             rc = an_graph_cut(b, s->call, AN_NODE_WAIT,
                               an_slice_api(c->t, s->call).kind == AN_API_FREE ? AN_CAUSE_ALLOCATION : AN_CAUSE_SYNC);
         else if (first)
-            rc = cut_copy(c, b, s, e->before[s->op], &span[i]);
+            rc = cut_copy(c, b, e, s, &span[i]);
         else
             span[i] = span[i - 1];
     }
