@@ -225,6 +225,8 @@ $(O)/tests/gpu/lib/.done: $(O)/tacho # not the C and C++ runtimes: the programs 
 	@mkdir -p $(@D)
 	$(Q)ldd $< | awk '$$2 == "=>" && $$3 ~ "^/" && $$1 !~ /^lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so/ { print $$3 }' | xargs -r cp -L -t $(@D)
 	@touch $@
+coverage: all unit-programs ## lines of libtacho.so that its tests run, by gcov
+	$(Q)tests/bench/coverage.sh $(O)
 asan: ## everything under AddressSanitizer and UBSan, in build-asan
 	$(Q)$(MAKE) O=$(O)-asan SAN=address,undefined check
 ubsan: ## everything under UBSan alone, in build-ubsan
@@ -296,4 +298,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: bench-engine dist gpu-tests fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force
+.PHONY: bench-engine dist coverage gpu-tests fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force
