@@ -40,21 +40,20 @@ static int rooms_of(struct an_context *c, struct an_what_if_state *s)
 static int base_of(struct an_context *c, struct an_what_if_state *s)
 {
     const struct an_replay *r = s->r;
-    double *recorded = malloc((s->steps + 1) * sizeof *recorded), sum = 0, real = 0;
+    double *block = malloc((r->step_count + 1) * sizeof *block), sum = 0, real = 0;
     size_t n = 0;
-    if (!recorded)
+    if (!block)
         return TACHO_ENOMEM;
     an_replay_run(r, NULL, &s->base);
     for (size_t i = 0; i < r->step_count; i++)
         if (an_replay_counts(&r->step[i])) {
-            s->b[n] = (double)an_replay_step_ns(&r->step[i], &s->base);
-            recorded[n] = (double)an_step_ns(&c->step[r->step[i].step]);
-            sum += s->b[n];
-            real += recorded[n++];
+            sum += s->b[n++] = (double)an_replay_step_ns(&r->step[i], &s->base);
+            real += (double)an_step_ns(&c->step[r->step[i].step]);
         }
     s->base_pct = real > 0 ? 100 * (sum / real - 1) : NAN;
-    s->median_ms = n ? an_quantile_of(recorded, n, 0.5) / 1e6 : NAN;
-    free(recorded);
+    n = an_replay_blocks(r, NULL, -1, block);
+    s->median_ms = n ? an_quantile_of(block, n, 0.5) / 1e6 : NAN;
+    free(block);
     return 0;
 }
 

@@ -306,6 +306,32 @@ int an_times_new(const struct an_replay *r, struct an_times *t)
     return t->start && t->end ? 0 : TACHO_ENOMEM;
 }
 
+/* Steps of which one differs from the next by design. */
+static uint32_t period_of(const struct an_context *c)
+{
+    const struct an_count *workers = &c->r->loader.workers;
+    return workers->valid && workers->value > 1 && workers->value < 64 ? (uint32_t)workers->value : 1;
+}
+
+size_t an_replay_blocks(const struct an_replay *r, const double *value, int parity, double *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->step_count; i++) {
+        const struct an_replay_step *s = &r->step[i];
+        uint32_t p = s->of >= 4 * r->period ? r->period : 1, block = s->ordinal / p;
+        bool first = s->ordinal % p == 0 && s->ordinal + p <= s->of;
+        bool paired = (block - block % 2 + 2) * p <= s->of; /* an even block and the odd one behind it */
+        if (!first || (parity >= 0 && (block % 2 != (uint32_t)parity || !paired)) ||
+            (parity < 0 && !block && !an_replay_counts(s)))
+            continue;
+        double sum = 0;
+        for (uint32_t k = 0; k < p; k++)
+            sum += value ? value[i + k] : (double)an_step_ns(&r->c->step[r->step[i + k].step]);
+        out[n++] = sum / p;
+    }
+    return n;
+}
+
 int an_replay_of(struct an_context *c, const struct an_replay **out, const char **why)
 {
     const struct an_graph *g = NULL;
@@ -319,6 +345,7 @@ int an_replay_of(struct an_context *c, const struct an_replay **out, const char 
     if (!rc) {
         r->c = c;
         r->g = g;
+        r->period = period_of(c);
         rc = frames_of(r, &l);
     }
     free(l.row);

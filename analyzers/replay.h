@@ -52,6 +52,7 @@ struct an_replay {
     int32_t *latency; /* of every track: [copy][enum an_latency] */
     struct an_replay_step *step;
     size_t step_count;
+    uint32_t period;  /* steps that make one sample: W loader workers hand over W batches at a time, and such steps differ */
     int64_t think_ns; /* on threads that run steps: own time of nodes no range covers */
     int64_t held_ns;  /* on them: own time of waits that no recorded release ends */
 };
@@ -87,6 +88,10 @@ static inline bool an_replay_counts(const struct an_replay_step *s)
 {
     return s->ordinal || s->of < 3;
 }
+/* Means over blocks of `period` steps, in ns a step, of `value` of every step of r->step (NULL: the recorded ones); only blocks
+ * that are whole and not of a lane's first steps (an_replay_counts), and with parity 0 or 1 only even or odd ones, of pairs
+ * (-1: all). `out` has room for step_count values; returns how many it got. */
+size_t an_replay_blocks(const struct an_replay *r, const double *value, int parity, double *out);
 /* Does edge e only end waiting of node n? */
 bool an_replay_ends_waiting(const struct an_graph *g, uint32_t n, size_t e);
 

@@ -162,12 +162,13 @@ static size_t place(const struct queues *q, uint64_t key)
     return i;
 }
 
-/* Gives the nodes of step `to` the own work of those of step `from`; counts those that found none. */
-static void lend(const struct an_replay *r, struct queues *q, const struct step_nodes *x, size_t from, size_t to, int64_t *own,
-                 int64_t *alone, int64_t *all)
+/* Gives the nodes of a block of steps that begins with `to` the own work of that which begins with `from`; counts those that
+ * found none. */
+static void lend(const struct an_replay *r, struct queues *q, const struct step_nodes *x, size_t from, size_t to, size_t steps,
+                 int64_t *own, int64_t *alone, int64_t *all)
 {
     memset(q->key, 0, (q->mask + 1) * sizeof *q->key);
-    for (size_t i = x->first[from]; i < x->first[from + 1]; i++) {
+    for (size_t i = x->first[from]; i < x->first[from + steps]; i++) {
         uint32_t n = x->list[i];
         uint64_t key = key_of(r, q, n);
         size_t p = place(q, key);
@@ -180,7 +181,7 @@ static void lend(const struct an_replay *r, struct queues *q, const struct step_
         }
         q->tail[p] = n;
     }
-    for (size_t i = x->first[to]; i < x->first[to + 1]; i++) {
+    for (size_t i = x->first[to]; i < x->first[to + steps]; i++) {
         uint32_t n = x->list[i];
         size_t p = place(q, key_of(r, q, n));
         *all = an_time_add(*all, r->own[n]);
@@ -196,8 +197,10 @@ static void lend(const struct an_replay *r, struct queues *q, const struct step_
 static int queues_new(const struct an_replay *r, const struct step_nodes *x, struct queues *q)
 {
     size_t most = 1;
-    for (size_t s = 0; s < r->step_count; s++)
-        most = x->first[s + 1] - x->first[s] > most ? x->first[s + 1] - x->first[s] : most;
+    for (size_t s = 0; s + r->period <= r->step_count; s++) {
+        size_t nodes = x->first[s + r->period] - x->first[s];
+        most = nodes > most ? nodes : most;
+    }
     for (q->mask = 1; q->mask < 2 * most; q->mask *= 2)
         ;
     q->key = calloc(q->mask, sizeof *q->key);
@@ -214,18 +217,16 @@ static int queues_new(const struct an_replay *r, const struct step_nodes *x, str
 
 /* ---- the error -------------------------------------------------------------------------------------------------------------- */
 
-/* Odd steps of the run get the work of the next even one of their lane (the last one that of the one before). */
-static void lend_all(const struct an_replay *r, struct queues *q, const struct step_nodes *x, int64_t *own, bool *odd,
-                     bool *even, int64_t *alone, int64_t *all)
+/* Odd blocks of steps get the work of the even one before. */
+static void lend_all(const struct an_replay *r, struct queues *q, const struct step_nodes *x, int64_t *own, int64_t *alone,
+                     int64_t *all)
 {
     for (size_t i = 0; i < r->step_count; i++) {
         const struct an_replay_step *s = &r->step[i];
-        if (s->of < ERROR_STEPS)
+        uint32_t p = s->of >= ERROR_STEPS * r->period ? r->period : 1, block = s->ordinal / p;
+        if (s->of < ERROR_STEPS || s->ordinal % p || block % 2 == 0 || (block + 1) * p > s->of)
             continue;
-        odd[i] = s->ordinal % 2;
-        even[i] = !odd[i];
-        if (odd[i])
-            lend(r, q, x, s->ordinal + 1 < s->of ? i + 1 : i - 1, i, own, alone, all);
+        lend(r, q, x, i - p, i, p, own, alone, all);
     }
 }
 
@@ -234,27 +235,23 @@ static double median_of(double *x, size_t n)
     return an_quantile_of(x, n, 0.5);
 }
 
-static int predict(const struct an_replay *r, const int64_t *own, const bool *odd, const bool *even, struct an_replay_error *e)
+static int predict(const struct an_replay *r, const int64_t *own, struct an_replay_error *e)
 {
     struct an_times t;
-    double *predicted = malloc((r->step_count + 1) * sizeof *predicted), *real = malloc((r->step_count + 1) * sizeof *real);
-    size_t n = 0, m = 0;
-    int rc = predicted && real ? an_times_new(r, &t) : TACHO_ENOMEM;
+    double *value = malloc((r->step_count + 1) * sizeof *value), *x = malloc((r->step_count + 1) * sizeof *x);
+    int rc = value && x ? an_times_new(r, &t) : TACHO_ENOMEM;
     if (!rc) {
         an_replay_run(r, &(struct an_change){.own = own, .latency = 1}, &t);
-        for (size_t i = 0; i < r->step_count; i++) {
-            if (odd[i])
-                predicted[n++] = (double)an_replay_step_ns(&r->step[i], &t);
-            if (even[i])
-                real[m++] = (double)an_step_ns(&r->c->step[r->step[i].step]);
-        }
-        double truth = m ? median_of(real, m) : NAN;
-        e->odd = n;
-        e->even = m;
-        e->pct = n && truth > 0 ? 100 * (median_of(predicted, n) / truth - 1) : NAN;
+        for (size_t i = 0; i < r->step_count; i++)
+            value[i] = (double)an_replay_step_ns(&r->step[i], &t);
+        e->odd = an_replay_blocks(r, value, 1, x);
+        double predicted = e->odd ? median_of(x, e->odd) : NAN;
+        e->even = an_replay_blocks(r, NULL, 0, x);
+        double truth = e->even ? median_of(x, e->even) : NAN;
+        e->pct = e->odd > 1 && truth > 0 ? 100 * (predicted / truth - 1) : NAN;
     }
-    free(predicted);
-    free(real);
+    free(value);
+    free(x);
     return rc;
 }
 
@@ -265,13 +262,12 @@ int an_replay_odd_even(const struct an_replay *r, struct an_replay_error *e)
     int64_t alone = 0, all = 0;
     *e = (struct an_replay_error){.pct = NAN};
     int64_t *own = an_arena_copy(r->c->work, r->own, r->g->node_count * sizeof *own);
-    bool *odd = calloc(r->step_count + 1, sizeof *odd), *even = calloc(r->step_count + 1, sizeof *even);
-    int rc = own && odd && even ? steps_of_nodes(r, &x) : TACHO_ENOMEM;
+    int rc = own ? steps_of_nodes(r, &x) : TACHO_ENOMEM;
     if (!rc)
         rc = queues_new(r, &x, &q);
     if (!rc) {
-        lend_all(r, &q, &x, own, odd, even, &alone, &all);
-        rc = predict(r, own, odd, even, e);
+        lend_all(r, &q, &x, own, &alone, &all);
+        rc = predict(r, own, e);
         e->unmatched_pct = all > 0 ? 100 * (double)alone / (double)all : 0;
     }
     free(x.list);
@@ -281,7 +277,5 @@ int an_replay_odd_even(const struct an_replay *r, struct an_replay_error *e)
     free(q.tail);
     free(q.next);
     free(q.part);
-    free(odd);
-    free(even);
     return rc;
 }

@@ -52,8 +52,8 @@ static void cell_of(char b[REP_CELL], const void *row)
     const struct an_what_if *w = row;
     snprintf(b, REP_CELL, "%.30s", w->of ? w->of : "");
 }
-static const struct rep_column of_edit[] = {{"gain %", 15, cell_gain},
-                                            {"95 %", 15, cell_between},
+static const struct rep_column of_edit[] = {{"gain %", 16, cell_gain},
+                                            {"95 %", 18, cell_between},
                                             {"step", 11, cell_step},
                                             {"95 %, ms", 16, cell_steps},
                                             {"finding", 16, cell_of}};
@@ -75,7 +75,7 @@ static void notes(struct page *p, const struct an_what_if *w)
 
 static void edits(struct page *p, const struct an_advice *a)
 {
-    struct rep_table t = {.title = "What changes would do to the step",
+    struct rep_table t = {.title = "What if",
                           .name = name_edit,
                           .column = of_edit,
                           .columns = sizeof of_edit / sizeof *of_edit,
