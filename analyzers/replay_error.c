@@ -71,18 +71,48 @@ static uint32_t step_of(const struct an_replay *r, const struct lane_steps *l, u
     return time >= (host ? s->host_start : s->start) ? l->list[low] : AN_NONE;
 }
 
-/* Fills of[n] for all nodes and counts the nodes of each step in first[s + 1]. */
-static void count_nodes(const struct an_replay *r, const struct lane_steps *l, uint32_t *of, size_t *first)
+/* Batches belong to the step that takes them: `hand` has, for each node, the node that it hands a batch over to. */
+static void follow_batches(const struct an_replay *r, const uint32_t *hand, uint32_t *of)
+{
+    const struct an_graph *g = r->g;
+    for (uint32_t k = 0; k < r->c->t->track_count; k++) {
+        uint32_t step = AN_NONE;
+        for (size_t n = g->track_first[k + 1]; n-- > g->track_first[k];) {
+            step = hand[n] != AN_NONE ? of[hand[n]] : step;
+            if (g->cause[n] == AN_CAUSE_INPUT && step != AN_NONE && r->inside[n])
+                of[n] = step;
+        }
+    }
+}
+
+static int steps_of_batches(const struct an_replay *r, uint32_t *of)
+{
+    const struct an_graph *g = r->g;
+    uint32_t *hand = malloc((g->node_count + 1) * sizeof *hand);
+    if (!hand)
+        return TACHO_ENOMEM;
+    memset(hand, 0xff, (g->node_count + 1) * sizeof *hand);
+    for (size_t i = 0; i < r->node_count; i++) {
+        uint32_t n = r->node[i];
+        for (size_t e = g->in_first[n]; g->cause[n] == AN_CAUSE_INPUT && e < g->in_first[n + 1]; e++)
+            if ((g->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_HANDOFF)
+                hand[g->in_from[e]] = n;
+    }
+    follow_batches(r, hand, of); /* of what the step's thread takes, */
+    follow_batches(r, hand, of); /* and of what a thread between takes */
+    free(hand);
+    return 0;
+}
+
+/* Fills of[n] for all nodes. */
+static void steps_by_time(const struct an_replay *r, const struct lane_steps *l, uint32_t *of)
 {
     const struct an_graph *g = r->g;
     for (uint32_t k = 0; k < r->c->t->track_count; k++) {
         size_t end = g->track_first[k + 1];
         uint32_t lane = g->track_first[k] < end ? an_lane_of_process(r->c, r->c->t->track[k].process) : AN_NONE;
-        for (size_t n = g->track_first[k]; n < end; n++) {
+        for (size_t n = g->track_first[k]; n < end; n++)
             of[n] = lane != AN_NONE && r->inside[n] ? step_of(r, l, lane, decided(g, (uint32_t)n)) : AN_NONE;
-            if (of[n] != AN_NONE)
-                first[of[n] + 1]++;
-        }
     }
 }
 
@@ -95,7 +125,13 @@ static int steps_of_nodes(const struct an_replay *r, struct step_nodes *x)
     x->first = calloc(r->step_count + 2, sizeof *x->first);
     int rc = of && next && x->first ? lane_steps_of(r, &l) : TACHO_ENOMEM;
     if (!rc) {
-        count_nodes(r, &l, of, x->first);
+        steps_by_time(r, &l, of);
+        rc = steps_of_batches(r, of);
+    }
+    if (!rc) {
+        for (size_t n = 0; n < nodes; n++)
+            if (of[n] != AN_NONE)
+                x->first[of[n] + 1]++;
         for (size_t s = 0; s < r->step_count; s++)
             x->first[s + 1] += x->first[s];
         if (!(x->list = malloc((x->first[r->step_count] + 1) * sizeof *x->list)))
