@@ -184,7 +184,8 @@ static void parts_of(const struct an_replay *r, uint32_t *part)
 static uint64_t key_of(const struct an_replay *r, const struct queues *q, uint32_t n)
 {
     const struct an_graph *g = r->g;
-    uint32_t name = g->slice[n] != AN_NONE ? r->c->t->slice.name[g->slice[n]] : AN_NONE;
+    bool named = g->slice[n] != AN_NONE && g->kind[n] != AN_NODE_THINK; /* what marks a step may hold its number */
+    uint32_t name = named ? r->c->t->slice.name[g->slice[n]] : AN_NONE;
     uint64_t key = ((uint64_t)q->part[g->track[n]] << 32 | name) * 0x9e3779b97f4a7c15ull;
     key ^= (uint64_t)g->kind[n] << 8 ^ g->cause[n]; /* pieces of one range with and without waiting */
     return key ? key : 1;

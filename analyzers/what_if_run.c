@@ -15,6 +15,7 @@
 #define ROUNDS    1000
 #define ERROR_MAX 20.0 /* % of a step: a replay that misses the run by more predicts nothing */
 #define SEED      0x7461636f
+#define PASSES    2.0 /* at worst the bytes of a batch move through memory twice more: received, and read cold */
 
 /* What the edits of one prediction come to. */
 struct plan {
@@ -243,7 +244,7 @@ static void replay_into(struct an_what_if_state *s, const struct plan *p, double
         }
 }
 
-/* The loader on other threads, handing over for nothing and for what writing the batch takes. */
+/* The loader on other threads, handing over for nothing and for what moving the batch through memory takes. */
 static int replay_route(struct plan *p)
 {
     struct an_what_if_state *s = p->s;
@@ -258,7 +259,7 @@ static int replay_route(struct plan *p)
     int rc = 0;
     for (int worst = 0; worst < 2 && !rc && !p->reason; worst++) {
         memcpy(s->own, kept, nodes * sizeof *kept);
-        rc = an_route_new(s->r, p->workers, share, worst && in_line ? 1 : 0, s->own, &p->change.route, &p->reason);
+        rc = an_route_new(s->r, p->workers, share, worst && in_line ? PASSES : 0, s->own, &p->change.route, &p->reason);
         if (!rc && !p->reason)
             replay_into(s, p, worst ? s->e2 : s->e);
     }
