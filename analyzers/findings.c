@@ -170,6 +170,8 @@ static int findings_run(struct an_context *c)
         an_findings_ranks(&l);
     if (!rc)
         rc = unattributed(&l);
+    if (!rc)
+        rc = an_findings_replay(&l);
     if (rc)
         return rc;
     if (c->r->trust.lost_events.valid && !c->r->trust.lost_events.value)

@@ -54,6 +54,9 @@ const char *an_findings_bytes(struct an_context *c, double bytes);
 /* "steps 4-19" */
 const char *an_findings_window(struct an_context *c);
 
+/* Gains of the findings whose proposal can be replayed (findings_replay.c). 0 or TACHO_ENOMEM. */
+int an_findings_replay(struct an_findings_list *l);
+
 /* Input (findings_input.c). 0 or TACHO_ENOMEM. */
 int an_findings_input(struct an_findings_list *l);
 

@@ -123,6 +123,8 @@ static void one_rank(struct an_context *c, const struct exposure *e, struct an_f
     f->verify = "report the merged file and read the line Communication";
     f->wrong_when = "the cause is known already";
     an_finding_ceiling(f, e->step, e->exposed, CEILING_NONE);
+    f->what_if = "comm=0";
+    f->bound = true;
 }
 
 static void waiting(struct an_context *c, const struct exposure *e, struct an_finding *f)
@@ -161,6 +163,8 @@ static void waiting(struct an_context *c, const struct exposure *e, struct an_fi
     f->wrong_when =
         "the shortest call of a collective holds waiting too (every rank was held up inside it): then it counts as transfer";
     an_finding_ceiling(f, e->step, e->most_waiting, CEILING_NONE);
+    f->what_if = "peers=0";
+    f->bound = true;
 }
 
 /* What the transfer's advice stands on: does anything overlap, and is most of the exposed time in no call at all? */
@@ -210,6 +214,8 @@ static void transfer(struct an_context *c, const struct exposure *e, struct an_f
     f->verify = an_arena_format(c->a, "%s, and read the row exposed communication", an_findings_rerun(c, option));
     f->wrong_when = "cores are short: a thread that communicates takes one from compute, which then takes longer";
     an_finding_ceiling(f, e->step, removed, CEILING_NONE);
+    f->what_if = overlaps ? "comm=0" : "comm=overlap";
+    f->bound = true;
 }
 
 /* Is a part of the exposed time above the noise floor, as far as the whole is? */

@@ -54,6 +54,7 @@ static const char *share_words(struct an_context *c, const struct an_class_share
 static void share_ceiling(struct an_finding *f, const struct an_class_share *s)
 {
     an_finding_ceiling(f, 100, s->mean, CEILING);
+    f->bound = true;
     f->method = s->steps ? "ceiling: step time / (step time - the time named) - 1; nothing was replayed"
                          : "ceiling: capture / (capture - the time named) - 1; nothing was replayed";
 }
@@ -165,6 +166,7 @@ static int exposed_comm(struct an_findings_list *l)
     else
         f->action = "record every rank into one folder and report that: it tells slow links from waiting for a slow rank";
     f->effort = ranks > 1 && size <= ranks ? "a setting of the parallel layer" : "another recording";
+    f->what_if = ranks > 1 && size <= ranks ? "comm=overlap" : "comm=0";
     share_ceiling(f, &s);
     f->verify = "run again and compare exposed_comm_us of each device: tacho report --json";
     f->wrong_when = "the time is waiting for a slower rank: communication kernels spin while they wait, and one rank alone "
@@ -232,6 +234,7 @@ static void launch_bound(struct an_context *c, struct an_finding *f)
                     : "fewer launches: a CUDA graph of the step (torch.compile(mode=\"reduce-overhead\")), fused kernels, a "
                       "larger batch";
     f->effort = "some lines of code";
+    f->what_if = c->r->launches.graphs ? NULL : "launch=graph";
     f->wrong_when = "shapes change from step to step (graphs cannot be replayed), or recording itself made the host slow";
 }
 
@@ -262,6 +265,10 @@ static void host_bound(struct an_context *c, struct an_finding *f, const char *n
         f->action = "shorten what the host does between launches: torch.compile, fewer small tensor operations in Python, a "
                     "larger batch";
     f->effort = "some lines of code";
+    f->what_if = kind == AN_API_SYNC     ? "sync=0"
+                 : kind == AN_API_KERNEL ? "launch=0"
+                 : kind == AN_API_COPY   ? "copy=0"
+                                         : "framework=0";
     f->wrong_when = "recording itself made the host slow: stacks and shapes cost time in every operator";
 }
 
@@ -331,6 +338,7 @@ static int sync_stall(struct an_findings_list *l)
     f->action = "do not wait for the device inside a step: read the loss every N steps (.item(), .cpu()), copy with "
                 "non_blocking=True";
     f->effort = "some lines of code";
+    f->what_if = "sync=0";
     share_ceiling(f, &s);
     f->verify = "run again and compare syncs: tacho report --json";
     f->wrong_when = "the calls wait for something else than this process's devices";
@@ -378,6 +386,7 @@ static int pageable_copy(struct an_findings_list *l, double *found)
     copy_evidence(c, f, row);
     f->action = "copy from pinned memory, beside compute: DataLoader(pin_memory=True) and .to(device, non_blocking=True)";
     f->effort = "two settings";
+    f->what_if = "copy:HtoD=0";
     share_ceiling(f, &s);
     f->verify = "run again and compare copies: tacho report --json";
     f->wrong_when = "the batch is needed at once and there is nothing to hide the copy behind";
@@ -468,6 +477,9 @@ static void low_precision(struct an_findings_list *l, double span)
                        "torch.set_float32_matmul_precision(\"high\")";
     f->effort = "some lines of code; the loss has to be watched";
     an_finding_ceiling(f, span, removed, CEILING);
+    if (p->matrix_ns > 0)
+        f->what_if = an_arena_format(c->a, "op:matrix=%.3gx", fmax(0, 1 - removed / (double)p->matrix_ns));
+    f->bound = true;
     f->method = "ceiling: every such kernel as much faster as the data sheet's peaks; nothing was measured";
     f->confidence = f->confidence > AN_LOW ? AN_MEDIUM : AN_LOW;
     f->verify = "run again and compare precision and samples/s: tacho report --json";

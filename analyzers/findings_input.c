@@ -174,7 +174,7 @@ static const struct an_stage *binding_stage(const struct an_loader *l)
 /* ---- the action --------------------------------------------------------------------------------------------------------- */
 
 struct advice {
-    const char *action, *option, *effort, *wrong_when;
+    const char *action, *option, *effort, *wrong_when, *what_if;
 };
 
 static const char *workers_option(struct an_context *c, enum an_framework f, int64_t n)
@@ -196,6 +196,7 @@ static struct advice more_workers(struct an_context *c, enum an_framework f, boo
     int64_t have = l->workers.valid ? l->workers.value : 0;
     int64_t n = l->workers_needed.valid ? l->workers_needed.value : torch ? 4 : have + 1;
     x.option = workers_option(c, f, n);
+    x.what_if = an_arena_format(c->a, "loader.workers=%" PRId64, n);
     const char *known = l->workers_needed.valid
                             ? an_arena_format(c->a, "%" PRId64 " keep%s up with the step", n, n == 1 ? "s" : "")
                         : cores->valid ? an_arena_format(c->a, "at most the %" PRId64 " usable cores", cores->value)
@@ -390,6 +391,7 @@ int an_findings_input(struct an_findings_list *l)
     f->action = x.action;
     f->effort = x.effort;
     f->wrong_when = x.wrong_when;
+    f->what_if = x.what_if;
     f->method = "ceiling \"no wait for input\": step / (step - wait) - 1; nothing was replayed";
     f->verify = an_arena_format(c->a, "%s, and read the row input", an_findings_rerun(c, x.option));
     an_finding_ceiling(f, step_ms, wait_ms, "a ceiling has no expected value: the loader was not replayed");

@@ -722,6 +722,8 @@ const struct an_metric an_metrics[] = {
     /* findings */
     {"findings[]/gain_pct", "% more samples/s", "as method says", "",
      "ceiling: high is an upper bound and nothing is expected"},
+    {"findings[]/what_if", "", "the change as an edit of the dependency graph: tacho advise --what-if", "",
+     "null: it is no edit of it"},
     /* advice */
     {"advice", "", "what changes of the dependency graph would do to the step (docs/advise.md)", REPLAY, ""},
     {"advice/step_ms", "ms", "recorded median of the replayed steps but the first of each stretch", REPLAY, ""},

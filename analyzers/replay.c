@@ -192,7 +192,8 @@ static int own_work(struct an_replay *r)
 {
     const struct an_graph *g = r->g;
     uint32_t track = AN_NONE;
-    bool lane = false, released;
+    const struct an_count *workers = &r->c->r->loader.workers;
+    bool lane = false, released, in_line = workers->valid && !workers->value; /* in line a fetch is work */
     if (!(r->own = an_arena_zero(r->c->work, g->node_count, sizeof *r->own)))
         return TACHO_ENOMEM;
     for (uint32_t n = 0; n < g->node_count; n++) {
@@ -206,7 +207,7 @@ static int own_work(struct an_replay *r)
         }
         if (lane && g->kind[n] == AN_NODE_THINK)
             r->think_ns = an_time_add(r->think_ns, r->own[n]);
-        if (lane && g->kind[n] == AN_NODE_WAIT && !released)
+        if (lane && g->kind[n] == AN_NODE_WAIT && !released && !(in_line && g->cause[n] == AN_CAUSE_INPUT))
             r->held_ns = an_time_add(r->held_ns, r->own[n]);
     }
     return 0;

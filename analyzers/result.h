@@ -615,6 +615,7 @@ struct an_finding {
     enum an_confidence confidence;
     const char *verify, *wrong_when;
     const char *what_if; /* the same as an edit of the dependency graph; NULL: there is none */
+    bool bound;          /* of the edit: it takes away all that the change could at best */
 };
 
 /* ---- trust -------------------------------------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/findings.h"
 #include "analyzers/stats.h"
 #include "analyzers/what_if_loader.h"
 #include "analyzers/what_if_run.h"
@@ -251,6 +252,7 @@ static int replay_route(struct plan *p)
     size_t nodes = s->r->g->node_count;
     int64_t *kept = malloc((nodes + 1) * sizeof *kept);
     bool in_line = s->r->c->r->loader.workers.valid && !s->r->c->r->loader.workers.value;
+    bool unknown = in_line && an_findings_framework(s->r->c) != AN_FRAMEWORK_LIBTRAIN; /* that one hands over by address */
     double share = in_line ? 1 : worker_share(s); /* in line the work that moves is the scaled one */
     if (!kept)
         return TACHO_ENOMEM;
@@ -259,7 +261,7 @@ static int replay_route(struct plan *p)
     int rc = 0;
     for (int worst = 0; worst < 2 && !rc && !p->reason; worst++) {
         memcpy(s->own, kept, nodes * sizeof *kept);
-        rc = an_route_new(s->r, p->workers, share, worst && in_line ? PASSES : 0, s->own, &p->change.route, &p->reason);
+        rc = an_route_new(s->r, p->workers, share, worst && unknown ? PASSES : 0, s->own, &p->change.route, &p->reason);
         if (!rc && !p->reason)
             replay_into(s, p, worst ? s->e2 : s->e);
     }

@@ -317,6 +317,7 @@ static void put_findings(struct rep_writer *w, const struct an_result *r)
         rep_put_text(w, "confidence", an_confidence_text(f->confidence));
         rep_put_text(w, "verify", f->verify);
         rep_put_text(w, "wrong_when", f->wrong_when);
+        rep_put_text_or(w, "what_if", f->what_if, "the change is no edit of the dependency graph");
         rep_close(w);
     }
     rep_close(w);

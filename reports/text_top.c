@@ -71,9 +71,33 @@ const char *rep_gain_text(char *buf, size_t size, const struct an_gain *g)
     return buf;
 }
 
+/* "1 and 3 together +41 % [36, 45]: gains do not add up". Returns buf. */
+static const char *together_words(const struct an_result *r, char *buf, size_t size)
+{
+    const struct an_what_if *all = &r->advice.together;
+    char which[80] = "", gain[64];
+    size_t n = 0, left = 0;
+    for (size_t i = 0; i < r->finding_count; i++)
+        for (size_t k = 0; k < r->advice.edit_count; k++)
+            left += r->advice.edits[k].of == r->findings[i].id && !r->advice.edits[k].reason;
+    for (size_t i = 0; i < r->finding_count && all->edit; i++)
+        for (size_t k = 0; k < r->advice.edit_count; k++) {
+            size_t length = strlen(which);
+            if (r->advice.edits[k].of != r->findings[i].id || r->advice.edits[k].reason)
+                continue;
+            snprintf(which + length, sizeof which - length, "%s%zu", n == 0 ? "" : n + 1 == left ? " and " : ", ", i + 1);
+            n++;
+        }
+    if (all->edit && !all->reason && n > 1)
+        snprintf(buf, size, "%.79s together %s: gains do not add up", which, rep_gain_text(gain, sizeof gain, &all->gain));
+    else
+        snprintf(buf, size, "gains do not add up");
+    return buf;
+}
+
 void rep_text_findings(struct page *p, const struct an_result *r)
 {
-    char gain[64];
+    char gain[200];
     if (!r->finding_count) {
         if (!r->checked_count)
             return;
@@ -95,7 +119,7 @@ void rep_text_findings(struct page *p, const struct an_result *r)
     for (size_t i = 0; i < r->finding_count; i++)
         gains += r->findings[i].gain.high.valid;
     if (gains > 1)
-        page_text(p, 4, "gains do not add up");
+        page_text(p, 4, together_words(r, gain, sizeof gain));
     page_blank(p);
 }
 
