@@ -16,6 +16,7 @@
 /* Where a step's thread takes a batch: consecutive nodes of one range. */
 struct take {
     uint32_t wait, lane; /* wait: the node that has to wait for it */
+    uint32_t copy;       /* the device op that copies it to the device, AN_NONE: none */
     int64_t work, made, taken;
 };
 
@@ -69,7 +70,7 @@ static int add_takes(const struct an_replay *r, uint32_t lane, bool in_line, int
         if (root != last_root) {
             if (an_grow(&x->take, &x->room, x->count + 1, sizeof *x->take))
                 return TACHO_ENOMEM;
-            x->take[x->count++] = (struct take){.wait = (uint32_t)n, .lane = lane};
+            x->take[x->count++] = (struct take){.wait = (uint32_t)n, .lane = lane, .copy = AN_NONE};
             *written += (double)write_of(c, root);
             last_root = root;
         }
@@ -130,6 +131,38 @@ static int take_order(const void *a, const void *b)
     return (x->wait > y->wait) - (x->wait < y->wait);
 }
 
+/* The largest copy that the step's thread launches between one batch and the next: it is the first to read the batch. */
+static void find_copies(const struct an_replay *r, struct take *take, size_t count)
+{
+    const struct an_graph *g = r->g;
+    for (size_t i = 0; i < r->node_count; i++) {
+        uint32_t n = r->node[i], call = AN_NONE;
+        if (g->kind[n] != AN_NODE_DEVICE || g->cause[n] != AN_CAUSE_COPY)
+            continue;
+        for (size_t e = g->in_first[n]; e < g->in_first[n + 1]; e++)
+            call = (g->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_LAUNCH ? g->in_from[e] : call;
+        size_t k = count;
+        while (k && (call == AN_NONE || take[k - 1].wait > call))
+            k--;
+        struct take *x = k ? &take[k - 1] : NULL;
+        if (x && g->track[x->wait] == g->track[call] && (x->copy == AN_NONE || r->own[n] > r->own[x->copy]))
+            x->copy = n;
+    }
+}
+
+/* Half of what handing over costs is receiving the batch, half reading it cold. */
+static void charge(const struct an_replay *r, struct an_route *x, double hand_over, int64_t *own)
+{
+    if (hand_over > 0)
+        find_copies(r, x->take, x->count);
+    for (size_t i = 0; i < x->count; i++) {
+        uint32_t reads = x->take[i].copy != AN_NONE ? x->take[i].copy : x->take[i].wait;
+        int64_t half = (int64_t)(hand_over / 2 * x->write_ns);
+        own[x->take[i].wait] = an_time_add(own[x->take[i].wait], half);
+        own[reads] = an_time_add(own[reads], half);
+    }
+}
+
 int an_route_new(const struct an_replay *r, int64_t workers, double work_factor, double hand_over, int64_t *own,
                  struct an_route **out, const char **why)
 {
@@ -161,8 +194,7 @@ int an_route_new(const struct an_replay *r, int64_t workers, double work_factor,
         work += (double)take[i].work;
     x->write_ns = written / (double)x->count;
     x->batch_ns = work / (double)x->count;
-    for (size_t i = 0; i < x->count; i++)
-        own[take[i].wait] = an_time_add(own[take[i].wait], (int64_t)(hand_over * x->write_ns));
+    charge(r, x, hand_over, own);
     *out = x;
     return 0;
 }
