@@ -96,8 +96,25 @@ static void add_steps(struct an_replay *r, const struct an_window *w, uint32_t f
             r->step[r->step_count++] = x;
     }
     for (size_t i = first; i < r->step_count; i++) {
-        r->step[i].ordinal = (uint32_t)(i - first);
+        r->step[i].ordinal = r->step[i].place = (uint32_t)(i - first);
         r->step[i].of = (uint32_t)(r->step_count - first);
+    }
+}
+
+/* Ranks of one frame may begin with different steps: odd and even ones are the same for all of them. */
+static void places_of(struct an_replay *r, const struct an_replay_frame *f)
+{
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    for (size_t i = f->step_first; i < f->step_first + f->step_count; i++) {
+        int64_t from = an_time_sub(r->c->step[r->step[i].step].index, r->step[i].ordinal);
+        least = from < least ? from : least;
+        most = from > most ? from : most;
+    }
+    for (size_t i = f->step_first; i < f->step_first + f->step_count; i++) {
+        const struct an_replay_step *lane = &r->step[i - r->step[i].ordinal];
+        int64_t from = an_time_sub(r->c->step[lane->step].index, least);
+        if (most - least < (int64_t)f->step_count && from >= 0 && from < (int64_t)f->step_count)
+            r->step[i].place = r->step[i].ordinal + (uint32_t)from;
     }
 }
 
@@ -119,6 +136,7 @@ static int frames_of(struct an_replay *r, const struct window_list *l)
             add_steps(r, &l->row[open], (uint32_t)r->frame_count);
         }
         f->step_count = r->step_count - f->step_first;
+        places_of(r, f);
         r->frame_count += f->step_count > 0;
     }
     return 0;
@@ -319,11 +337,11 @@ size_t an_replay_blocks(const struct an_replay *r, const double *value, int pari
     size_t n = 0;
     for (size_t i = 0; i < r->step_count; i++) {
         const struct an_replay_step *s = &r->step[i];
-        uint32_t p = s->of >= 4 * r->period ? r->period : 1, block = s->ordinal / p;
-        bool first = s->ordinal % p == 0 && s->ordinal + p <= s->of;
-        bool paired = (block - block % 2 + 2) * p <= s->of; /* an even block and the odd one behind it */
-        if (!first || (parity >= 0 && (block % 2 != (uint32_t)parity || !paired)) ||
-            (parity < 0 && !block && !an_replay_counts(s)))
+        uint32_t p = s->of >= 4 * r->period ? r->period : 1, odd = s->place / p % 2;
+        bool first = s->place % p == 0 && s->ordinal + p <= s->of;
+        bool paired = odd ? s->ordinal >= p : s->ordinal + 2 * p <= s->of; /* an even block and the odd one behind it */
+        if (!first || (parity >= 0 && (odd != (uint32_t)parity || !paired)) ||
+            (parity < 0 && s->ordinal < p && !an_replay_counts(s)))
             continue;
         double sum = 0;
         for (uint32_t k = 0; k < p; k++)

@@ -31,6 +31,7 @@ struct an_replay_step {
     size_t step; /* in an_context.step */
     uint32_t frame, from, to;
     uint32_t ordinal, of; /* among the steps of its lane in its frame */
+    uint32_t place;       /* the same for all ranks: its index from the first one of the frame; the ordinal where they skip */
     int64_t from_offset, to_offset, cut;
 };
 

@@ -260,8 +260,9 @@ static void lend_all(const struct an_replay *r, struct queues *q, const struct s
 {
     for (size_t i = 0; i < r->step_count; i++) {
         const struct an_replay_step *s = &r->step[i];
-        uint32_t p = s->of >= ERROR_STEPS * r->period ? r->period : 1, block = s->ordinal / p;
-        if (s->of < ERROR_STEPS || s->ordinal % p || block % 2 == 0 || (block + 1) * p > s->of)
+        uint32_t p = s->of >= ERROR_STEPS * r->period ? r->period : 1;
+        bool odd = s->place / p % 2 && s->place % p == 0;
+        if (s->of < ERROR_STEPS || !odd || s->ordinal < p || s->ordinal + p > s->of)
             continue;
         lend(r, q, x, i - p, i, p, own, alone, all);
     }
