@@ -182,11 +182,23 @@ static int gain_order(const void *x, const void *y)
     return (a < b) - (a > b);
 }
 
+/* The edit takes away all that the change could at best: no value is expected of it. */
+static void only_bound(struct an_what_if *w)
+{
+    const char *why = "how much of it the change takes away is not in the run";
+    if (w->reason || w->ceiling)
+        return;
+    w->ceiling = why;
+    w->step_ms = w->step_high_ms = w->gain.low = w->gain.expected = an_num_none(why);
+    w->gain.ceiling = true;
+}
+
 /* Replays the findings' proposals, and all of them as one. */
 static int proposed(struct an_context *c)
 {
     struct an_advice *a = &c->r->advice;
     const char *all = "";
+    bool bound = false;
     int rc = 0;
     if (!(a->edits = an_arena_zero(c->a, c->r->finding_count + 1, sizeof *a->edits)))
         return TACHO_ENOMEM;
@@ -197,11 +209,16 @@ static int proposed(struct an_context *c)
         rc = an_what_if_of(c, f->what_if, &a->edits[a->edit_count]);
         if (a->edits[a->edit_count].reason)
             continue;
+        if (f->bound)
+            only_bound(&a->edits[a->edit_count]);
+        bound = bound || f->bound;
         a->edits[a->edit_count++].of = f->id;
         all = an_arena_format(c->a, "%s%s%s", all, *all ? "," : "", f->what_if);
     }
     if (!rc && a->edit_count > 1)
         rc = an_what_if_of(c, all, &a->together);
+    if (a->edit_count > 1 && bound)
+        only_bound(&a->together);
     if (a->edit_count)
         qsort(a->edits, a->edit_count, sizeof *a->edits, gain_order);
     return rc;
