@@ -9,7 +9,8 @@
 #include "analyzers/replay.h"
 #include "analyzers/stats.h"
 
-#define LATENCY_SAMPLES 5 /* fewer on a stream: the median of all streams */
+#define TIME_MOST       (INT64_MAX / 8) /* damaged files: times beyond are none, and sums of the others fit */
+#define LATENCY_SAMPLES 5               /* fewer on a stream: the median of all streams */
 
 /* ---- frames and steps ------------------------------------------------------------------------------------------------------ */
 
@@ -33,7 +34,7 @@ static int windows_of_all(struct an_context *c, struct window_list *l)
         if (rc || (n && (rc = an_grow(&l->row, &l->room, l->count + n, sizeof *l->row))))
             return rc;
         for (size_t i = 0; i < n; i++)
-            if (w[i].end > w[i].start)
+            if (w[i].end > w[i].start && w[i].start > -TIME_MOST && w[i].end < TIME_MOST)
                 l->row[l->count++] = w[i];
     }
     if (l->count)
@@ -217,6 +218,7 @@ static int own_work(struct an_replay *r)
     for (uint32_t n = 0; n < g->node_count; n++) {
         int64_t until = waited_until(g, n, &released), begin = until > g->start[n] ? until : g->start[n];
         r->own[n] = g->end[n] > begin ? an_time_sub(g->end[n], begin) : 0;
+        r->own[n] = r->own[n] < TIME_MOST / 64 ? r->own[n] : TIME_MOST / 64;
         if (!r->inside[n])
             continue;
         if (g->track[n] != track) {
@@ -318,10 +320,19 @@ static int latencies_of(struct an_replay *r)
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------- */
 
+static int64_t within(int64_t time)
+{
+    return time < -TIME_MOST ? -TIME_MOST : time > TIME_MOST ? TIME_MOST : time;
+}
+
 int an_times_new(const struct an_replay *r, struct an_times *t)
 {
     t->start = an_arena_copy(r->c->work, r->g->start, r->g->node_count * sizeof *t->start);
     t->end = an_arena_copy(r->c->work, r->g->end, r->g->node_count * sizeof *t->end);
+    for (size_t n = 0; t->start && t->end && n < r->g->node_count; n++) {
+        t->start[n] = within(t->start[n]);
+        t->end[n] = within(t->end[n]);
+    }
     return t->start && t->end ? 0 : TACHO_ENOMEM;
 }
 
