@@ -10,6 +10,7 @@
 
 #include "analyzers/analyzer.h"
 #include "analyzers/ceilings.h"
+#include "analyzers/clocks.h"
 #include "analyzers/trace_part.h"
 
 static const struct an_analyzer *const analyzers[] = {
@@ -217,7 +218,7 @@ int an_analyze(store_reader *r, const struct an_options *o, struct an_result **o
     c.a = result->arena;
     if (!part.whole)
         result->run.window = describe_part(&c, &part);
-    if (!(rc = an_devices_build(&c, err)))
+    if (!(rc = an_clocks_align(t, c.a, &result->ranks.clocks)) && !(rc = an_devices_build(&c, err)))
         rc = run_all(&c);
 out:
     an_trace_free(t);

@@ -354,19 +354,23 @@ static bool several_hosts(const struct an_context *c)
     return false;
 }
 
-/* Clocks of several hosts agree up to an error; what is below it is not known. */
+/* Clocks of several hosts agree up to an error, and so do clocks that were put right; what is below it is not known. */
 static struct an_value skew_of(struct an_context *c, double ms, const char *no_split)
 {
+    const struct an_clocks *k = &c->r->ranks.clocks;
     const char *key = an_trace_key(c->t, "clock.fit_error_ns");
+    bool corrected = false;
+    for (size_t i = 0; i < k->row_count; i++)
+        corrected = corrected || k->row[i].corrected;
     if (isnan(ms))
         return an_num_none(no_split);
-    if (!several_hosts(c))
+    if (!corrected && !several_hosts(c))
         return an_num(ms);
-    double error = key ? strtod(key, NULL) / 1e6 : NAN;
+    double error = !corrected && key ? strtod(key, NULL) / 1e6 : k->error_ns.valid ? k->error_ns.value / 1e6 : NAN;
     if (isnan(error))
         return an_num_none("the ranks are on several hosts, and the file does not say how well their clocks agree");
     if (ms < error)
-        return an_num_none(an_arena_format(c->a, "below %.3g ms, up to which the clocks of the hosts agree", error));
+        return an_num_none(an_arena_format(c->a, "below %.3g ms, up to which the clocks of the ranks agree", error));
     return an_num(ms);
 }
 

@@ -406,7 +406,7 @@ const struct an_metric an_metrics[] = {
      "or the middle of what causality leaves; offset_low_ns, offset_high_ns: with its error",
      "collectives that no rank leaves before all have come", "corrected: the times in this report are, by it"},
     {"ranks/clocks/ranks[]/drift_ppm", "ppm", "median slope of that distance (Theil-Sen)", "16 of them",
-     "0: not beyond four of its standard errors"},
+     "0: not beyond four of its standard errors; drift_error_ppm: what is left of it, 95 %"},
     {"ranks/clocks/ranks[]/error_ns", "ns", "what the rank's times may still be off by", COMM " of every rank",
      "docs/merge.md"},
     {"ranks/clocks/ranks[]/matched", "collectives", "that the fit stands on", COMM, ""},

@@ -76,7 +76,8 @@ struct an_frontier {
 
 struct an_clock_row {
     int64_t rank;
-    const char *host, *how;               /* "reference", "the same clock", "matched collectives", "nothing in common" ... */
+    const char *host, *how; /* "reference", "the same clock", "matched collectives", "nothing in common" ... */
+    struct an_value drift_error_ppm;
     struct an_value offset_ns, drift_ppm; /* its time = reference + offset + drift x (t - pivot) */
     struct an_value error_ns;             /* that the times in this report may still be off by */
     struct an_value offset_low_ns, offset_high_ns;

@@ -106,6 +106,7 @@ static void put_clocks(struct rep_writer *w, const struct an_clocks *x)
         rep_put_value(w, "offset_low_ns", k->offset_low_ns);
         rep_put_value(w, "offset_high_ns", k->offset_high_ns);
         rep_put_value(w, "drift_ppm", k->drift_ppm);
+        rep_put_value(w, "drift_error_ppm", k->drift_error_ppm);
         rep_put_value(w, "error_ns", k->error_ns);
         rep_put_int(w, "matched", k->matched);
         rep_close(w);

@@ -8,32 +8,18 @@
  * all-gather, reduce-scatter, all-to-all, barrier): it ends on all machines at nearly one time, and for certain no rank ends it
  * before the last one has begun it.
  *
- * With E the earliest end of a matched collective on a machine, S the latest start there, `a` the machine and `r` the
- * reference: ends       offset = median over collectives of E_r - E_a. Drift is the median of the slopes between pairs of
- * collectives (Theil-Sen), applied where it is beyond four of its standard errors and below 0.1 %. causality  S_r - E_a <=
- * offset <= E_r - S_a for each collective: the tightest of both sides is an interval that holds the offset for certain. Only
- * the half of the collectives with the shortest last participant is used for the ends: a long transfer ends unevenly. Error of
- * the ends: 1.96 standard errors of the median, plus what a constant difference of the ends would hide: the larger of the
- * shortest participant's time and four times the scatter, for late leaving is seldom even. The middle of the interval is taken
- * instead where half of its width is less. Both get the drift's own uncertainty over the run. `bound` is the interval's: no
- * event can be off by more.
+ * clock_fit.c makes offset, drift and error of the distances of these ends.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/clock_fit.h"
 #include "store/merge_private.h"
 
-#define SAME_WALL_NS  10000000ll /* files of one boot: their anchors agree, unless they are of different time namespaces */
-#define POINTS_MAX    400        /* pairs of them are looked at */
-#define DRIFT_POINTS  16
-#define DRIFT_SPAN_NS 1000000000ll
-#define DRIFT_MOST    1e-3
-#define MEDIAN_FACTOR 1.2533 /* standard error of a median, in standard errors of a mean, of normal values */
-#define MAD_FACTOR    1.4826
-#define HIDDEN_FACTOR \
-    4.0 /* scatters: on a busy machine a rank that leaves late in most collectives shifted the median by 2.8 of them */
+#define SIDES_MOST   (2u << 20) /* of all collectives: 24 bytes each */
+#define SAME_WALL_NS 10000000ll /* files of one boot: their anchors agree, unless they are of different time namespaces */
 
 const char *store_merge_how_text(enum store_merge_how how)
 {
@@ -47,10 +33,7 @@ const char *store_merge_how_text(enum store_merge_how how)
 
 int64_t store_merge_time(const struct store_merge_clock *c, int64_t t)
 {
-    if (c->drift == 0)
-        return (int64_t)((uint64_t)t + (uint64_t)c->offset);
-    double more = c->drift * (double)(t - c->pivot);
-    return (int64_t)((uint64_t)t + (uint64_t)c->offset) + (int64_t)(more < 0 ? more - 0.5 : more + 0.5);
+    return store_clock_time(c->offset, c->drift, c->pivot, t);
 }
 
 /* ---- collectives ----------------------------------------------------------------------------------------------------------- */
@@ -63,14 +46,15 @@ struct collective {
     int64_t communicator, sequence, ranks; /* ranks 0: an empty place of the table */
     int64_t op, seen;
     struct side *side; /* [machines]; least INT64_MAX: none */
+    int64_t least;     /* shortest participant of all machines */
 };
 
 struct matches {
     struct merge *m;
     struct merge_source *s;
-    struct collective *table; /* open addressing */
-    size_t places, used;
-    int64_t stride; /* of the sequence numbers that are looked at */
+    struct collective *table;  /* open addressing */
+    size_t places, used, most; /* most: collectives that are kept, fewer with many machines */
+    int64_t stride;            /* of the sequence numbers that are looked at */
 };
 
 static uint64_t place_of(const struct collective *c)
@@ -127,7 +111,7 @@ static int on_collective(void *ctx, int columns, const struct store_cell *cells)
     (void)columns;
     if (start == STORE_ABSENT || dur < 0 || key.sequence < 0 || key.ranks < 2 || __builtin_add_overflow(start, dur, &end))
         return 0;
-    while (x->used >= STORE_MERGE_COLLECTIVES) {
+    while (x->used >= x->most) {
         int rc = thin(x);
         if (rc)
             return rc;
@@ -137,6 +121,7 @@ static int on_collective(void *ctx, int columns, const struct store_cell *cells)
     struct collective *c = find(x, &key);
     if (!c->ranks) {
         *c = key;
+        c->least = INT64_MAX;
         c->side = malloc(x->m->machines * sizeof *c->side);
         if (!c->side) {
             c->ranks = 0;
@@ -151,6 +136,7 @@ static int on_collective(void *ctx, int columns, const struct store_cell *cells)
     s->end = end < s->end ? end : s->end;
     s->start = start > s->start ? start : s->start;
     s->least = dur < s->least ? dur : s->least;
+    c->least = dur < c->least ? dur : c->least;
     return 0;
 }
 
@@ -162,7 +148,9 @@ static int read_collectives(struct matches *x)
         "AND "
         "collective IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')) ORDER BY s.id";
     int rc = 0;
-    x->places = 4 * STORE_MERGE_COLLECTIVES;
+    x->most = SIDES_MOST / x->m->machines < STORE_MERGE_COLLECTIVES ? SIDES_MOST / x->m->machines : STORE_MERGE_COLLECTIVES;
+    for (x->places = 64; x->places < 4 * x->most;)
+        x->places *= 2;
     x->stride = 1;
     x->table = calloc(x->places, sizeof *x->table);
     if (!x->table)
@@ -174,134 +162,6 @@ static int read_collectives(struct matches *x)
     return rc;
 }
 
-/* ---- the fit --------------------------------------------------------------------------------------------------------------- */
-
-struct point {
-    int64_t at;        /* E of the machine, its own clock */
-    int64_t offset;    /* E_r - E_a */
-    int64_t low, high; /* S_r - E_a, E_r - S_a */
-    int64_t least;     /* shortest participant */
-};
-
-static int by_least(const void *a, const void *b)
-{
-    const struct point *x = a, *y = b;
-    return (x->least > y->least) - (x->least < y->least);
-}
-
-static int by_time(const void *a, const void *b)
-{
-    const struct point *x = a, *y = b;
-    return (x->at > y->at) - (x->at < y->at);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, size_t n)
-{
-    qsort(v, n, sizeof *v, by_value);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
-struct fit {
-    double offset, scatter; /* at the pivot, above the first point's offset; ns */
-    double slope, slope_error;
-    int64_t pivot, base; /* base: the first point's offset: doubles then hold small numbers */
-};
-
-/* Median of the slopes between all pairs of at most POINTS_MAX points, and its standard error. */
-static int fit_slope(const struct point *p, size_t n, struct fit *f, double *room)
-{
-    size_t every = (n + POINTS_MAX - 1) / POINTS_MAX, pairs = 0, points = 0;
-    double square = 0;
-    for (size_t i = 0; i < n; i += every) {
-        double x = (double)(p[i].at - f->pivot);
-        square += x * x;
-        points++;
-        for (size_t k = i + every; k < n; k += every)
-            if (p[k].at - p[i].at > (p[n - 1].at - p[0].at) / 8) /* near ones say little */
-                room[pairs++] = (double)(p[k].offset - p[i].offset) / (double)(p[k].at - p[i].at);
-    }
-    if (points < DRIFT_POINTS || !pairs || p[n - 1].at - p[0].at < DRIFT_SPAN_NS)
-        return 0;
-    double slope = median(room, pairs);
-    for (size_t i = 0; i < n; i++)
-        room[i] = (double)(p[i].offset - f->base) - slope * (double)(p[i].at - f->pivot);
-    double middle = median(room, n);
-    for (size_t i = 0; i < n; i++)
-        room[i] = fabs(room[i] - middle);
-    double error = square > 0 ? MEDIAN_FACTOR * MAD_FACTOR * median(room, n) / sqrt(square) : 0;
-    f->slope_error = error;
-    f->slope = fabs(slope) > 4 * error && fabs(slope) < DRIFT_MOST ? slope : 0;
-    return 0;
-}
-
-static void fit_offset(const struct point *p, size_t n, struct fit *f, double *room)
-{
-    for (size_t i = 0; i < n; i++)
-        room[i] = (double)(p[i].offset - f->base) - f->slope * (double)(p[i].at - f->pivot);
-    f->offset = median(room, n);
-    for (size_t i = 0; i < n; i++)
-        room[i] = fabs((double)(p[i].offset - f->base) - f->slope * (double)(p[i].at - f->pivot) - f->offset);
-    f->scatter = MAD_FACTOR * median(room, n);
-}
-
-/* The interval that causality leaves, from all points. False: nothing is left (the drift is not a line). */
-static bool interval(const struct point *p, size_t n, const struct fit *f, double *low, double *high)
-{
-    *low = -INFINITY;
-    *high = INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        double drifted = f->slope * (double)(p[i].at - f->pivot) + (double)f->base;
-        *low = fmax(*low, (double)p[i].low - drifted);
-        *high = fmin(*high, (double)p[i].high - drifted);
-    }
-    return *low <= *high;
-}
-
-static int fit(struct point *p, size_t n, struct store_merge_clock *c, double wall)
-{
-    size_t half = n > 8 ? n / 2 : n, room_of = POINTS_MAX * POINTS_MAX / 2 + n;
-    struct fit f = {0};
-    double low, high, *room = malloc(room_of * sizeof *room);
-    if (!room)
-        return TACHO_ENOMEM;
-    qsort(p, n, sizeof *p, by_least);
-    int64_t least = p[half / 2].least;
-    qsort(p, half, sizeof *p, by_time);
-    f.pivot = p[0].at + (p[half - 1].at - p[0].at) / 2;
-    f.base = p[0].offset;
-    fit_slope(p, half, &f, room);
-    fit_offset(p, half, &f, room);
-    bool certain = interval(p, n, &f, &low, &high);
-    double drifted = 1.96 * f.slope_error * (double)(p[half - 1].at - p[0].at) / 2;
-    double error = 1.96 * MEDIAN_FACTOR * f.scatter / sqrt((double)half) + fmax((double)least, HIDDEN_FACTOR * f.scatter);
-    if (!certain)
-        error += low - high;
-    else if ((high - low) / 2 <= error) {
-        f.offset = (low + high) / 2;
-        error = (high - low) / 2;
-    } else {
-        f.offset = fmin(fmax(f.offset, low), high);
-    }
-    free(room);
-    *c = (struct store_merge_clock){.how = STORE_MERGE_BY_COLLECTIVES,
-                                    .offset = f.base + llround(f.offset),
-                                    .pivot = f.pivot,
-                                    .drift = f.slope,
-                                    .error = ceil(error + drifted),
-                                    .bound = certain ? ceil(fmax(f.offset - low, high - f.offset) + drifted) : NAN,
-                                    .wall = NAN,
-                                    .matched = (int64_t)half};
-    if (!isnan(wall))
-        c->wall = (double)c->offset - wall;
-    return 0;
-}
-
 /* ---- machines -------------------------------------------------------------------------------------------------------------- */
 
 /* The clock of machine `a`, from collectives that it has in common with the reference's machine. *found: there are some. */
@@ -309,7 +169,8 @@ static int align_machine(struct matches *x, size_t a, size_t reference, struct s
                          bool *found)
 {
     size_t n = 0;
-    struct point *p = malloc((x->used + 1) * sizeof *p);
+    struct store_clock_fit fit;
+    struct store_clock_point *p = malloc((x->used + 1) * sizeof *p);
     if (!p)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < x->places; i++) {
@@ -317,17 +178,25 @@ static int align_machine(struct matches *x, size_t a, size_t reference, struct s
         if (!c->ranks || c->seen != c->ranks) /* every rank, each once */
             continue;
         const struct side *s = &c->side[a], *r = &c->side[reference];
-        if (s->least == INT64_MAX || r->least == INT64_MAX)
-            continue;
-        int64_t least = s->least;
-        for (size_t k = 0; k < x->m->machines; k++)
-            least = c->side[k].least < least ? c->side[k].least : least;
-        p[n++] = (struct point){
-            .at = s->end, .offset = r->end - s->end, .low = r->start - s->end, .high = r->end - s->start, .least = least};
+        if (s->least != INT64_MAX && r->least != INT64_MAX)
+            p[n++] = (struct store_clock_point){.at = s->end,
+                                                .offset = r->end - s->end,
+                                                .low = r->start - s->end,
+                                                .high = r->end - s->start,
+                                                .least = c->least};
     }
     *found = n > 0;
-    int rc = n ? fit(p, n, clock, wall) : 0;
+    int rc = n ? store_clock_fit(p, n, &fit) : 0;
     free(p);
+    if (n && !rc)
+        *clock = (struct store_merge_clock){.how = STORE_MERGE_BY_COLLECTIVES,
+                                            .offset = fit.offset,
+                                            .pivot = fit.pivot,
+                                            .drift = fit.drift,
+                                            .error = fit.error,
+                                            .bound = fit.bound,
+                                            .wall = isnan(wall) ? NAN : (double)fit.offset - wall,
+                                            .matched = fit.matched};
     return rc;
 }
 
