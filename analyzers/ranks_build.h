@@ -22,8 +22,9 @@ struct an_excess {
 };
 
 /* y[row * steps + s]: per cent by which a row is above its peers in step s, NAN-free. Block bootstrap of the median over steps:
- * circular blocks of consecutive steps (n^(1/3) and more where neighbours correlate), so that slow periods stay together. Rows
- * whose median is not above the margin are not resampled. 0 or TACHO_ENOMEM. rows, steps >= 1. */
+ * circular blocks of consecutive steps (n^(1/3) and more where neighbours correlate), so that slow periods stay together; and
+ * Student's t of the medians of five to eight stretches of the run, for slow periods that are longer than a block. A row has to
+ * pass both. Rows whose median is not above the margin are not resampled. 0 or TACHO_ENOMEM. rows, steps >= 1. */
 int an_excess_test(const double *y, size_t rows, size_t steps, double margin, uint64_t seed, struct an_excess *out);
 
 /* y = 100 (x / median of the others in the same step - 1); with scale (one value a step) 100 (x - median of the others) /

@@ -11,10 +11,12 @@
 #include "analyzers/ranks_build.h"
 #include "analyzers/stats.h"
 
-#define ALPHA       0.05
-#define ROUNDS      2000
-#define ROUNDS_MOST 65536
-#define DRAWS_MOST  5e8 /* of values, in one test: with more rows above the margin only the largest are looked at */
+#define ALPHA           0.05
+#define ROUNDS          2000
+#define STRETCHES_LEAST 5
+#define STRETCHES_MOST  8
+#define ROUNDS_MOST     65536
+#define DRAWS_MOST      5e8 /* of values, in one test: with more rows above the margin only the largest are looked at */
 
 /* ---- peers -------------------------------------------------------------------------------------------------------------- */
 
@@ -121,7 +123,49 @@ static void resample(struct bootstrap *b, const double *y)
     an_sort(b->median, b->rounds);
 }
 
-static void judge(struct bootstrap *b, const double *y, size_t rows, double margin, struct an_excess *out)
+/* Probability that Student's t with n degrees of freedom is above t >= 0 (Abramowitz & Stegun 26.7.3, 26.7.4). */
+static double above_t(double t, int n)
+{
+    double angle = atan(t / sqrt(n)), c = cos(angle), term = n % 2 ? c : 1, sum = n == 1 ? 0 : term;
+    for (int k = n % 2 ? 3 : 2; k < n; k += 2) {
+        term *= c * c * (double)(k - 1) / (double)k;
+        sum += term;
+    }
+    double inside = n % 2 ? 2 / M_PI * (angle + sin(angle) * sum) : sin(angle) * sum;
+    return (1 - inside) / 2;
+}
+
+static double t_of(double p, int n)
+{
+    double low = 0, high = 1e6;
+    for (int i = 0; i < 80; i++) {
+        double middle = (low + high) / 2;
+        *(above_t(middle, n) > p ? &low : &high) = middle;
+    }
+    return high;
+}
+
+/* Slow periods may be longer than any block that a short run has room for: a machine that others use slows one rank for a
+ * second. So the medians of a few long stretches of the run must agree, too: batch means. */
+static void by_stretches(const double *y, size_t steps, size_t rows, double margin, double *work, struct an_excess *out)
+{
+    double x[STRETCHES_MOST];
+    size_t n = steps >= 5 * STRETCHES_MOST ? STRETCHES_MOST : STRETCHES_LEAST;
+    if (steps < 2 * n)
+        return;
+    for (size_t k = 0; k < n; k++) {
+        size_t first = k * steps / n, last = (k + 1) * steps / n;
+        memcpy(work, &y[first], (last - first) * sizeof *work);
+        x[k] = an_quantile_of(work, last - first, 0.5);
+    }
+    double mean = an_mean(x, n), error = an_sd(x, n) / sqrt((double)n), most = t_of(ALPHA / (double)rows, (int)n - 1);
+    double p = mean <= margin ? 1 : error > 0 ? above_t((mean - margin) / error, (int)n - 1) : 0;
+    out->p = fmax(out->p, p);
+    out->low = fmin(out->low, mean - most * error);
+    out->high = fmax(out->high, mean + most * error);
+}
+
+static void judge(struct bootstrap *b, const double *y, size_t rows, double margin, double *work, struct an_excess *out)
 {
     size_t below = 0;
     resample(b, y);
@@ -130,6 +174,7 @@ static void judge(struct bootstrap *b, const double *y, size_t rows, double marg
     out->p = (double)(below + 1) / (double)(b->rounds + 1);
     out->low = an_quantile(b->median, b->rounds, ALPHA / (double)rows);
     out->high = an_quantile(b->median, b->rounds, 1 - ALPHA / (double)rows);
+    by_stretches(y, b->steps, rows, margin, work, out);
 }
 
 static int excess_order(const void *x, const void *y)
@@ -186,7 +231,7 @@ int an_excess_test(const double *y, size_t rows, size_t steps, double margin, ui
     qsort(order, rows, sizeof *order, excess_order); /* by estimate: every p is 1 */
     double draws = DRAWS_MOST / ((double)b.rounds * (double)steps);
     for (size_t k = 0; k < rows && order[k]->estimate > margin && (double)k < fmax(draws, 4); k++)
-        judge(&b, &y[(size_t)(order[k] - out) * steps], rows, margin, order[k]);
+        judge(&b, &y[(size_t)(order[k] - out) * steps], rows, margin, work, order[k]);
     holm(order, rows);
 out:
     bootstrap_close(&b);

@@ -264,14 +264,25 @@ void lt_parallel_tell(struct lt_parallel *parallel, const struct lt_parallel_new
     lt_buckets_reset(&p->buckets);
     if (p->overlap)
         post(p, 1);
-    if (p->config.slow_rank == p->place.rank && !mine->code) {
-        struct timespec t = {.tv_sec = (time_t)p->config.slow_seconds};
-        t.tv_nsec = (long)(1e9 * (p->config.slow_seconds - (double)t.tv_sec));
-        lt_trace_begin(p->trace, LT_RANGE_SLEEP, 0, 0);
-        while (nanosleep(&t, &t)) {
-        }
-        lt_trace_end(p->trace);
+    if (!mine->code)
+        lt_parallel_nap(p, LT_SLOW_BETWEEN);
+}
+
+int lt_parallel_slows(const struct lt_parallel *parallel, enum lt_slow_stage stage)
+{
+    return parallel && parallel->config.slow_rank == parallel->place.rank && parallel->config.slow_stage == stage;
+}
+
+void lt_parallel_nap(const struct lt_parallel *p, enum lt_slow_stage stage)
+{
+    if (!lt_parallel_slows(p, stage))
+        return;
+    struct timespec t = {.tv_sec = (time_t)p->config.slow_seconds};
+    t.tv_nsec = (long)(1e9 * (p->config.slow_seconds - (double)t.tv_sec));
+    lt_trace_begin(p->trace, LT_RANGE_SLEEP, 0, 0);
+    while (nanosleep(&t, &t)) {
     }
+    lt_trace_end(p->trace);
 }
 
 void lt_parallel_ready(void *parallel, size_t first, size_t count)

@@ -26,11 +26,22 @@
 #define LT_COMMUNICATOR_GRADIENTS 1u
 #define LT_COMMUNICATOR_CONTROL   2u
 
+/* Where a slowed rank sleeps: key, in the range of that stage; "" is between forward and backward. */
+#define LT_SLOW_STAGE_MAP(X) \
+    X(BETWEEN, "") X(INPUT, "input") X(FORWARD, "forward") X(BACKWARD, "backward") X(OPTIMIZER, "optimizer")
+enum lt_slow_stage {
+#define LT_SLOW_STAGE_ENUM(id, key) LT_SLOW_##id,
+    LT_SLOW_STAGE_MAP(LT_SLOW_STAGE_ENUM)
+#undef LT_SLOW_STAGE_ENUM
+        LT_SLOW_STAGE_COUNT
+};
+
 struct lt_parallel_config {
     double bucket_bytes; /* of the buffer that travels; 0: all gradients at once */
     int overlap;
-    int slow_rank; /* sleeps slow_seconds in each step before backward; -1: none does */
+    int slow_rank; /* sleeps slow_seconds once in each step, in slow_stage; -1: none does */
     double slow_seconds;
+    enum lt_slow_stage slow_stage;
     int slow_link; /* each bucket is sent so many times, at least 1 */
 };
 
@@ -86,6 +97,11 @@ struct lt_parallel_news {
 /* Once a step: when the loss is known, before the last backward; or as soon as the step has failed. Sends the news (at once
  * with overlap). Afterwards backward may tell lt_parallel_ready. */
 void lt_parallel_tell(struct lt_parallel *parallel, const struct lt_parallel_news *mine);
+
+/* Is this rank the one that sleeps in that stage? Accepts NULL. */
+int lt_parallel_slows(const struct lt_parallel *parallel, enum lt_slow_stage stage);
+/* Sleeps if this rank is the slowed one, in that stage. Accepts NULL. */
+void lt_parallel_nap(const struct lt_parallel *parallel, enum lt_slow_stage stage);
 
 /* For lt_context.ready; `parallel` is the argument. Each element once a step, in the same order on all ranks. */
 void lt_parallel_ready(void *parallel, size_t first, size_t count);

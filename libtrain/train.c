@@ -63,11 +63,18 @@ static int micro_step(struct run *r, int index, double *loss, struct tacho_error
     struct lt_context context = r->context;
     struct lt_batch batch;
     int ranks = lt_parallel_ranks(r->parallel), last = index + 1 == r->config->micro_steps;
+    if (!index && lt_parallel_slows(r->parallel, LT_SLOW_INPUT)) {
+        lt_trace_begin(r->trace, LT_RANGE_INPUT_WAIT, 0, 0);
+        lt_parallel_nap(r->parallel, LT_SLOW_INPUT);
+        lt_trace_end(r->trace);
+    }
     int rc = lt_loader_next(r->loader, &batch, err);
     if (rc)
         return rc;
     lt_trace_begin(r->trace, LT_RANGE_MICRO_STEP, 0, (uint64_t)r->model->b);
     lt_trace_begin(r->trace, LT_RANGE_FORWARD, 0, 0);
+    if (!index)
+        lt_parallel_nap(r->parallel, LT_SLOW_FORWARD);
     *loss += r->model->ops->forward(r->model, &r->context, &batch, r->config->micro_steps * ranks);
     lt_trace_end(r->trace);
     if (last)
@@ -77,6 +84,8 @@ static int micro_step(struct run *r, int index, double *loss, struct tacho_error
         context.ready_arg = r->parallel;
     }
     lt_trace_begin(r->trace, LT_RANGE_BACKWARD, 0, 0);
+    if (!index)
+        lt_parallel_nap(r->parallel, LT_SLOW_BACKWARD);
     r->model->ops->backward(r->model, &context, &batch, index == 0);
     lt_trace_end(r->trace);
     lt_trace_end(r->trace);
@@ -90,6 +99,7 @@ static double update(struct run *r, double rate)
     const struct lt_parameters *p = &r->model->parameters;
     double sum = 0, norm;
     lt_trace_begin(r->trace, LT_RANGE_OPTIMIZER, 0, 0);
+    lt_parallel_nap(r->parallel, LT_SLOW_OPTIMIZER);
     lt_op(&r->context, LT_OP_NORM,
           &(union lt_args){.norm = {.x = p->grad, .sum = &sum, .partial = r->partial, .count = (int64_t)p->count}});
     norm = sqrt(sum);
@@ -143,8 +153,9 @@ static int train_step(struct run *r, struct tacho_error *err)
 {
     uint64_t samples = (uint64_t)(r->model->b * r->config->micro_steps);
     struct tacho_step step = {.index = (uint64_t)r->step, .tokens = samples * (uint64_t)r->model->t, .samples = samples};
-    uint64_t ranks = (uint64_t)lt_parallel_ranks(r->parallel);
-    struct lt_progress p = {.event = LT_EVENT_STEP, .step = r->step, .tokens = step.tokens * ranks, .samples = samples * ranks};
+    int64_t each = (int64_t)lt_parallel_ranks(r->parallel) * r->config->micro_steps, micro = r->config->micro_steps_all;
+    uint64_t all = (uint64_t)(r->model->b * (micro ? micro : each));
+    struct lt_progress p = {.event = LT_EVENT_STEP, .step = r->step, .tokens = all * (uint64_t)r->model->t, .samples = all};
     double start = seconds();
     int rc = 0;
     lt_trace_step_begin(r->trace, &step);

@@ -17,6 +17,7 @@
 struct lt_train_config {
     struct lt_schedule schedule; /* schedule.steps: total number of updates, those before a resume included */
     int micro_steps;             /* batches added up for one update */
+    int64_t micro_steps_all;     /* of all ranks; 0: as many on each */
     double clip;                 /* bound on the gradient's norm, 0: none */
     struct lt_optimizer_config optimizer;
     int64_t eval_every, eval_batches; /* 0: never */

@@ -26,7 +26,7 @@ struct options {
     int64_t slow_link;
     double lr, min_lr, weight_decay, beta1, beta2, momentum, clip, eval_share, bucket_mib;
     const char *backend, *checkpoint, *resume, *timers;
-    const char *dtype, *recompute, *optimizer, *format, *tokenizer, *worker_kind, *slow_rank, *io;
+    const char *dtype, *recompute, *optimizer, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io;
     struct options_list data, slow;
     int pin, no_shuffle, no_overlap;
     int help, version;

@@ -6,26 +6,77 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* The number of a rank at the beginning of a text; -1: none is there. *end: what follows it. */
+static int rank_in(const char *text, const char **end)
+{
+    char *behind = NULL;
+    errno = 0;
+    long rank = strtol(text, &behind, 10);
+    *end = behind;
+    return !errno && behind != text && rank >= 0 && rank < INT_MAX ? (int)rank : -1;
+}
+
+/* ":forward=" behind the rank; "=" is between forward and backward. Returns what follows '=', NULL: not understood. */
+static const char *slow_stage(struct lt_parallel_config *config, const char *text)
+{
+    static const char *const keys[] = {
+#define SLOW_STAGE_KEY(id, key) key,
+        LT_SLOW_STAGE_MAP(SLOW_STAGE_KEY)
+#undef SLOW_STAGE_KEY
+    };
+    size_t n = *text == ':' ? strcspn(++text, "=") : 0;
+    for (int k = 0; text[n] == '=' && k < LT_SLOW_STAGE_COUNT; k++)
+        if (strlen(keys[k]) == n && !strncmp(keys[k], text, n)) {
+            config->slow_stage = (enum lt_slow_stage)k;
+            return text + n + 1;
+        }
+    return NULL;
+}
 
 static int slow_rank(struct lt_parallel_config *config, const char *text, struct tacho_error *err)
 {
+    const char *at = NULL;
     char *end = NULL;
     config->slow_rank = -1;
     if (!text)
         return 0;
-    errno = 0;
-    long rank = strtol(text, &end, 10);
-    if (!errno && end != text && *end == '=' && rank >= 0 && rank < INT_MAX) {
-        const char *number = end + 1;
-        double seconds = strtod(number, &end);
-        if (end != number && !*end && isfinite(seconds) && seconds >= 0 && seconds <= 3600) {
-            config->slow_rank = (int)rank;
-            config->slow_seconds = seconds;
-            return 0;
-        }
+    int rank = rank_in(text, &at);
+    const char *number = rank >= 0 ? slow_stage(config, at) : NULL;
+    double seconds = number ? strtod(number, &end) : 0;
+    if (number && end != number && !*end && isfinite(seconds) && seconds >= 0 && seconds <= 3600) {
+        config->slow_rank = rank;
+        config->slow_seconds = seconds;
+        return 0;
     }
-    return tacho_fail(err, TACHO_EUSAGE, "RANK=SECONDS, for instance 1=0.05; at most 3600 seconds",
+    return tacho_fail(err, TACHO_EUSAGE,
+                      "RANK=SECONDS, for instance 1=0.05, or RANK:STAGE=SECONDS with input, forward, backward or optimizer; at "
+                      "most 3600 seconds",
                       "--slow-rank %s: not understood", text);
+}
+
+int parallel_micro_steps(const struct lt_parallel *parallel, const struct options *o, int *own, int64_t *all,
+                         struct tacho_error *err)
+{
+    const char *at = NULL;
+    char *end = NULL;
+    int ranks = lt_parallel_ranks(parallel);
+    *own = (int)o->accumulate;
+    *all = o->accumulate * ranks;
+    if (!o->uneven)
+        return 0;
+    int rank = rank_in(o->uneven, &at);
+    long more = rank >= 0 && *at == '=' ? strtol(at + 1, &end, 10) : 0;
+    if (rank < 0 || *at != '=' || end == at + 1 || *end || more < 1 || more > 1000)
+        return tacho_fail(err, TACHO_EUSAGE, "RANK=N, for instance 1=2; N from 1 to 1000", "--uneven %s: not understood",
+                          o->uneven);
+    if (rank >= ranks)
+        return tacho_fail(err, TACHO_EUSAGE, "ranks count from 0; mpirun -np N starts N of them", "--uneven %s: no such rank",
+                          o->uneven);
+    *own += rank == lt_parallel_rank(parallel) ? (int)more : 0;
+    *all += more;
+    return 0;
 }
 
 int parallel_open(struct lt_parallel **out, const struct options *o, struct tacho_error *err)

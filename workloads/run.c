@@ -185,7 +185,9 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
         return rc;
     }
     config.parallel = parallel;
-    rc = check_outputs(o, parallel, err);
+    rc = parallel_micro_steps(parallel, o, &config.micro_steps, &config.micro_steps_all, err);
+    if (rc == 0)
+        rc = check_outputs(o, parallel, err);
     if (rc == 0)
         rc = input_loader(&config.loader, o, err);
     if (rc == 0)
