@@ -49,6 +49,7 @@ rows hook "$PWD/tests/bench/hook.sh" "$build"
 rows stacks "$PWD/tests/bench/stacks.sh" "$build"
 rows parallel "$PWD/tests/bench/parallel.sh" "$build"
 rows top "$PWD/tests/bench/top.sh" "$build"
+rows many-ranks "$PWD/tests/bench/many_ranks.sh" "$build"
 find /usr/share/common-licenses -maxdepth 1 -type f 2> /dev/null | sort | xargs cat LICENSE > "$work/text"
 slowdown() { # SIZE BUDGET SECONDS MIN_STEPS ARGUMENTS...
     local size=$1 budget=$2 time=$3 least=$4
