@@ -401,17 +401,19 @@ static void merged_row(const struct an_trace *t, struct an_arena *a, long node, 
     row->matched = isnan(matched) ? 0 : (int64_t)matched;
 }
 
-static void fitted_row(const struct clock *k, struct an_clock_row *row)
+/* `offset` and `ppm`: what the times of the file have had already. */
+static void fitted_row(const struct clock *k, struct an_clock_row *row, double offset, double ppm)
 {
+    offset += (double)k->fit.offset;
     row->how = "matched collectives";
     row->corrected = k->corrected;
     row->matched = k->fit.matched;
-    row->offset_ns = an_num((double)k->fit.offset);
-    row->drift_ppm = an_num(k->fit.drift * PPM);
+    row->offset_ns = an_num(offset);
+    row->drift_ppm = an_num(k->fit.drift * PPM + ppm);
     row->drift_error_ppm = an_num(k->fit.drift_error * PPM);
     row->error_ns = an_num(k->fit.error);
-    row->offset_low_ns = an_num((double)k->fit.offset - k->fit.error);
-    row->offset_high_ns = an_num((double)k->fit.offset + k->fit.error);
+    row->offset_low_ns = an_num(offset - k->fit.error);
+    row->offset_high_ns = an_num(offset + k->fit.error);
 }
 
 static void one_row(const struct clocks *x, struct an_arena *a, size_t i, struct an_clock_row *row)
@@ -421,8 +423,13 @@ static void one_row(const struct clocks *x, struct an_arena *a, size_t i, struct
     bool one = *k->host && !strcmp(k->host, reference->host);
     long node = one || !i ? -1 : node_of(x->t, k->host);
     *row = (struct an_clock_row){.rank = k->rank, .host = an_arena_text(a, k->host)};
-    if (k->corrected) {
-        fitted_row(k, row);
+    if (k->corrected && node >= 0) { /* on top of what tacho merge did */
+        struct an_clock_row before = {.rank = k->rank};
+        merged_row(x->t, a, node, &before);
+        fitted_row(k, row, before.offset_ns.valid ? before.offset_ns.value : 0,
+                   before.drift_ppm.valid ? before.drift_ppm.value : 0);
+    } else if (k->corrected) {
+        fitted_row(k, row, 0, 0);
     } else if (!i || one) {
         row->how = i ? "the same clock" : "reference";
         row->offset_ns = row->drift_ppm = row->drift_error_ppm = row->error_ns = row->offset_low_ns = row->offset_high_ns =
@@ -430,7 +437,7 @@ static void one_row(const struct clocks *x, struct an_arena *a, size_t i, struct
     } else if (node >= 0) {
         merged_row(x->t, a, node, row);
     } else if (k->fitted) {
-        fitted_row(k, row);
+        fitted_row(k, row, 0, 0);
     } else {
         row->how = "not compared";
         row->offset_ns = row->drift_ppm = row->drift_error_ppm = row->error_ns = row->offset_low_ns = row->offset_high_ns =

@@ -14,7 +14,7 @@
 #include "profiler/collector/collector.h"
 
 /* Counts up when a merge would give other rows: what was kept is then made again. */
-#define MERGE_VERSION "merge 1"
+#define MERGE_VERSION "merge 2"
 
 struct list {
     char **path;
