@@ -184,19 +184,20 @@ struct points {
     size_t count, room;
 };
 
-/* One collective: parts [first, next), of which the first one is the lowest rank's. Only one in which the reference took part.
- */
+/* One collective: parts [first, next), of which the first one is the lowest rank's. Only one in which the reference took part,
+ * and all its ranks, or all that the file has: other ranks may have a communicator of the same number. */
 static int take(struct clocks *x, size_t first, size_t next, struct points *of)
 {
     const struct an_comm_call *r = &x->part[first].x;
     int64_t least = INT64_MAX;
-    if (x->part[first].clock != 0 || next - first < 2)
+    if (x->part[first].clock != 0 || next - first < 2 || (r->ranks != (int64_t)(next - first) && next - first != x->count))
         return 0;
     for (size_t i = first; i < next; i++) {
         int64_t ns = an_time_sub(x->part[i].x.end, x->part[i].x.start);
         least = ns < least ? ns : least;
-        if (i > first && x->part[i].clock == x->part[i - 1].clock)
-            return 0; /* twice on one rank: which is which? */
+        if (i > first && (x->part[i].clock == x->part[i - 1].clock || x->part[i].x.ranks != r->ranks ||
+                          (r->sequence == STORE_ABSENT && x->part[i].x.bytes != r->bytes)))
+            return 0; /* twice on one rank, or not the same: which is which? */
     }
     for (size_t i = first + 1; i < next; i++) {
         const struct an_comm_call *a = &x->part[i].x;

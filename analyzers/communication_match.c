@@ -160,6 +160,25 @@ static uint64_t pair_of(const struct an_context *c, const struct an_comm_call *x
     return hash_bytes((const char *)pair, sizeof pair);
 }
 
+/* What the kernel's own row does not say may stand at the range of the library (NCCL's, with a payload) that launched it. */
+static void ask_launch(const struct an_context *c, size_t op, struct an_comm_call *x)
+{
+    const struct an_trace *t = c->t;
+    uint32_t launch = c->gpu->op.launch[op];
+    int levels = AN_DEPTH_MAX;
+    if (x->communicator != STORE_ABSENT)
+        return;
+    for (uint32_t p = launch; p != AN_NONE && levels--; p = t->slice.parent[p]) {
+        const struct an_detail *d = an_trace_detail(t, t->slice.detail[p]);
+        if (!d || d->communicator == STORE_ABSENT || !an_slice_open_at(t, p, launch))
+            continue;
+        x->communicator = d->communicator;
+        x->ranks = d->ranks;
+        x->bytes = x->bytes == STORE_ABSENT ? d->bytes : x->bytes;
+        return;
+    }
+}
+
 /* Communication kernels of the devices that steps run on. */
 static int find_ops(struct an_context *c, struct an_comm_calls *out)
 {
@@ -173,6 +192,7 @@ static int find_ops(struct an_context *c, struct an_comm_calls *out)
                 continue;
             const struct an_step *host = an_step_at_host(c, l, an_device_launch_time(c, i));
             bool pair = !strcmp(x.kind, "send_recv");
+            ask_launch(c, i, &x);
             x.lane = lane;
             x.track = c->gpu->op.track[i];
             x.step = detailed_index(c, an_step_at(c, l, x.start));

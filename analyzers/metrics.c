@@ -233,7 +233,7 @@ const struct an_metric an_metrics[] = {
     {"communication/transfer_ms", "ms",
      "sum over calls of the shortest participant's time: collectives are matched over ranks by kind, communicator and sequence "
      "number",
-     COMM " of every rank", "an upper bound; null where a rank is missing, and on accelerators"},
+     COMM " of every rank", "an upper bound; where ranks are missing, of those that are in the file; null from one rank alone"},
     {"communication/waiting_ms", "ms", "sum over calls of own time - transfer", "the same",
      "waiting for the rank that came last"},
     {"communication/exposed_transfer_ms", "ms",
@@ -357,7 +357,8 @@ const struct an_metric an_metrics[] = {
     {"ranks/missing", "", "ranks that the communicators name and the file lacks", COMM, "null: none is known to be missing"},
     {"ranks/straggler", "", "who is slower than its peers", RANKED ", 20 steps", "null: not tested, the reason says why"},
     {"ranks/straggler/says", "", "none, rank N, or of two ranks: rank N (the slower of two)", RANKED ", 20 steps",
-     "a rank is one if its own time is above its peers' by more than 2 %: block bootstrap over steps, Holm over ranks, 5 %"},
+     "a rank is one if its own time is above its peers' by more than 2 %: block bootstrap over steps, t over stretches of the "
+     "run, Holm over ranks, 5 %"},
     {"ranks/straggler/count", "ranks", "ranks that are stragglers", RANKED ", 20 steps", "rank is the slowest of them"},
     {"ranks/straggler/excess_pct", "%", "median over steps of 100 x (own time / median of the peers' in the same step - 1)",
      RANKED, "low and high: 95 % for all ranks together"},
