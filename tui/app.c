@@ -24,7 +24,7 @@
 #define CELL_BYTES  11.0
 #define BYTES_24_80 1600.0 /* a second, on a screen of that size; more on a larger one, up to: */
 #define BYTES_MOST  6000.0
-#define WAIT_MOST   4000 /* ms */
+#define WAIT_MOST   3000 /* ms */
 
 struct app {
     const struct tui_options *o;

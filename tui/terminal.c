@@ -26,7 +26,7 @@ static const int crashing[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 /* What signal handlers read is written before they are installed. */
 static struct {
     SCREEN *screen;
-    bool open;
+    bool open, region; /* region: the terminal has a part of the screen that scrolls */
     struct termios saved;
     char reset[512]; /* bytes that put the terminal back */
     size_t reset_bytes;
@@ -48,6 +48,9 @@ bool tui_has_terminal(void)
 
 /* ---- putting it back ---------------------------------------------------------------------------------------------------------- */
 
+/* The whole screen scrolls, the cursor stays: a size that changed at the wrong moment may leave a part of it. */
+static const char whole_region[] = "\0337\033[r\0338";
+
 static int keep_byte(int c)
 {
     if (terminal.reset_bytes < sizeof terminal.reset)
@@ -66,6 +69,9 @@ static void prepare_reset(void)
         if (text && text != (char *)-1)
             tputs(text, 1, keep_byte);
     }
+    terminal.region = change_scroll_region && !strncmp(change_scroll_region, "\033[", 2);
+    for (const char *c = whole_region; *c && terminal.region; c++)
+        keep_byte(*c);
 }
 
 /* Only what is safe in a signal handler: what was prepared, then the signal again with its default action. */
@@ -95,8 +101,11 @@ static void on_leave(int sig)
 
 static void at_exit(void)
 {
-    if (terminal.open)
+    if (terminal.open) {
         endwin();
+        if (terminal.region && write(STDOUT_FILENO, whole_region, sizeof whole_region - 1) < 0)
+            terminal.region = false; /* nobody is there */
+    }
     terminal.open = false;
 }
 
