@@ -208,7 +208,7 @@ static void draw_keys(struct tui_cells *c, struct tui_rect r, const struct tui_u
         column += tui_text(c, r, 0, column, TUI_TITLE, tui_views[ui->view]->name) + 1;
     }
     if (column + 14 < r.columns && names) {
-        column += tui_text(c, r, 0, column, TUI_KEY, "Space");
+        column += tui_text(c, r, 0, column, TUI_KEY, "Space") + 1;
         column += tui_text(c, r, 0, column, TUI_NORMAL, ui->paused ? "go " : "pause ");
     }
     if (column + 1 < r.columns)
