@@ -184,6 +184,9 @@ static void take_model(struct app *a)
     struct tui_model *m = tui_data_take(a->data);
     if (!m)
         return;
+    const struct tui_model *was = a->model;
+    if (!was || (!was->r && m->r) || was->state != m->state || strcmp(was->message, m->message) != 0)
+        a->wait_ms = MODEL_MS; /* news that somebody waits for */
     tui_model_free(a->model);
     a->model = m;
     a->dirty = true;
