@@ -15,9 +15,10 @@ unset NO_COLOR TMUX
 unset "${!LC_@}" LANG
 export LC_ALL=C.UTF-8
 recorder=
-trap 'tmux -L tacho kill-server 2> /dev/null; [ -z "$recorder" ] || kill -KILL $(pgrep -P "$recorder") "$recorder" 2> /dev/null; cd /; rm -rf "$work"' EXIT
+trap 'tmux -L "tacho$terminals" kill-server 2> /dev/null; [ -z "$recorder" ] || kill -KILL $(pgrep -P "$recorder") "$recorder" 2> /dev/null; cd /; rm -rf "$work"' EXIT
 
-tm() { tmux -L tacho -f /dev/null "$@"; }
+terminals=0 # a server of its own for each: one that ends answers for a while
+tm() { tmux -L "tacho$terminals" -f /dev/null "$@"; }
 screen() { tm capture-pane -p; }
 keys() { tm send-keys "$@"; }
 # sees PATTERN [SECONDS]: waits until the screen shows it
@@ -42,6 +43,7 @@ gone() { # PATTERN: waits until the screen does not show it any more
 # shell ROWS COLUMNS [LOCALE]: a terminal with a shell in it
 shell() {
     tm kill-server 2> /dev/null
+    terminals=$((terminals + 1))
     LC_ALL=${3:-C.UTF-8} tm new-session -d -x "$2" -y "$1" "cd '$PWD' && exec env LC_ALL=${3:-C.UTF-8} PS1='ready> ' bash --norc -i"
     sees 'ready>'
 }
