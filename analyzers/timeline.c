@@ -16,6 +16,15 @@
 
 /* ---- stretches ---------------------------------------------------------------------------------------------------------- */
 
+/* Is half of the open stretch or more on the critical path? */
+static bool is_critical(const struct an_timeline_row *r)
+{
+    if (!r->path)
+        return false;
+    const size_t *first = r->path->track_first + r->track;
+    return an_spans_within(r->path->span + first[0], first[1] - first[0], r->from, r->until) >= (r->until - r->from + 1) / 2;
+}
+
 int an_timeline_close(struct an_timeline_row *r)
 {
     if (!r->open)
@@ -33,6 +42,7 @@ int an_timeline_close(struct an_timeline_row *r)
                                                     .dur_ns = r->until - r->from,
                                                     .what = what,
                                                     .merged = r->merged,
+                                                    .critical = is_critical(r),
                                                     .busy = (float)((double)r->filled / (double)(r->until - r->from))};
     r->open = false;
     return 0;
@@ -166,7 +176,7 @@ static int keep_row(struct picture *p, const struct candidate *x, struct an_time
     rc = rc ? rc : r->count && !span ? TACHO_ENOMEM : 0;
     free(r->span);
     free(r->name);
-    *r = (struct an_timeline_row){.t0 = r->t0, .t1 = r->t1, .grain = r->grain};
+    *r = (struct an_timeline_row){.t0 = r->t0, .t1 = r->t1, .grain = r->grain, .path = r->path, .track = r->track};
     return rc;
 }
 
@@ -210,7 +220,8 @@ static int draw_track(struct picture *p, const struct candidate *x, struct an_ti
     const struct an_track *k = &p->c->t->track[x->track];
     if (!strcmp(k->kind, "stream"))
         return keep_row(p, x, stream, 0);
-    struct an_timeline_row row[2] = {{.t0 = stream->t0, .t1 = stream->t1, .grain = stream->grain}};
+    struct an_timeline_row row[2] = {
+        {.t0 = stream->t0, .t1 = stream->t1, .grain = stream->grain, .path = stream->path, .track = x->track}};
     row[1] = row[0];
     uint32_t mark = p->s->slice == AN_NONE ? AN_NONE : p->c->t->slice.name[p->s->slice];
     int rc = strcmp(k->kind, "thread") ? fill_flat(p->c, k, row) : an_timeline_thread(p->c, k, mark, row);
@@ -236,8 +247,11 @@ static int draw(struct picture *p, struct an_timeline_step *out)
         row[k] = (struct an_timeline_row){.t0 = p->s->start, .t1 = p->s->end, .grain = ns / GRAINS + 1};
         row_of[k] = AN_NONE;
     }
-    for (uint32_t k = 0; k < n; k++)
+    for (uint32_t k = 0; k < n; k++) {
         row_of[all[k].track] = k;
+        row[k].track = all[k].track;
+        row[k].path = c->path;
+    }
     int rc = n ? fill_streams(c, row, row_of) : 0;
     for (size_t k = 0; k < n && !rc && p->count + 2 <= TRACKS_MOST; k++)
         rc = draw_track(p, &all[k], &row[k]);
