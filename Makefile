@@ -143,6 +143,23 @@ $(call obj,$(wildcard store/*.c)): $(O)/gen/schema.inc
 $(O)/gen/%.inc: analyzers/%.tsv
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $< > $@
+# style and script of the HTML report, and Chart.js where the probe found it; its policy names them by their hashes
+$(O)/gen/%.inc: reports/%
+	@mkdir -p $(@D)
+	$(Q)$(embed) < $< > $@
+$(O)/gen/chart.js.inc: $(CHART_JS) $(O)/config.mk
+	@mkdir -p $(@D)
+	$(Q)$(chart_text) | $(embed) > $@
+$(O)/gen/html_hashes.h: reports/html.css reports/html.js $(CHART_JS) $(O)/config.mk
+	@mkdir -p $(@D)
+	$(Q){ echo "#define HTML_STYLE_HASH \"$$(cat reports/html.css | $(hash))\""; \
+	    echo "#define HTML_SCRIPT_HASH \"$$(cat reports/html.js | $(hash))\""; \
+	    $(if $(CHART_JS),echo "#define HTML_CHART_HASH \"$$($(chart_text) | $(hash))\"";) } > $@
+# a text as a C string; its hash as a policy has it; Chart.js without the line that names a file beside it
+embed = sed 's/\\/\\\\/g; s/"/\\"/g; s/?/\\?/g; s/^/"/; s/$$/\\n"/'
+hash = sha256sum | cut -d' ' -f1 | tr a-f A-F | basenc --base16 -d | base64
+chart_text = sed '/^\/\/. sourceMappingURL=/d; $$a\' $(CHART_JS)
+$(call obj,reports/html.c): $(O)/gen/html.css.inc $(O)/gen/html.js.inc $(O)/gen/html_hashes.h $(if $(CHART_JS),$(O)/gen/chart.js.inc)
 $(call obj,analyzers/classes.c): $(O)/gen/classes.inc
 $(call obj,analyzers/peaks.c): $(O)/gen/peaks.inc
 

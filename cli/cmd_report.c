@@ -12,13 +12,14 @@ struct values {
     const char *output, *color, *by, *classes, *hta;
     int64_t width, ops;
     double peak, flops, price;
-    bool json, markdown, save, definitions, no_color, tracelens, tb;
+    bool json, markdown, html, save, definitions, no_color, tracelens, tb;
 };
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
     {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs (tacho-report/1)", 0, 0},
     {"markdown", 0, CLI_FLAG, AT(markdown), NULL, "for a ticket", 0, 0},
+    {"html", 0, CLI_FLAG, AT(html), NULL, "one file with pictures, to open in a browser", 0, 0},
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
     {"save", 0, CLI_FLAG, AT(save), NULL, "put metrics and findings into the run's file as well", 0, 0},
     {"definitions", 0, CLI_FLAG, AT(definitions), NULL, "append what each number means", 0, 0},
@@ -98,7 +99,7 @@ static int load(const struct values *v, const char *run, struct col_found *found
 
 static const char *format_of(const struct values *v)
 {
-    return v->json ? "json" : v->markdown ? "markdown" : "text";
+    return v->json ? "json" : v->markdown ? "markdown" : v->html ? "html" : "text";
 }
 
 int cli_report(int argc, char **argv)

@@ -9,6 +9,7 @@
 
 int rep_text_write(const struct an_result *r, const struct rep_options *o, FILE *out);
 int rep_markdown_write(const struct an_result *r, const struct rep_options *o, FILE *out);
+int rep_html_write(const struct an_result *r, const struct rep_options *o, FILE *out);
 int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE *out);
 
 #endif

@@ -8,6 +8,7 @@
 const struct rep_format rep_formats[] = {
     {"text", "for people: verdict, findings, budget, trust", ".txt", rep_text_write},
     {"markdown", "for a ticket: the same sections, long ones folded", ".md", rep_markdown_write},
+    {"html", "one file with pictures, for forwarding", ".html", rep_html_write},
     {"json", "for programs: schema tacho-report/1", ".json", rep_json_write},
     {NULL, NULL, NULL, NULL},
 };

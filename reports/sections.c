@@ -31,6 +31,11 @@ const struct rep_section rep_sections[] = {
     {"stacks", "CPU stacks", rep_text_stacks, REP_FOLDED},
     {"attribution", "What asked for device time", rep_text_attribution, REP_FOLDED},
     {"roofline", "Roofline", rep_text_roofline, REP_SHOWN},
+    {"timeline", "Timeline", rep_text_timeline, REP_DRAWN},
+    {"steps", "Every step", rep_text_steps, REP_DRAWN},
+    {"flame", "Flame graph", rep_text_flame, REP_DRAWN},
+    {"stacks", "Call stacks", rep_text_stacks, REP_DRAWN},
+    {"heat", "Ranks and steps", rep_text_heat, REP_DRAWN},
     {"compat", "As another tool says it", rep_text_compat, REP_FOLDED},
     {"trust", "Trust", rep_text_trust, REP_SHOWN},
     {NULL, NULL, NULL, REP_SHOWN},
@@ -39,7 +44,7 @@ const struct rep_section rep_sections[] = {
 static void write_row(struct page *p, const struct an_result *r, const struct rep_section *s)
 {
     if (s->id)
-        page_section(p, s->id, s->title, s->how != REP_SHOWN);
+        page_section(p, s->id, s->title, s->how == REP_FOLDED || (s->how == REP_DRAWN && !p->ops->picture));
     s->write(p, r);
 }
 

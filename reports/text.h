@@ -35,6 +35,11 @@ void rep_text_communication(struct page *p, const struct an_result *r); /* one l
 void rep_text_advice(struct page *p, const struct an_result *r);
 void rep_text_critical_path(struct page *p, const struct an_result *r); /* nothing without one */
 void rep_text_communication_tables(struct page *p, const struct an_result *r);
+void rep_text_steps(struct page *p, const struct an_result *r);
+void rep_text_timeline(struct page *p, const struct an_result *r);
+void rep_text_flame(struct page *p, const struct an_result *r);
+void rep_text_stacks(struct page *p, const struct an_result *r);
+void rep_text_heat(struct page *p, const struct an_result *r);
 void rep_text_trust(struct page *p, const struct an_result *r);
 void rep_text_definitions(struct page *p);
 

@@ -219,6 +219,7 @@ void rep_text_roofline(struct page *p, const struct an_result *r)
         page_end(p);
         return;
     }
+    page_picture(p, PAGE_ROOFLINE, r);
     rep_table_write(p, &t);
     roof_ceilings(p, r);
     bool model = false;

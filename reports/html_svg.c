@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "reports/html.h"
+
+#define TEXT_COLUMNS 200
+
+void svg_begin(struct page *p, const char *kind, const char *caption, double width, double height, const char *about, ...)
+{
+    struct html *h = p->format;
+    char text[PAGE_TEXT];
+    va_list ap;
+    va_start(ap, about);
+    vsnprintf(text, sizeof text, about, ap);
+    va_end(ap);
+    html_block(p);
+    int id = ++h->numbers;
+    fprintf(p->out, "<figure class=\"picture\" id=\"figure-%d\" data-kind=\"%s\">\n<figcaption id=\"caption-%d\">", id, kind,
+            id);
+    html_text(p->out, caption, TEXT_COLUMNS);
+    fprintf(p->out,
+            "</figcaption>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"caption-%d\">\n"
+            "<svg viewBox=\"0 0 %.6g %.6g\" width=\"%.6g\" height=\"%.6g\" role=\"img\" aria-labelledby=\"about-%d\">\n<title "
+            "id=\"about-%d\">",
+            id, width, height, width, height, id, id);
+    html_text(p->out, text, 1000);
+    fputs("</title>\n", p->out);
+}
+
+void svg_end(struct page *p)
+{
+    fputs("</svg>\n</div>\n</figure>\n", p->out);
+}
+
+void svg_text(struct page *p, double x, double y, enum svg_anchor at, const char *class, const char *format, ...)
+{
+    static const char *const anchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
+    char text[PAGE_TEXT];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    fprintf(p->out, "<text x=\"%.5g\" y=\"%.5g\"%s", x, y, anchors[at]);
+    if (*class)
+        fprintf(p->out, " class=\"%s\"", class);
+    fputc('>', p->out);
+    html_text(p->out, text, TEXT_COLUMNS);
+    fputs("</text>\n", p->out);
+}
+
+void svg_line(struct page *p, double x1, double y1, double x2, double y2, const char *class)
+{
+    fprintf(p->out, "<path class=\"%s\" d=\"M%.5g %.5gL%.5g %.5g\"/>\n", class, x1, y1, x2, y2);
+}
+
+void svg_rect(struct page *p, double x, double y, double width, double height, const char *class, const char *title)
+{
+    fprintf(p->out, "<rect x=\"%.5g\" y=\"%.5g\" width=\"%.4g\" height=\"%.4g\" class=\"%s\"", x, y, width, height, class);
+    if (!title) {
+        fputs("/>\n", p->out);
+        return;
+    }
+    fputs("><title>", p->out);
+    html_text(p->out, title, TEXT_COLUMNS);
+    fputs("</title></rect>\n", p->out);
+}
+
+char svg_class_letter(int class)
+{
+    static const char letters[AN_CLASS_COUNT] = {
+        [AN_CLASS_COMPUTE] = 'C', [AN_CLASS_COMM] = 'N', [AN_CLASS_BUBBLE] = 'B', [AN_CLASS_COPY] = 'M',
+        [AN_CLASS_INPUT] = 'I',   [AN_CLASS_IO] = 'O',   [AN_CLASS_HOST] = 'H',   [AN_CLASS_UNATTRIBUTED] = '?'};
+    return letters[class];
+}
+
+void svg_legend(struct page *p, unsigned used)
+{
+    fputs("<ul class=\"legend\">\n", p->out);
+    for (int k = 0; k < AN_CLASS_COUNT; k++)
+        if (used >> k & 1) {
+            fprintf(p->out,
+                    "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" focusable=\"false\"><rect "
+                    "class=\"c%d\" width=\"22\" height=\"16\"/></svg> %c ",
+                    k, svg_class_letter(k));
+            html_text(p->out, an_class_label((enum an_class)k), TEXT_COLUMNS);
+            fputs("</li>\n", p->out);
+        }
+    fputs("</ul>\n", p->out);
+}
+
+double svg_tick(double most, int ticks)
+{
+    double step = pow(10, floor(log10(most / ticks))), parts = most / ticks / step;
+    return step * (parts > 5 ? 10 : parts > 2 ? 5 : parts > 1 ? 2 : 1);
+}
