@@ -83,8 +83,8 @@ int an_timeline_add(struct an_timeline_row *r, int64_t start, int64_t end, uint3
 struct candidate {
     int64_t rank;
     uint32_t track;
-    int order; /* 0: the thread that runs steps */
-    bool other;
+    int order;          /* 0: the thread that runs steps */
+    bool other, drives; /* drives: the steps of its process are a device's */
 };
 
 static int candidate_order(const void *x, const void *y)
@@ -120,7 +120,7 @@ static size_t find_candidates(const struct an_context *c, const struct an_step *
             continue;
         bool other = c->lane[lane].rank != c->lane[s->lane].rank;
         if (!other || order < 2)
-            all[n++] = (struct candidate){c->lane[lane].rank, k, order, other};
+            all[n++] = (struct candidate){c->lane[lane].rank, k, order, other, c->lane[lane].device != AN_NONE};
     }
     qsort(all, n, sizeof *all, candidate_order);
     return n;
@@ -220,8 +220,12 @@ static int draw_track(struct picture *p, const struct candidate *x, struct an_ti
     const struct an_track *k = &p->c->t->track[x->track];
     if (!strcmp(k->kind, "stream"))
         return keep_row(p, x, stream, 0);
-    struct an_timeline_row row[2] = {
-        {.t0 = stream->t0, .t1 = stream->t1, .grain = stream->grain, .path = stream->path, .track = x->track}};
+    struct an_timeline_row row[2] = {{.t0 = stream->t0,
+                                      .t1 = stream->t1,
+                                      .grain = stream->grain,
+                                      .path = stream->path,
+                                      .track = x->track,
+                                      .drives = x->drives}};
     row[1] = row[0];
     uint32_t mark = p->s->slice == AN_NONE ? AN_NONE : p->c->t->slice.name[p->s->slice];
     int rc = strcmp(k->kind, "thread") ? fill_flat(p->c, k, row) : an_timeline_thread(p->c, k, mark, row);

@@ -72,6 +72,8 @@ static int enter(struct sweep *w, size_t i)
     struct frame f = {.start = start, .end = end < limit ? end : limit, .name = t->slice.name[i]};
     f.class = t->slice.dur[i] == AN_OPEN ? AN_CLASS_UNATTRIBUTED
                                          : an_class_of_role(an_slice_role(t, i), around ? around->class : AN_CLASS_HOST);
+    if (f.class == AN_CLASS_COMPUTE && r->drives)
+        f.class = AN_CLASS_HOST;
     if ((rc = an_grow(&w->open, &w->room, w->depth + 1, sizeof *w->open)))
         return rc;
     w->open[w->depth++] = f;

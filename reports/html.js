@@ -73,7 +73,7 @@
           f.g.appendChild(f.t);
         }
         if (f.t) {
-          var n = Math.floor((right - left - 6) / 6.4);
+          var n = Math.floor((right - left - 6) / 7.4);
           f.t.setAttribute("x", left + 3);
           f.t.textContent = n < 3 ? "" : f.name.length > n ? f.name.slice(0, n - 1) + "\u2026" : f.name;
         }
@@ -101,70 +101,78 @@
       button("All", function () { set(1); })]);
   });
 
-  /* Where Chart.js is in the file: the trend and the roofline to explore, in the place of the drawings. */
-  function charts() {
-    var all = JSON.parse(document.getElementById("chart-data").textContent), style = getComputedStyle(document.documentElement);
-    var ink = style.getPropertyValue("--ink").trim(), grid = style.getPropertyValue("--grid").trim(),
-      roof = style.getPropertyValue("--roof").trim();
-    var made = [];
-    function axis(type, title, more) {
-      return Object.assign({ type: type, title: { display: true, text: title, color: ink }, ticks: { color: ink },
-        grid: { color: grid } }, more || {});
+  /* Where Chart.js is in the file: the trend and the roofline can be explored; the drawing stays what one sees first. */
+  function axis(type, title, more) {
+    var style = getComputedStyle(document.documentElement), ink = style.getPropertyValue("--ink").trim();
+    return Object.assign({ type: type, title: { display: true, text: title, color: ink },
+      ticks: { color: ink, callback: function (v) { return short(v); } },
+      grid: { color: style.getPropertyValue("--grid").trim() } }, more || {});
+  }
+  function short(v) {
+    var k = v === 0 ? 0 : Math.max(0, Math.min(5, Math.floor(Math.log10(Math.abs(v)) / 3)));
+    return +(v / Math.pow(1000, k)).toPrecision(3) + ["", " k", " M", " G", " T", " P"][k];
+  }
+  function trend(points) {
+    return { type: "line",
+      data: { datasets: [{ label: "step time, ms", data: points.map(function (p) { return { x: p[0], y: p[1] }; }),
+        borderColor: "#0072b2", backgroundColor: "#6db3e3", borderWidth: 1.5, pointRadius: points.length > 200 ? 1 : 2 }] },
+      options: { parsing: false, interaction: { mode: "nearest", intersect: false }, plugins: { legend: { display: false } },
+        scales: { x: axis("linear", "step"), y: axis("linear", "ms", { beginAtZero: true }) } } };
+  }
+  function roofline(r) {
+    var roof = getComputedStyle(document.documentElement).getPropertyValue("--roof").trim();
+    var total = r.points.reduce(function (sum, p) { return sum + p.ns; }, 0) || 1;
+    var sets = [{ type: "scatter", label: "ops", data: r.points, borderWidth: 2,
+      backgroundColor: r.points.map(function (p) { return p.memory ? "#6db3e3" : "#ffffff"; }),
+      borderColor: r.points.map(function (p) { return p.memory ? "#0072b2" : "#009e73"; }),
+      pointStyle: r.points.map(function (p) { return p.memory ? "circle" : "rectRot"; }),
+      pointRadius: r.points.map(function (p) { return 5 + 11 * Math.sqrt(p.ns / total); }) }];
+    r.roofs.forEach(function (f) {
+      var to = f.bytes ? Math.min(r.x[1], (r.most || r.y[1]) / f.bytes) : r.x[1];
+      sets.push({ type: "line", label: f.name, borderColor: roof, borderWidth: 2, pointRadius: 0,
+        data: f.flops ? [{ x: r.x[0], y: f.flops }, { x: to, y: f.flops }]
+          : [{ x: r.x[0], y: r.x[0] * f.bytes }, { x: to, y: to * f.bytes }] });
+    });
+    function say(c) {
+      var p = c.raw;
+      return (p.name || c.dataset.label) + ": " + short(p.y) + "FLOP/s, " + short(p.x) + " FLOP/byte" +
+        (p.ns ? ", " + (p.ns / 1e6).toPrecision(3) + " ms" : "");
     }
-    function make(kind, config) {
-      var figure = document.querySelector("figure[data-kind=" + kind + "]");
-      if (!figure) return;
-      var box = figure.querySelector(".chart");
-      if (!box) {
+    return { type: "scatter", data: { datasets: sets },
+      options: { plugins: { legend: { display: false }, tooltip: { callbacks: { label: say } } },
+        scales: { x: axis("logarithmic", "FLOP a byte", { min: r.x[0], max: r.x[1] }),
+          y: axis("logarithmic", "FLOP/s", { min: r.y[0], max: r.y[1] }) } } };
+  }
+  function explore(figure, config) {
+    var box = null, chart = null;
+    var b = button("Explore", function () {
+      if (chart) {
+        chart.destroy();
+        box.remove();
+        chart = null;
+      } else {
+        var canvas = document.createElement("canvas"), c = config();
         box = document.createElement("div");
         box.className = "chart";
+        canvas.setAttribute("role", "img");
+        canvas.setAttribute("aria-label", figure.querySelector("title").textContent);
+        box.appendChild(canvas);
         figure.appendChild(box);
+        c.options = Object.assign({ animation: false, responsive: true, maintainAspectRatio: false }, c.options);
+        chart = new window.Chart(canvas, c);
       }
-      box.textContent = "";
-      var canvas = document.createElement("canvas");
-      canvas.setAttribute("role", "img");
-      canvas.setAttribute("aria-label", figure.querySelector("title").textContent);
-      box.appendChild(canvas);
-      figure.classList.add("live");
-      config.options = Object.assign({ animation: false, responsive: true, maintainAspectRatio: false }, config.options);
-      made.push(new window.Chart(canvas, config));
-    }
-    if (all.trend && all.trend.length > 1)
-      make("trend", { type: "line",
-        data: { datasets: [{ label: "step time, ms", data: all.trend.map(function (p) { return { x: p[0], y: p[1] }; }),
-          borderColor: "#0072b2", backgroundColor: "#6db3e3", borderWidth: 1.5, pointRadius: all.trend.length > 200 ? 1 : 2 }] },
-        options: { parsing: false, interaction: { mode: "nearest", intersect: false }, plugins: { legend: { display: false } },
-          scales: { x: axis("linear", "step"), y: axis("linear", "ms", { beginAtZero: true }) } } });
-    if (all.roofline) {
-      var r = all.roofline, sets = [];
-      r.roofs.forEach(function (f) {
-        var to = f.bytes ? Math.min(r.x[1], (r.most || r.y[1]) / f.bytes) : r.x[1];
-        sets.push({ type: "line", label: f.name, borderColor: roof, borderWidth: 2, pointRadius: 0,
-          data: f.flops ? [{ x: r.x[0], y: f.flops }, { x: to, y: f.flops }]
-            : [{ x: r.x[0], y: r.x[0] * f.bytes }, { x: to, y: to * f.bytes }] });
-      });
-      var total = r.points.reduce(function (sum, p) { return sum + p.ns; }, 0) || 1;
-      sets.unshift({ type: "scatter", label: "ops", data: r.points,
-        backgroundColor: r.points.map(function (p) { return p.memory ? "#6db3e3" : "#ffffff"; }),
-        borderColor: r.points.map(function (p) { return p.memory ? "#0072b2" : "#009e73"; }), borderWidth: 2,
-        pointStyle: r.points.map(function (p) { return p.memory ? "circle" : "rectRot"; }),
-        pointRadius: r.points.map(function (p) { return 5 + 11 * Math.sqrt(p.ns / total); }) });
-      make("roofline", { type: "scatter", data: { datasets: sets },
-        options: { plugins: { legend: { display: false }, tooltip: { callbacks: { label: function (c) {
-          var p = c.raw, name = p.name || c.dataset.label;
-          return name + ": " + p.y.toPrecision(3) + " FLOP/s, " + p.x.toPrecision(3) + " FLOP/byte" +
-            (p.ns ? ", " + (p.ns / 1e6).toPrecision(3) + " ms" : "");
-        } } } },
-        scales: { x: axis("logarithmic", "FLOP a byte", { min: r.x[0], max: r.x[1] }),
-          y: axis("logarithmic", "FLOP/s", { min: r.y[0], max: r.y[1] }) } } });
-    }
-    return made;
+      figure.classList.toggle("live", chart !== null);
+      b.textContent = chart ? "Drawing" : "Explore";
+      b.setAttribute("aria-pressed", chart ? "true" : "false");
+    });
+    b.setAttribute("aria-pressed", "false");
+    tools(figure, [b]);
   }
   if (window.Chart) {
-    var made = charts(), dark = window.matchMedia("(prefers-color-scheme: dark)");
-    dark.addEventListener("change", function () {
-      made.forEach(function (c) { c.destroy(); });
-      made = charts();
+    var all = JSON.parse(document.getElementById("chart-data").textContent), makers = { trend: trend, roofline: roofline };
+    Object.keys(makers).forEach(function (kind) {
+      var figure = document.querySelector("figure[data-kind=" + kind + "]");
+      if (figure && all[kind]) explore(figure, function () { return makers[kind](all[kind]); });
     });
   }
 

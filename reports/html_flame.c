@@ -12,7 +12,7 @@
 #define DEPTH_MOST  24
 #define ROWS_MOST   500
 #define WIDTH_LEAST 1.0 /* of what is drawn */
-#define CHAR_WIDTH  6.4
+#define CHAR_WIDTH  7.4
 
 struct flame {
     struct page *p;

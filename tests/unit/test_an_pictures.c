@@ -192,6 +192,8 @@ static void test_timeline_of_streams(void **state)
             char name[32];
             snprintf(name, sizeof name, "ProfilerStep#%d", i);
             gpu_row(f, host, b, b + 1000, name, "user_annotation", FX_NONE);
+            gpu_row_ns(f, host, (b + 5) * 1000, (b + 25) * 1000, "aten::mm", "cpu_op", fx_work(f, "matrix", "fp32", 10, 10, 10),
+                       FX_NONE);
             gpu_row(f, host, b + 10, b + 20, "cudaLaunchKernel", "cuda_runtime", id + 1);
             gpu_row(f, host, b + 30, b + 40, "cudaLaunchKernel", "cuda_runtime", id + 2);
             gpu_row(f, host, b + 50, b + 60, "cudaMemcpyAsync", "cuda_runtime", id + 3);
@@ -211,10 +213,13 @@ static void test_timeline_of_streams(void **state)
         if (i)
             assert_true(s->track[i].rank == s->rank || s->track[i - 1].rank != s->rank || other == 1); /* its own rank first */
     }
-    assert_int_equal(other, 3);
+    assert_int_equal(other, 4); /* two rows of the thread, two streams */
     const struct an_timeline_track *compute = track_of(s, "stream 7", 0), *comm = track_of(s, "stream 13", 0);
     assert_int_equal(compute->rank, s->rank);
     assert_string_equal(compute->device, "gpu:0");
+    const struct an_timeline_track *host = &s->track[0]; /* the op is on the device; the thread only asks for it */
+    for (size_t i = 0; i < host->span_count; i++)
+        assert_int_equal(host->span[i].what, AN_CLASS_HOST);
     check_span(&compute->span[0], "sgemm_128x64_nn", 0, 500000, AN_CLASS_COMPUTE);
     check_span(&compute->span[1], "Memcpy HtoD (Pinned -> Device)", 600000, 700000, AN_CLASS_COPY);
     check_span(&comm->span[0], "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 300000, 800000, AN_CLASS_COMM);
