@@ -150,7 +150,7 @@ $(O)/gen/%.inc: reports/%
 $(O)/gen/chart.js.inc: $(CHART_JS) $(O)/config.mk
 	@mkdir -p $(@D)
 	$(Q)$(chart_text) | $(embed) > $@
-$(O)/gen/html_hashes.h: reports/html.css reports/html.js $(CHART_JS) $(O)/config.mk
+$(O)/gen/html_hashes.inc: reports/html.css reports/html.js $(CHART_JS) $(O)/config.mk
 	@mkdir -p $(@D)
 	$(Q){ echo "#define HTML_STYLE_HASH \"$$(cat reports/html.css | $(hash))\""; \
 	    echo "#define HTML_SCRIPT_HASH \"$$(cat reports/html.js | $(hash))\""; \
@@ -159,7 +159,7 @@ $(O)/gen/html_hashes.h: reports/html.css reports/html.js $(CHART_JS) $(O)/config
 embed = sed 's/\\/\\\\/g; s/"/\\"/g; s/?/\\?/g; s/^/"/; s/$$/\\n"/'
 hash = sha256sum | cut -d' ' -f1 | tr a-f A-F | basenc --base16 -d | base64
 chart_text = sed '/^\/\/. sourceMappingURL=/d; $$a\' $(CHART_JS)
-$(call obj,reports/html.c): $(O)/gen/html.css.inc $(O)/gen/html.js.inc $(O)/gen/html_hashes.h $(if $(CHART_JS),$(O)/gen/chart.js.inc)
+$(call obj,reports/html.c): $(O)/gen/html.css.inc $(O)/gen/html.js.inc $(O)/gen/html_hashes.inc $(if $(CHART_JS),$(O)/gen/chart.js.inc)
 $(call obj,analyzers/classes.c): $(O)/gen/classes.inc
 $(call obj,analyzers/peaks.c): $(O)/gen/peaks.inc
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "html_hashes.h"
+#include "html_hashes.inc"
 #include "reports/escape.h"
 #include "reports/formats.h"
 #include "reports/sections.h"

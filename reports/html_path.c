@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "reports/html.h"
-#include "store/store.h"
 
 void html_path(struct page *p, const struct an_result *r)
 {
