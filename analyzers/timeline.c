@@ -209,7 +209,7 @@ static int fill_flat(const struct an_context *c, const struct an_track *k, struc
     const struct an_trace *t = c->t;
     int rc = 0;
     for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && t->slice.start[i] < r->t1 && !rc; i++)
-        if (an_slice_end(t, i) > r->t0 && t->slice.dur[i] != AN_OPEN)
+        if (an_slice_end(t, i) > r->t0 && t->slice.dur[i] != AN_OPEN && an_slice_role(t, i) != AN_ROLE_QUEUE_WAIT)
             rc = an_timeline_add(r, t->slice.start[i], an_slice_end(t, i), t->slice.name[i], NULL,
                                  an_class_of_role(an_slice_role(t, i), AN_CLASS_HOST));
     return rc;
@@ -225,7 +225,8 @@ static int draw_track(struct picture *p, const struct candidate *x, struct an_ti
                                       .grain = stream->grain,
                                       .path = stream->path,
                                       .track = x->track,
-                                      .drives = x->drives}};
+                                      .drives = x->drives,
+                                      .waits = x->order > 0}};
     row[1] = row[0];
     uint32_t mark = p->s->slice == AN_NONE ? AN_NONE : p->c->t->slice.name[p->s->slice];
     int rc = strcmp(k->kind, "thread") ? fill_flat(p->c, k, row) : an_timeline_thread(p->c, k, mark, row);

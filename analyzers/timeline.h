@@ -14,6 +14,7 @@ struct an_timeline_row {
     int64_t t0, t1, grain;            /* the window; what is shorter than the grain is merged with its neighbours */
     const struct an_path_spans *path; /* what is on the critical path; NULL: nothing is known */
     uint32_t track;
+    bool waits;                    /* a thread that runs no steps: while it waits for room in its queue it is idle */
     bool drives;                   /* a thread of a process whose steps are a device's: what computes is there, not here */
     struct an_timeline_span *span; /* malloc'ed; names are indexes of an_trace.string until they are kept */
     uint32_t *name;                /* the same count: string of each span */

@@ -51,10 +51,11 @@ static int sweep_to(struct sweep *w, int64_t time)
 }
 
 /* Marks of steps and frames of Python are not what the picture is about. */
-static bool is_seen_through(const struct an_trace *t, size_t i, uint32_t mark)
+static bool is_seen_through(const struct an_trace *t, size_t i, const struct sweep *w)
 {
+    uint32_t mark = w->mark;
     enum an_role r = an_slice_role(t, i);
-    return r == AN_ROLE_STEP || (mark != AN_NONE && t->slice.name[i] == mark) ||
+    return r == AN_ROLE_STEP || (r == AN_ROLE_QUEUE_WAIT && w->row->waits) || (mark != AN_NONE && t->slice.name[i] == mark) ||
            !strncmp(an_trace_name(t, t->slice.name[i]), "ProfilerStep#", 13) ||
            !strcmp(an_slice_category(t, i), "python_function");
 }
@@ -65,7 +66,7 @@ static int enter(struct sweep *w, size_t i)
     const struct an_timeline_row *r = w->row;
     int64_t start = t->slice.start[i] > r->t0 ? t->slice.start[i] : r->t0, end = an_slice_end(t, i);
     int rc = sweep_to(w, start);
-    if (rc || end <= start || w->depth >= AN_DEPTH_MAX || is_seen_through(t, i, w->mark))
+    if (rc || end <= start || w->depth >= AN_DEPTH_MAX || is_seen_through(t, i, w))
         return rc;
     const struct frame *around = w->depth ? &w->open[w->depth - 1] : NULL;
     int64_t limit = around ? around->end : r->t1;

@@ -10,7 +10,7 @@
 #define WIDTH       960
 #define ROW         20
 #define DEPTH_MOST  24
-#define ROWS_MOST   500
+#define ROWS_MOST   350
 #define WIDTH_LEAST 1.0 /* of what is drawn */
 #define CHAR_WIDTH  7.4
 
@@ -63,7 +63,7 @@ static void draw_row(const struct flame *f, size_t i)
     double x = f->left[i], width = width_of(f, i), y = ROW * f->depth[i];
     fprintf(f->p->out, "<g class=\"frame\"><rect x=\"%.5g\" y=\"%.4g\" width=\"%.5g\" height=\"%d\" class=\"f%u\"><title>", x,
             y + 1, width, ROW - 1, hue(row->name));
-    html_text(f->p->out, *row->name ? row->name : "(unnamed)", 160);
+    html_text(f->p->out, *row->name ? row->name : "(unnamed)", 80);
     fprintf(f->p->out, ": %s, %.1f %%, %" PRId64 " times</title></rect>", page_time(a, (double)row->total_ns),
             100 * width / WIDTH, row->count);
     int letters = (int)((width - 6) / CHAR_WIDTH);

@@ -12,7 +12,7 @@
 #define LEFT         90
 #define PLOT         (WIDTH - LEFT - 10)
 #define LEVELS       9
-#define COLUMNS_MOST 100
+#define COLUMNS_MOST 80
 #define ROW_MOST     22
 #define HEIGHT_MOST  520
 
@@ -46,11 +46,10 @@ static int level(const struct map *m, double v)
     return l < 0 ? 0 : l >= LEVELS ? LEVELS - 1 : l;
 }
 
-/* All cells of a level as one outline; neighbours in a row are one stretch. */
+/* All cells of a level as strokes of a row's height, in units of cells; neighbours in a row are one stretch. */
 static void draw_level(struct page *p, const struct map *m, int l)
 {
     bool any = false;
-    double width = PLOT / (double)m->columns;
     for (size_t r = 0; r < m->h->ranks; r++)
         for (size_t c = 0, to; c < m->columns; c = to) {
             to = c + 1;
@@ -58,12 +57,11 @@ static void draw_level(struct page *p, const struct map *m, int l)
                 continue;
             while (to < m->columns && level(m, value(m, r, to)) == l)
                 to++;
-            fprintf(p->out, "%sM%.4g %.4gh%.4gv%.4gh-%.4gz", any ? "" : "<path class=\"heat\" d=\"", LEFT + width * (double)c,
-                    m->row * (double)r, width * (double)(to - c), m->row, width * (double)(to - c));
+            fprintf(p->out, "%sM%zu %zuh%zu", any ? "" : "<path d=\"", c, r, to - c);
             any = true;
         }
     if (any)
-        fprintf(p->out, "\"/>\n");
+        fprintf(p->out, "\"/>");
 }
 
 static void legend(struct page *p, const struct map *m)
@@ -113,11 +111,14 @@ static void draw(struct page *p, const struct an_heat *h, const double *cell, co
     snprintf(caption, sizeof caption, "%s: a row a rank, a column a step", what);
     svg_begin(p, "heat", caption, WIDTH, m.row * (double)h->ranks + 24, "%s from %s to %s.", what, page_time(a, m.low * 1e6),
               page_time(b, m.high * 1e6));
+    fprintf(p->out, "<g class=\"heat\" transform=\"translate(%d %.4g) scale(%.6g %.6g)\">\n", LEFT, m.row / 2,
+            PLOT / (double)m.columns, m.row);
     for (int l = 0; l < LEVELS; l++) {
         fprintf(p->out, "<g class=\"h%d\">", l);
         draw_level(p, &m, l);
         fputs("</g>\n", p->out);
     }
+    fputs("</g>\n", p->out);
     labels(p, &m);
     svg_end(p);
     legend(p, &m);

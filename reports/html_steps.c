@@ -11,7 +11,7 @@
 #define LABEL       150 /* at the left of bars */
 #define BAR         34
 #define BARS_MOST   16
-#define POINTS_MOST 1000 /* of a line */
+#define POINTS_MOST 500 /* of a line */
 #define RANKS_MOST  8    /* lines of a trend */
 #define NAMED_MOST  5    /* slow steps with their number beside them */
 

@@ -8,15 +8,22 @@
 
 #include "reports/html.h"
 
-#define WIDTH      960
-#define LEFT       190
-#define PLOT       (WIDTH - LEFT - 10)
-#define ROW        22
-#define ROW_NESTED 16
-#define NAMED_MOST 400  /* rectangles with a name, the longest */
-#define SMALL_MOST 6000 /* stretches of outlines */
-#define NAME_WIDTH 46   /* from here on a rectangle has its name in it */
-#define CHAR_WIDTH 6.4
+#define WIDTH       960
+#define LEFT        190
+#define PLOT        (WIDTH - LEFT - 10)
+#define ROW         22
+#define ROW_NESTED  16
+#define NAMED_MOST  300  /* rectangles with a name, the longest */
+#define SMALL_MOST  6000 /* stretches of outlines */
+#define PIECES_MOST 1500 /* of the critical path */
+#define NAME_WIDTH  46   /* from here on a rectangle has its name in it */
+#define CHAR_WIDTH  6.4
+
+/* A step with the shortest stretches that get a name, and that are drawn at all. */
+struct drawing {
+    const struct an_timeline_step *step;
+    int64_t named_ns, least_ns;
+};
 
 static int longest(const void *x, const void *y)
 {
@@ -46,21 +53,21 @@ static int threshold(const struct an_timeline_step *s, size_t most, int64_t *out
     return 0;
 }
 
-static double scale(const struct an_timeline_step *s)
+static double scale(const struct drawing *s)
 {
-    return PLOT / (s->ms > 0 ? s->ms * 1e6 : 1);
+    return PLOT / (s->step->ms > 0 ? s->step->ms * 1e6 : 1);
 }
 
-static void named(struct page *p, const struct an_timeline_step *s, const struct an_timeline_span *x, double y, double height)
+static void named(struct page *p, const struct drawing *s, const struct an_timeline_span *x, double y, double height)
 {
     char class[16], title[400], a[32], b[32];
     double from = LEFT + (double)x->start_ns * scale(s), width = (double)x->dur_ns * scale(s);
     snprintf(class, sizeof class, "c%d", x->what);
     if (x->merged > 1)
-        snprintf(title, sizeof title, "%s at %s: %" PRIu32 " ranges, %.0f %% of it; the longest: %.200s",
+        snprintf(title, sizeof title, "%s at %s: %" PRIu32 " ranges, %.0f %% of it; the longest: %.80s",
                  page_time(a, (double)x->dur_ns), page_time(b, (double)x->start_ns), x->merged, 100 * (double)x->busy, x->name);
     else
-        snprintf(title, sizeof title, "%.200s: %s at %s%s", *x->name ? x->name : "(unnamed)", page_time(a, (double)x->dur_ns),
+        snprintf(title, sizeof title, "%.80s: %s at %s%s", *x->name ? x->name : "(unnamed)", page_time(a, (double)x->dur_ns),
                  page_time(b, (double)x->start_ns), x->critical ? ", on the critical path" : "");
     svg_rect(p, from, y, width, height, class, title);
     int letters = (int)((width - 8) / CHAR_WIDTH);
@@ -73,35 +80,43 @@ static void named(struct page *p, const struct an_timeline_step *s, const struct
     }
 }
 
-/* The stretches of a track that are too short for a name of their own. */
-static void outlines(struct page *p, const struct an_timeline_step *s, const struct an_timeline_track *k, double y,
-                     double height, int64_t below, int64_t least)
+/* Stretches of a class that are busy to one of four degrees, as strokes from the bottom of the row. */
+static void strokes(struct page *p, const struct drawing *s, const struct an_timeline_track *k, int class, int degree,
+                    double bottom, double height)
 {
-    for (int class = 0; class < AN_CLASS_COUNT; class ++) {
-        bool any = false;
-        for (size_t i = 0; i < k->span_count; i++) {
-            const struct an_timeline_span *x = &k->span[i];
-            if (x->what != class || x->dur_ns >= below || x->dur_ns < least)
-                continue;
-            double width = (double)x->dur_ns * scale(s), tall = height * (x->busy > 0.15f ? (double)x->busy : 0.15);
-            if (!any)
-                fprintf(p->out, "<path class=\"c%d\" d=\"", class);
-            fprintf(p->out, "M%.5g %.4gh%.3gv%.3gh-%.3gz", LEFT + (double)x->start_ns * scale(s), y + height - tall, width,
-                    tall, width);
-            any = true;
-        }
-        if (any)
-            fputs("\"/>\n", p->out);
-    }
-}
-
-/* A line under what is on the critical path; neighbours are one. */
-static void critical(struct page *p, const struct an_timeline_step *s, const struct an_timeline_track *k, double y)
-{
+    double tall = height * degree / 4;
     bool any = false;
     for (size_t i = 0; i < k->span_count; i++) {
+        const struct an_timeline_span *x = &k->span[i];
+        int busy = 1 + (int)(x->busy * 3.99f);
+        if (x->what != class || x->dur_ns >= s->named_ns || x->dur_ns < s->least_ns || busy != degree)
+            continue;
+        if (!any)
+            fprintf(p->out, "<path class=\"c%d\" stroke-width=\"%.3g\" d=\"", class, tall);
+        fprintf(p->out, "M%.4g %.4gh%.2g", LEFT + (double)x->start_ns * scale(s), bottom - tall / 2,
+                (double)x->dur_ns * scale(s));
+        any = true;
+    }
+    if (any)
+        fputs("\"/>\n", p->out);
+}
+
+/* The stretches of a track that are too short for a name of their own. */
+static void outlines(struct page *p, const struct drawing *s, const struct an_timeline_track *k, double y, double height)
+{
+    for (int class = 0; class < AN_CLASS_COUNT; class ++)
+        for (int degree = 1; degree <= 4; degree++)
+            strokes(p, s, k, class, degree, y + height, height);
+}
+
+/* A line under what is on the critical path; neighbours are one. *left: pieces that the picture may still have. */
+static void critical(struct page *p, const struct drawing *s, const struct an_timeline_track *k, double y, int *left)
+{
+    bool any = false;
+    for (size_t i = 0; i<k->span_count && * left> 0; i++) {
         if (!k->span[i].critical)
             continue;
+        --*left;
         int64_t from = k->span[i].start_ns, to = from + k->span[i].dur_ns;
         for (; i + 1 < k->span_count && k->span[i + 1].critical; i++) {
             if ((double)(k->span[i + 1].start_ns - to) * scale(s) >= 1)
@@ -116,11 +131,11 @@ static void critical(struct page *p, const struct an_timeline_step *s, const str
         fputs("\"/>\n", p->out);
 }
 
-static void axis(struct page *p, const struct an_timeline_step *s, double height)
+static void axis(struct page *p, const struct drawing *s, double height)
 {
     char a[32];
-    double step = svg_tick(s->ms, 8);
-    for (double v = 0; v <= s->ms; v += step) {
+    double step = svg_tick(s->step->ms, 8);
+    for (double v = 0; v <= s->step->ms; v += step) {
         double x = LEFT + v * 1e6 * scale(s);
         svg_line(p, x, 4, x, height - 22, "grid");
         svg_text(p, x, height - 6, SVG_MIDDLE, "", "%s", page_time(a, v * 1e6));
@@ -135,12 +150,13 @@ static double row_height(const struct an_timeline_track *k)
 static unsigned draw(struct page *p, const struct an_timeline_step *s, bool ranks)
 {
     double height = 34, y = 6;
-    int64_t with_name, least;
+    struct drawing x = {.step = s};
     unsigned used = 0;
+    int left = PIECES_MOST;
     char caption[200], rank[40], a[32];
     for (size_t k = 0; k < s->track_count; k++)
         height += row_height(&s->track[k]);
-    if (threshold(s, NAMED_MOST, &with_name) || threshold(s, NAMED_MOST + SMALL_MOST, &least))
+    if (threshold(s, NAMED_MOST, &x.named_ns) || threshold(s, NAMED_MOST + SMALL_MOST, &x.least_ns))
         return 0;
     snprintf(rank, sizeof rank, " of rank %" PRId64, s->rank);
     snprintf(caption, sizeof caption, "%s step: %" PRId64 "%s, %s", s->which[0] == 't' ? "Typical" : "Worst", s->index,
@@ -148,7 +164,7 @@ static unsigned draw(struct page *p, const struct an_timeline_step *s, bool rank
     svg_begin(p, "timeline", caption, WIDTH, height,
               "Rows of threads and streams over the %s of the step. The table below says how busy each was.",
               page_time(a, s->ms * 1e6));
-    axis(p, s, height);
+    axis(p, &x, height);
     for (size_t k = 0; k < s->track_count; k++) {
         const struct an_timeline_track *t = &s->track[k];
         double tall = row_height(t) - 4;
@@ -160,13 +176,13 @@ static unsigned draw(struct page *p, const struct an_timeline_step *s, bool rank
             html_text(p->out, t->name, ranks ? 22 : 26);
             fputs("</text>\n", p->out);
         }
-        outlines(p, s, t, y, tall, with_name, least);
+        outlines(p, &x, t, y, tall);
         for (size_t i = 0; i < t->span_count; i++) {
             used |= 1u << t->span[i].what;
-            if (t->span[i].dur_ns >= with_name)
-                named(p, s, &t->span[i], y, tall);
+            if (t->span[i].dur_ns >= x.named_ns)
+                named(p, &x, &t->span[i], y, tall);
         }
-        critical(p, s, t, y + tall + 1.5);
+        critical(p, &x, t, y + tall + 1.5, &left);
         y += row_height(t);
     }
     svg_end(p);

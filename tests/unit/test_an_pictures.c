@@ -131,7 +131,7 @@ static void test_timeline(void **state)
     const struct an_timeline_track *loader = track_of(&x->step[0], "loader-0", 0);
     assert_true(ops->span[0].critical && main->span[1].critical && !loader->span[0].critical);
     check_span(&loader->span[0], "read", 0, 700000, AN_CLASS_INPUT);
-    assert_int_equal(loader->span[2].start_ns + loader->span[2].dur_ns, (int64_t)llround(x->step[0].ms * 1e6)); /* clipped */
+    assert_int_equal(loader->span_count, 2); /* waiting for room in the queue is idle */
     fx_close(f);
 }
 

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The HTML report: well-formed, one file, nothing fetched, of a bounded size, whatever a program names.
+ */
+#include <ctype.h>
+
+#include "rep_fixture.h"
+#include "rep_gpu.h"
+#include "reports/escape.h"
+
+#define SIZE_MOST 1000000
+
+/* ---- a reader of HTML that is strict ------------------------------------------------------------------------------------- */
+
+struct reader {
+    const char *text;
+    char open[64][16];
+    size_t depth, tables, captions, rows, figures, ids;
+    int heading;
+    char *id[20000];
+};
+
+static bool is_void(const char *tag)
+{
+    static const char *const list[] = {"meta", "link", "br", "hr"};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        if (!strcmp(list[i], tag))
+            return true;
+    return false;
+}
+
+/* One attribute: no handler, no style, no address but inside the page. */
+static void check_attribute(struct reader *r, const char *tag, const char *name, const char *value)
+{
+    if (!strncmp(name, "on", 2) || !strcmp(name, "style") || !strcmp(name, "src"))
+        fail_msg("<%s %s=\"%s\">", tag, name, value);
+    if (!strcmp(name, "href") && *value != '#' && strcmp(value, "data:,") != 0)
+        fail_msg("<%s href=\"%s\">", tag, value);
+    if (!strcmp(name, "id")) {
+        assert_true(r->ids < sizeof r->id / sizeof *r->id);
+        r->id[r->ids++] = strdup(value);
+    }
+}
+
+static const char *read_attributes(struct reader *r, const char *at, const char *tag, bool *closed)
+{
+    *closed = false;
+    for (;;) {
+        char name[64] = "";
+        static char value[200000];
+        while (*at == ' ' || *at == '\n')
+            at++;
+        if (*at == '/') {
+            *closed = true;
+            at++;
+        }
+        if (*at == '>')
+            return at + 1;
+        size_t n = strcspn(at, "= />");
+        assert_true(n && n < sizeof name && at[n] == '=' && at[n + 1] == '"');
+        memcpy(name, at, n);
+        at += n + 2;
+        n = strcspn(at, "\"");
+        assert_true(n < sizeof value && !memchr(at, '<', n));
+        memcpy(value, at, n);
+        value[n] = 0;
+        check_attribute(r, tag, name, value);
+        at += n + 1;
+    }
+}
+
+static void count_tag(struct reader *r, const char *tag)
+{
+    r->tables += !strcmp(tag, "table");
+    r->captions += !strcmp(tag, "caption") || !strcmp(tag, "figcaption");
+    r->figures += !strcmp(tag, "figure");
+    if (tag[0] == 'h' && isdigit((unsigned char)tag[1]) && !tag[2]) {
+        int level = tag[1] - '0';
+        if (level > r->heading + 1)
+            fail_msg("h%d after h%d", level, r->heading);
+        r->heading = level;
+    }
+}
+
+static const char *read_tag(struct reader *r, const char *at)
+{
+    char tag[16] = "";
+    bool end = *at == '/', closed;
+    at += end;
+    size_t n = strcspn(at, " />\n");
+    assert_true(n && n < sizeof tag);
+    memcpy(tag, at, n);
+    for (size_t i = 0; i < n; i++)
+        if (!isalnum((unsigned char)tag[i]))
+            fail_msg("a tag: <%.60s", at);
+    at += n;
+    if (end) {
+        if (!r->depth || strcmp(r->open[r->depth - 1], tag) != 0)
+            fail_msg("</%s> ends <%s>", tag, r->depth ? r->open[r->depth - 1] : "nothing");
+        r->depth--;
+        assert_true(*at == '>');
+        return at + 1;
+    }
+    at = read_attributes(r, at, tag, &closed);
+    count_tag(r, tag);
+    if (closed || is_void(tag))
+        return at;
+    assert_true(r->depth < 64);
+    memcpy(r->open[r->depth++], tag, sizeof tag);
+    if (!strcmp(tag, "script") || !strcmp(tag, "style")) { /* raw text */
+        char stop[20];
+        snprintf(stop, sizeof stop, "</%s>", tag);
+        at = strstr(at, stop);
+        assert_non_null(at);
+    }
+    return at;
+}
+
+static int id_order(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Reads the page; `figures`, `tables`: at least so many. */
+static void check_page(const char *text, size_t figures, size_t tables)
+{
+    struct reader *r = calloc(1, sizeof *r);
+    size_t bytes, n = strlen(text);
+    assert_non_null(r);
+    assert_true(n < SIZE_MOST);
+    assert_true(!strncmp(text, "<!DOCTYPE html>\n<html lang=\"en\">", 32));
+    for (const char *at = text; *at; at += bytes) {
+        long code = rep_decode(at, n - (size_t)(at - text), &bytes);
+        if (code < 0 || (code != '\n' && code < 0x20) || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e))
+            fail_msg("character %lx: %.60s", (unsigned long)code, at);
+    }
+    for (const char *at = strchr(text, '\n') + 1; *at;) {
+        size_t plain = strcspn(at, "<&");
+        at += plain;
+        if (*at == '<')
+            at = read_tag(r, at + 1);
+        else if (*at) { /* an entity of ours */
+            size_t length = strcspn(at, ";");
+            if (length > 6)
+                fail_msg("no entity: %.40s", at);
+            at += length + 1;
+        }
+    }
+    assert_int_equal(r->depth, 0);
+    assert_int_equal(r->captions, r->tables + r->figures);
+    assert_true(r->figures >= figures && r->tables >= tables);
+    qsort(r->id, r->ids, sizeof *r->id, id_order);
+    for (size_t i = 0; i < r->ids; i++) {
+        if (i && !strcmp(r->id[i], r->id[i - 1]))
+            fail_msg("two elements have the id %s", r->id[i]);
+    }
+    for (size_t i = 0; i < r->ids; i++)
+        free(r->id[i]);
+    free(r);
+}
+
+/* What stands between the tags of scripts is the program's own; the rest of the page names no address. */
+static void check_offline(const char *text)
+{
+    assert_non_null(strstr(text, "content=\"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src "
+                                 "'sha256-"));
+    assert_null(strstr(text, "unsafe-inline"));
+    for (const char *at = text; (at = strstr(at, "://")); at++) {
+        const char *script = at;
+        while (script > text && strncmp(script, "<script>", 8) && strncmp(script, "</script>", 9))
+            script--;
+        if (strncmp(script, "<script>", 8) != 0)
+            fail_msg("an address: %.80s", at > text + 30 ? at - 30 : at);
+    }
+}
+
+/* ---- pages -------------------------------------------------------------------------------------------------------------- */
+
+static void test_runs(void **state)
+{
+    static const struct {
+        void (*make)(struct fixture *);
+        size_t figures, tables;
+    } runs[] = {{fx_training, 5, 8}, {fx_hostile, 4, 6}, {fx_ranges, 0, 1}, {fx_open, 0, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        struct fixture fx, *f = &fx;
+        runs[i].make(f);
+        struct an_options a = {.file = i == 1 ? "evil\x1b[1m\n\"><img src=x onerror=alert(1)>.tacho" : "run.tacho",
+                               .live = i == 2};
+        char *text = rep_text(fx_analyze_with(f, &a), "html", NULL);
+        check_page(text, runs[i].figures, runs[i].tables);
+        check_offline(text);
+        free(text);
+        fx_close(f);
+    }
+    char *text = rep_text(gpu_result(), "html", NULL);
+    check_page(text, 2, 10);
+    check_offline(text);
+    free(text);
+}
+
+/* The names a hostile program would choose come out as text: the page has them, and no element of theirs. */
+static void test_hostile_names(void **state)
+{
+    static const char *const names[] = {"</script><img src=x onerror=alert(1)>",
+                                        "</title></svg><script>alert(1)</script>",
+                                        "\" onmouseover=\"alert(1)",
+                                        "' onfocus='alert(1)",
+                                        "--><!-- ]]>",
+                                        "&lt;b&gt;&amp;",
+                                        "</style><style>*{}",
+                                        "\x1b[31m\x9b\xe2\x80\xa8\xe2\x80\xae",
+                                        "{{7*7}}${7*7}`"};
+    (void)state;
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        struct an_result r = *gpu_result();
+        struct an_op op = r.ops[0];
+        struct an_roofline_point point[2] = {r.points[0], r.points[1]};
+        struct an_flame_row rows[] = {{names[k], 0, 1000, 1}, {names[k], 0, 900, 3}};
+        struct an_timeline_span span = {.dur_ns = 900, .name = names[k], .merged = 1, .busy = 1};
+        struct an_timeline_track track = {
+            .name = names[k], .kind = names[k], .device = names[k], .span = &span, .span_count = 1};
+        struct an_timeline_step step = {.which = "typical", .ms = 0.001, .track = &track, .track_count = 1};
+        struct an_step_point steps[] = {{.steps = 1, .ms = 1, .worst_ms = 1, .tokens_per_s = NAN, .excluded = names[k]},
+                                        {.index = 1, .steps = 1, .ms = 1, .worst_ms = 1, .tokens_per_s = NAN}};
+        op.name = point[0].name = point[1].name = r.run.program = r.run.file = r.verdict = r.verdict_class = names[k];
+        r.ops = &op;
+        r.op_count = 1;
+        r.points = point;
+        r.flame = (struct an_flame){.source = names[k], .row = rows, .row_count = 2};
+        r.timeline = (struct an_timeline){.step = &step, .step_count = 1};
+        r.step_points = steps;
+        r.step_point_count = 2;
+        char *text = rep_text(&r, "html", NULL);
+        check_page(text, 4, 10);
+        check_offline(text);
+        assert_null(strstr(text, "<img"));
+        assert_null(strstr(text, "<script>alert"));
+        free(text);
+    }
+}
+
+/* ---- size --------------------------------------------------------------------------------------------------------------- */
+
+enum { TRACKS = 64, SPANS = 3000, POINTS = 4096, RANKS = 64, STEPS = 200, ROWS = 1500 };
+
+static void big_timeline(struct an_timeline *t, const char *name)
+{
+    static struct an_timeline_span span[SPANS];
+    static struct an_timeline_track track[TRACKS];
+    static struct an_timeline_step step[2];
+    for (int i = 0; i < SPANS; i++)
+        span[i] = (struct an_timeline_span){.start_ns = i * 1000,
+                                            .dur_ns = 300 + i * 7 % 600,
+                                            .name = name,
+                                            .what = i % AN_CLASS_COUNT,
+                                            .merged = 1 + (uint32_t)i % 3,
+                                            .busy = 0.7f,
+                                            .critical = i % 2};
+    for (int k = 0; k < TRACKS; k++)
+        track[k] = (struct an_timeline_track){
+            .name = name, .kind = "thread", .device = "cpu", .rank = k / 2, .depth = k % 2, .span = span, .span_count = SPANS};
+    for (int s = 0; s < 2; s++)
+        step[s] = (struct an_timeline_step){
+            .which = s ? "worst" : "typical", .ms = SPANS / 1e3, .track = track, .track_count = TRACKS};
+    *t = (struct an_timeline){.step = step, .step_count = 2};
+}
+
+/* All that pictures can be made of, as much as there may be, with long names: the page stays below a megabyte. */
+static void test_size(void **state)
+{
+    static struct an_step_point points[POINTS];
+    static double cells[RANKS * STEPS];
+    static int64_t rank[RANKS], index[STEPS];
+    static struct an_flame_row rows[ROWS];
+    static char name[401];
+    struct an_result r = *gpu_result();
+    struct rep_options o = {.ops = 0};
+    (void)state;
+    memset(name, 'n', sizeof name - 1);
+    big_timeline(&r.timeline, name);
+    for (int i = 0; i < POINTS; i++)
+        points[i] = (struct an_step_point){.rank = i / 512,
+                                           .index = i % 512,
+                                           .steps = 1,
+                                           .start_s = i,
+                                           .ms = 100 + i % 17,
+                                           .worst_ms = 100 + i % 17,
+                                           .tokens_per_s = NAN};
+    for (int i = 0; i < RANKS * STEPS; i++)
+        cells[i] = i * 7919 % 1000 / 10.0;
+    for (int i = 0; i < RANKS; i++)
+        rank[i] = i;
+    for (int i = 0; i < STEPS; i++)
+        index[i] = i;
+    for (int i = 0; i < ROWS; i++)
+        rows[i] = (struct an_flame_row){name, i ? (uint32_t)(i - 1) / 4 : 0, i ? 100000000 / (4 + i) : 100000000, 3};
+    r.step_points = points;
+    r.step_point_count = POINTS;
+    r.heat = (struct an_heat){.ranks = RANKS,
+                              .steps = STEPS,
+                              .rank = rank,
+                              .index = index,
+                              .ranks_a_row = 1,
+                              .steps_a_column = 1,
+                              .step_ms = cells,
+                              .waiting_ms = cells,
+                              .transfer_ms = cells};
+    r.flame = r.stacks = (struct an_flame){.source = "test", .row = rows, .row_count = ROWS};
+    r.steps.median_ms = r.steps.p95_ms = an_num(110);
+    char *text = rep_text(&r, "html", &o);
+    print_message("the largest page has %zu bytes\n", strlen(text));
+    check_page(text, 9, 15);
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_hostile_names),
+                                       cmocka_unit_test(test_size)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
