@@ -319,7 +319,7 @@ static void picture(struct page *p, enum page_picture which, const struct an_res
         html_flame(p, &r->flame, "Ranges of a step");
         break;
     case PAGE_STACKS:
-        html_flame(p, &r->stacks, "Call stacks");
+        html_flame(p, &r->stacks.flame, "Call stacks");
         break;
     case PAGE_HEAT:
         html_heat(p, r);

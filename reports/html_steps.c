@@ -12,8 +12,8 @@
 #define BAR         34
 #define BARS_MOST   16
 #define POINTS_MOST 500 /* of a line */
-#define RANKS_MOST  8    /* lines of a trend */
-#define NAMED_MOST  5    /* slow steps with their number beside them */
+#define RANKS_MOST  8   /* lines of a trend */
+#define NAMED_MOST  5   /* slow steps with their number beside them */
 
 /* ---- budget ------------------------------------------------------------------------------------------------------------- */
 

@@ -34,7 +34,6 @@ const struct rep_section rep_sections[] = {
     {"timeline", "Timeline", rep_text_timeline, REP_DRAWN},
     {"steps", "Every step", rep_text_steps, REP_DRAWN},
     {"flame", "Flame graph", rep_text_flame, REP_DRAWN},
-    {"stacks", "Call stacks", rep_text_stacks, REP_DRAWN},
     {"heat", "Ranks and steps", rep_text_heat, REP_DRAWN},
     {"compat", "As another tool says it", rep_text_compat, REP_FOLDED},
     {"trust", "Trust", rep_text_trust, REP_SHOWN},

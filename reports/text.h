@@ -38,7 +38,6 @@ void rep_text_communication_tables(struct page *p, const struct an_result *r);
 void rep_text_steps(struct page *p, const struct an_result *r);
 void rep_text_timeline(struct page *p, const struct an_result *r);
 void rep_text_flame(struct page *p, const struct an_result *r);
-void rep_text_stacks(struct page *p, const struct an_result *r);
 void rep_text_heat(struct page *p, const struct an_result *r);
 void rep_text_trust(struct page *p, const struct an_result *r);
 void rep_text_definitions(struct page *p);

@@ -256,14 +256,6 @@ void rep_text_flame(struct page *p, const struct an_result *r)
     flame(p, &r->flame, "Paths of ranges by own time");
 }
 
-void rep_text_stacks(struct page *p, const struct an_result *r)
-{
-    if (r->stacks.reason || r->stacks.row_count < 2)
-        return;
-    page_picture(p, PAGE_STACKS, r);
-    flame(p, &r->stacks, "Call stacks by own time");
-}
-
 /* ---- rank x step -------------------------------------------------------------------------------------------------------- */
 
 struct heat_row {

@@ -36,7 +36,7 @@ void rep_text_stacks(struct page *p, const struct an_result *r)
         {"self %", 6, self_share}, {"with callees %", 14, total_share}, {"samples", 8, self_samples}};
     const struct an_stack_samples *s = &r->stacks;
     char title[160];
-    if (s->reason)
+    if (s->reason || !s->samples.valid)
         return;
     if (s->cpu_s.valid)
         snprintf(title, sizeof title, "Functions, by CPU time (%" PRId64 " samples, %.3g s)", s->samples.value, s->cpu_s.value);
@@ -49,7 +49,8 @@ void rep_text_stacks(struct page *p, const struct an_result *r)
                           .rows = s->function,
                           .size = sizeof *s->function,
                           .count = s->function_count};
+    page_picture(p, PAGE_STACKS, r);
     rep_table_write(p, &t);
-    if (s->kernel[0] && strncmp(s->kernel, "sampled", 7) != 0)
+    if (s->kernel && *s->kernel && strncmp(s->kernel, "sampled", 7) != 0)
         page_text(p, 0, s->kernel);
 }

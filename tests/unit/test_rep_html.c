@@ -296,6 +296,7 @@ static void test_size(void **state)
         index[i] = i;
     for (int i = 0; i < ROWS; i++)
         rows[i] = (struct an_flame_row){name, i ? (uint32_t)(i - 1) / 4 : 0, i ? 100000000 / (4 + i) : 100000000, 3};
+    r.stacks.samples = an_int(1000);
     r.step_points = points;
     r.step_point_count = POINTS;
     r.heat = (struct an_heat){.ranks = RANKS,
@@ -307,7 +308,7 @@ static void test_size(void **state)
                               .step_ms = cells,
                               .waiting_ms = cells,
                               .transfer_ms = cells};
-    r.flame = r.stacks = (struct an_flame){.source = "test", .row = rows, .row_count = ROWS};
+    r.flame = r.stacks.flame = (struct an_flame){.source = "test", .row = rows, .row_count = ROWS};
     r.steps.median_ms = r.steps.p95_ms = an_num(110);
     char *text = rep_text(&r, "html", &o);
     print_message("the largest page has %zu bytes\n", strlen(text));
