@@ -297,6 +297,15 @@ static struct crew part_of(const struct an_trace *t, const struct crew *w, int64
     return p;
 }
 
+/* Is every batch done before the wait that gets it ends, counted from the first ones? If not, they are not each other's. */
+static bool agrees(const struct an_trace *t, const struct crew *w, const uint32_t *taker, size_t takers)
+{
+    for (size_t k = 0; k < takers && k < w->count; k++)
+        if (w->batch[k].done > an_slice_end(t, taker[k]))
+            return false;
+    return true;
+}
+
 /* Edges of a stretch without holes. `begins`: the first batch is in it. *room is found in the first stretch that shows it. */
 static int part_edges(const struct an_trace *t, struct an_graph_build *b, const struct crew *w, bool begins, int64_t *room)
 {
@@ -304,6 +313,7 @@ static int part_edges(const struct an_trace *t, struct an_graph_build *b, const 
     size_t takers = w->pins ? w->pins : w->waits;
     if (!w->count || !w->waits)
         return 0;
+    begins = begins && agrees(t, w, taker, takers);
     int64_t shift = begins ? 0 : shift_of(t, w->batch, w->count, taker, takers, w->pins ? 0 : *room);
     unsigned flags = begins ? 0 : AN_EDGE_INFERRED;
     if (shift == UNKNOWN)
