@@ -68,15 +68,19 @@ static void communication(struct tui_line *l, const struct tui_model *m)
         tui_item(l, TUI_NORMAL, "exposed %s a step", page_time(a, x->exposed_ms.value * 1e6));
     else
         tui_item(l, TUI_NORMAL, "%s a step", page_time(a, x->total_ms.value * 1e6));
-    if (x->exposed_transfer_ms.valid)
-        tui_item(l, TUI_NORMAL, "transfer %s", page_time(a, x->exposed_transfer_ms.value * 1e6));
-    if (x->exposed_waiting_ms.valid)
-        tui_item(l, TUI_NORMAL, "waiting %s", page_time(a, x->exposed_waiting_ms.value * 1e6));
     for (size_t i = 0; i < x->rank_count; i++)
         if (x->ranks[i].last_pct.valid && (!last || x->ranks[i].last_pct.value > last->last_pct.value))
             last = &x->ranks[i];
-    if (last && x->rank_count > 1)
-        tui_item(l, TUI_NORMAL, "rank %" PRId64 " last %.0f %%", last->rank, last->last_pct.value);
+    bool waits = x->exposed_waiting_ms.valid &&
+                 (!x->exposed_transfer_ms.valid || x->exposed_waiting_ms.value > x->exposed_transfer_ms.value);
+    for (int i = 0; i < 2; i++) { /* the larger part first, and who is waited for */
+        const struct an_value *part = waits == (i == 0) ? &x->exposed_waiting_ms : &x->exposed_transfer_ms;
+        if (part->valid)
+            tui_item(l, TUI_NORMAL, "%s %s", part == &x->exposed_waiting_ms ? "waiting" : "transfer",
+                     page_time(a, part->value * 1e6));
+        if (part == &x->exposed_waiting_ms && last && x->rank_count > 1)
+            tui_item(l, TUI_NORMAL, "rank %" PRId64 " last %.0f %%", last->rank, last->last_pct.value);
+    }
     if (x->bytes_per_step.valid)
         tui_item(l, TUI_NORMAL, "%s a step", page_bytes(a, x->bytes_per_step.value));
     if (x->overlap_pct.valid)

@@ -59,7 +59,9 @@ static void scale(struct tui_cells *c, struct tui_rect r, const struct an_heat *
         tui_heat(c, r, 0, at++, i / 8.0);
     at += 1 + tui_text(c, r, 0, at + 1, TUI_DIM, page_time(b, high * 1e6));
     if (h->steps > (size_t)columns || h->steps_a_column > 1)
-        tui_text(c, r, 0, at + 3, TUI_DIM, "a cell: the most of its steps");
+        at += 3 + tui_text(c, r, 0, at + 3, TUI_DIM, "a cell: the most of its steps");
+    if (r.columns - at >= 14)
+        tui_text(c, r, 0, at + 3, TUI_DIM, "? not known");
 }
 
 static void draw_map(struct tui_cells *c, struct tui_rect r, const struct an_heat *h, int mode)
@@ -97,7 +99,7 @@ static void draw_map(struct tui_cells *c, struct tui_rect r, const struct an_hea
 
 static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
-    static const tui_section words[] = {rep_text_communication, rep_text_communication_tables, NULL};
+    static const tui_section words[] = {rep_text_communication, rep_text_ranks, rep_text_communication_tables, NULL};
     const struct an_result *result = tui_result(c, r, m);
     if (!result)
         return;
@@ -112,10 +114,11 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
         used++;
     }
     struct tui_rect rest = tui_lower(r, used);
-    if (result->communication.reason)
-        tui_absent(c, rest, 0, "No communication", result->communication.reason);
-    else
-        tui_sections(c, rest, result, words, s);
+    if (result->communication.reason) {
+        used = tui_absent(c, rest, 0, "No communication", result->communication.reason) + 1;
+        rest = tui_lower(rest, used);
+    }
+    tui_sections(c, rest, result, words, s);
 }
 
 const struct tui_view tui_view_ranks = {.key = '5',
