@@ -8,6 +8,23 @@
 #include "an_fixture.h"
 #include "reports/report.h"
 
+/* Sampled call stacks: main calls each of the names, the first one most. */
+static inline void fx_stacks(struct fixture *f, const char *const *names, size_t count)
+{
+    int64_t track = fx_track(f, f->process, "samples", "main", NULL), outer, frame, stack;
+    FX(store_run_set(f->s, "stacks", "sampled: cpu-clock, unwind tables"));
+    FX(store_run_set(f->s, "stacks.period_ns", "10101010"));
+    FX(store_run_set(f->s, "stacks.kernel", "not sampled: kernel.perf_event_paranoid allows user code only"));
+    FX(store_string(f->s, "main", 4, &frame));
+    FX(store_stack(f->s, FX_NONE, frame, &outer));
+    for (size_t i = 0; i < count; i++) {
+        FX(store_string(f->s, names[i], strlen(names[i]), &frame));
+        FX(store_stack(f->s, outer, frame, &stack));
+        for (size_t k = 0; k < count - i; k++)
+            FX(store_sample_add(f->s, &(struct store_sample){track, FX_BASE + (int64_t)(i * 1000 + k), stack}));
+    }
+}
+
 static inline void fx_series(struct fixture *f, int64_t process, const char *name, const char *unit, double first, double last,
                              int n, int64_t apart)
 {
@@ -74,6 +91,7 @@ static inline void fx_training(struct fixture *f)
                                            .count = 60,
                                            .t0 = FX_BASE,
                                            .t1 = FX_BASE + 1000}));
+    fx_stacks(f, (const char *[]){"gpt2_forward", "[libgomp.so.1]", "[kernel]"}, 3);
 }
 
 /* A program with ranges that are no steps. */
@@ -120,6 +138,7 @@ static inline void fx_hostile(struct fixture *f)
             f->s,
             &(struct store_loss){.source = names[k], .reason = names[(k + 2) % 12], .count = 1, .t0 = FX_NONE, .t1 = FX_NONE}));
     }
+    fx_stacks(f, names, sizeof names / sizeof *names);
     FX(store_run_set(f->s, "counter.\x1b[1m", "den\x1bied"));
     FX(store_run_set(f->s, "ended", "signal\n\x1b[5m"));
     fx_peak(f, names[0], 1e12, names[5]);
