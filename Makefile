@@ -286,7 +286,14 @@ compile_commands.json: ## for editors (needs bear)
 
 # ---- install ---------------------------------------------------------------------------------------------------------------------
 D = $(DESTDIR)$(PREFIX)
-install: all ## tacho, libtacho.so, train, tacho_nvtx.h and the documents under PREFIX
+# pages of the commands and completions of shells, made from the tables of options by the program itself
+man: all ## manual pages (needs scdoc) and completions of bash, zsh and fish, in build/man and build/completion
+	@mkdir -p $(O)/man $(O)/completion
+	$(Q)for s in bash zsh fish; do $(O)/tacho help --completion $$s > $(O)/completion/tacho.$$s || exit 1; done
+	$(Q)if ! command -v scdoc > /dev/null; then echo "man: no scdoc: no manual pages"; else \
+	for c in '' $$($(O)/tacho help | sed -n '/^commands:/,/^$$/s/^  \([a-z]*\) .*/\1/p'); do \
+	$(O)/tacho help --scdoc $$c | scdoc > $(O)/man/tacho$${c:+-$$c}.1 || exit 1; done; fi
+install: all man ## tacho, libtacho.so, train, tacho_nvtx.h, manual pages, completions and the documents under PREFIX
 	install -d "$(D)/bin" "$(D)/lib" "$(D)/libexec/tacho" "$(D)/include" "$(D)/share/doc/tacho/docs"
 	install -m 755 $(O)/tacho "$(D)/bin/tacho"
 	install -m 755 $(O)/libtacho.so "$(D)/lib/libtacho.so"
@@ -298,8 +305,14 @@ install: all ## tacho, libtacho.so, train, tacho_nvtx.h and the documents under 
 	install -m 644 include/tacho_nvtx.h "$(D)/include/tacho_nvtx.h"
 	install -m 644 README.md CHANGELOG.md LICENSE "$(D)/share/doc/tacho/"
 	install -m 644 $(wildcard docs/*.md) "$(D)/share/doc/tacho/docs/"
+	install -d "$(D)/share/man/man1" "$(D)/share/bash-completion/completions" "$(D)/share/zsh/site-functions" "$(D)/share/fish/vendor_completions.d"
+	for page in $(O)/man/*.1; do [ ! -f "$$page" ] || install -m 644 "$$page" "$(D)/share/man/man1/"; done
+	install -m 644 $(O)/completion/tacho.bash "$(D)/share/bash-completion/completions/tacho"
+	install -m 644 $(O)/completion/tacho.zsh "$(D)/share/zsh/site-functions/_tacho"
+	install -m 644 $(O)/completion/tacho.fish "$(D)/share/fish/vendor_completions.d/tacho.fish"
 uninstall: ## removes what install put under PREFIX
 	rm -f "$(D)/bin/tacho" "$(D)/lib/libtacho.so" "$(D)/lib/libtacho_gemm.so" "$(D)/include/tacho_nvtx.h"
+	rm -f "$(D)/share/bash-completion/completions/tacho" "$(D)/share/zsh/site-functions/_tacho" "$(D)/share/fish/vendor_completions.d/tacho.fish" "$(D)/share/man/man1/tacho.1" "$(D)"/share/man/man1/tacho-*.1
 	rm -rf "$(D)/libexec/tacho" "$(D)/lib/tacho-python" "$(D)/share/doc/tacho"
 
 ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
@@ -315,4 +328,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: bench-engine dist coverage gpu-tests fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force
+.PHONY: man bench-engine dist coverage gpu-tests fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force

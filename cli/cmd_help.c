@@ -1,10 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/command.h"
+#include "cli/man.h"
 #include "cli/message.h"
 
+struct values {
+    bool scdoc;
+    const char *completion;
+};
+
+#define AT(field) offsetof(struct values, field)
+static const struct cli_option options[] = {
+    {"scdoc", 0, CLI_FLAG, AT(scdoc), NULL, "print the manual page, as source for scdoc(1)", 0, 0},
+    {"completion", 0, CLI_CHOICE, AT(completion), "bash|zsh|fish", "print the completion script of a shell", 0, 0},
+    {0},
+};
+
 const struct cli_spec cli_help_spec = {
-    .usage = "[COMMAND]",
-    .examples = "  tacho help\n  tacho help run",
+    .usage = "[OPTION]... [COMMAND]",
+    .about = "Says what tacho can do, or what one of its commands does.",
+    .options = options,
+    .examples =
+        "  tacho help\n  tacho help run\n  tacho help --completion bash > ~/.local/share/bash-completion/completions/tacho",
     .most = 1,
 };
 
@@ -13,16 +29,27 @@ int cli_help(int argc, char **argv)
     const char *words[32];
     char hint[160];
     int first;
-    int code = cli_parse(&cli_help_spec, argc, argv, NULL, &first);
+    struct values v = {.scdoc = false};
+    int code = cli_parse(&cli_help_spec, argc, argv, &v, &first);
     if (code >= 0)
         return code;
+    if (v.completion) {
+        cli_completion_print(stdout, v.completion);
+        return 0;
+    }
     if (first == argc) {
-        cli_help_print(stdout, true);
+        if (v.scdoc)
+            cli_man_print(stdout, NULL);
+        else
+            cli_help_print(stdout, true);
         return 0;
     }
     const struct cli_command *c = cli_command_find(argv[first]);
     if (c) {
-        cli_spec_print(stdout, c->name, c->help, c->spec);
+        if (v.scdoc)
+            cli_man_print(stdout, c);
+        else
+            cli_spec_print(stdout, c->name, c->help, c->spec);
         return 0;
     }
     size_t n = 0;

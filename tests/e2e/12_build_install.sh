@@ -12,9 +12,11 @@ make O="$BUILD" CC="$CC" DESTDIR="$stage" PREFIX=/opt/tacho -o all install > "$o
     exit 1
 }
 top=$stage/opt/tacho
-for f in bin/tacho lib/libtacho.so libexec/tacho/train include/tacho_nvtx.h share/doc/tacho/README.md share/doc/tacho/LICENSE share/doc/tacho/docs/README.md; do
+for f in bin/tacho lib/libtacho.so libexec/tacho/train include/tacho_nvtx.h share/doc/tacho/README.md share/doc/tacho/LICENSE share/doc/tacho/docs/README.md \
+    share/bash-completion/completions/tacho share/zsh/site-functions/_tacho share/fish/vendor_completions.d/tacho.fish; do
     [ -f "$top/$f" ] || { echo "not installed: $f"; exit 1; }
 done
+! command -v scdoc > /dev/null || [ -f "$top/share/man/man1/tacho-run.1" ] || { echo "no manual page"; exit 1; }
 cd "$out"
 "$top/bin/tacho" version > /dev/null
 "$top/bin/tacho" train gpt2-tiny --steps 3 > "$out/log" 2>&1 || {

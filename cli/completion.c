@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Completions of shells, from the tables of commands and options.
+ */
+#include <string.h>
+
+#include "cli/man.h"
+
+/* What an option's value is completed with. */
+enum value { VALUE_NONE, VALUE_WORDS, VALUE_FILE, VALUE_FOLDER, VALUE_OTHER };
+
+static enum value value_of(const struct cli_option *o)
+{
+    if (o->kind == CLI_FLAG || o->kind == CLI_FLAG_OFF)
+        return VALUE_NONE;
+    if (o->kind == CLI_CHOICE || o->kind == CLI_MAYBE)
+        return VALUE_WORDS;
+    return !o->argument                  ? VALUE_OTHER
+           : strstr(o->argument, "FILE") ? VALUE_FILE
+           : strstr(o->argument, "DIR")  ? VALUE_FOLDER
+                                         : VALUE_OTHER;
+}
+
+static bool runs_a_command(const struct cli_command *c)
+{
+    return c->spec->stop_at_first && c->spec->most < 0;
+}
+
+/* "a|b|c" with `join` between. */
+static void choices(FILE *out, const char *list, const char *join)
+{
+    for (; *list; list++)
+        if (*list == '|')
+            fputs(join, out);
+        else
+            fputc(*list, out);
+}
+
+/* In single quotes, as all three shells read them; `also` is escaped too. */
+static void quoted(FILE *out, const char *text, const char *also)
+{
+    fputc('\'', out);
+    for (; *text; text++) {
+        if (*text == '\'') {
+            fputs("'\\''", out);
+            continue;
+        }
+        if (*also && strchr(also, *text))
+            fputc('\\', out);
+        fputc(*text, out);
+    }
+    fputc('\'', out);
+}
+
+/* ---- bash -------------------------------------------------------------------------------------------------------------------- */
+
+static void bash_values(FILE *out, const struct cli_command *c)
+{
+    for (const struct cli_option *o = c->spec->options; o && o->name; o++) {
+        enum value v = value_of(o);
+        if (v == VALUE_NONE || v == VALUE_OTHER)
+            continue;
+        fprintf(out, "    %s:--%s", c->name, o->name);
+        if (o->letter)
+            fprintf(out, "|%s:-%c", c->name, o->letter);
+        fputs(") COMPREPLY=($(compgen ", out);
+        if (v == VALUE_WORDS) {
+            fputs("-W '", out);
+            choices(out, o->argument, " ");
+            fputs("'", out);
+        } else {
+            fputs(v == VALUE_FILE ? "-f" : "-d", out);
+        }
+        fputs(" -- \"$cur\")); return ;;\n", out);
+    }
+}
+
+static void bash(FILE *out)
+{
+    fputs("# completion of tacho for bash, made from its table of options\n"
+          "_tacho()\n{\n"
+          "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} i\n"
+          "  COMPREPLY=()\n"
+          "  # bash takes = for a word of its own\n"
+          "  if [ \"$cur\" = = ]; then cur=; elif [ \"$prev\" = = ]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi\n"
+          "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    COMPREPLY=($(compgen -W '",
+          out);
+    for (const struct cli_command *c = cli_commands; c->name; c++)
+        fprintf(out, "%s ", c->name);
+    fputs("--help --version' -- \"$cur\"))\n    return\n  fi\n"
+          "  for ((i = 2; i < COMP_CWORD; i++)); do\n"
+          "    if [ \"${COMP_WORDS[i]}\" = -- ]; then\n"
+          "      if [ $((i + 1)) -eq \"$COMP_CWORD\" ]; then COMPREPLY=($(compgen -c -- \"$cur\")); else COMPREPLY=($(compgen "
+          "-f -- \"$cur\")); fi\n"
+          "      return\n    fi\n  done\n"
+          "  case $command:$prev in\n",
+          out);
+    for (const struct cli_command *c = cli_commands; c->name; c++)
+        bash_values(out, c);
+    fputs("  esac\n  case $command in\n", out);
+    for (const struct cli_command *c = cli_commands; c->name; c++) {
+        fprintf(out, "    %s) case $cur in -*) COMPREPLY=($(compgen -W '", c->name);
+        for (const struct cli_option *o = c->spec->options; o && o->name; o++)
+            fprintf(out, "--%s ", o->name);
+        fprintf(out, "--help%s' -- \"$cur\")) ;; ", runs_a_command(c) ? " --" : "");
+        if (!strcmp(c->name, "help")) {
+            fputs("*) COMPREPLY=($(compgen -W '", out);
+            for (const struct cli_command *x = cli_commands; x->name; x++)
+                fprintf(out, "%s ", x->name);
+            fputs("' -- \"$cur\")) ;; ", out);
+        } else if (runs_a_command(c)) {
+            fputs("*) COMPREPLY=($(compgen -c -- \"$cur\")) ;; ", out);
+        } else if (c->spec->most) {
+            fputs("*) COMPREPLY=($(compgen -W latest -- \"$cur\") $(compgen -f -- \"$cur\")) ;; ", out);
+        }
+        fputs("esac ;;\n", out);
+    }
+    fputs("  esac\n}\ncomplete -o filenames -F _tacho tacho\n", out);
+}
+
+/* ---- zsh --------------------------------------------------------------------------------------------------------------------- */
+
+static void zsh_option(FILE *out, const struct cli_option *o)
+{
+    enum value v = value_of(o);
+    fputs(" \\\n        ", out);
+    if (o->letter)
+        fprintf(out, "'(-%c --%s)'{-%c%s,--%s%s}", o->letter, o->name, o->letter, v == VALUE_NONE ? "" : "+", o->name,
+                v == VALUE_NONE        ? ""
+                : o->kind == CLI_MAYBE ? "=-"
+                                       : "=");
+    else
+        fprintf(out, "--%s%s", o->name, v == VALUE_NONE ? "" : o->kind == CLI_MAYBE ? "=-" : "=");
+    char text[512];
+    snprintf(text, sizeof text, "[%s]", o->help);
+    for (char *p = text + 1; *p && p[1]; p++) /* brackets would end the text */
+        *p = *p == '[' ? '(' : *p == ']' ? ')' : *p;
+    quoted(out, text, "");
+    if (v == VALUE_NONE)
+        return;
+    fprintf(out, "':%s:", o->kind == CLI_MAYBE ? ":value" : "value");
+    if (v == VALUE_WORDS) {
+        fputs("(", out);
+        choices(out, o->argument, " ");
+        fputs(")", out);
+    } else if (v == VALUE_FILE || v == VALUE_FOLDER) {
+        fputs(v == VALUE_FILE ? "_files" : "_files -/", out);
+    }
+    fputs("'", out);
+}
+
+static void zsh(FILE *out)
+{
+    fputs("#compdef tacho\n# completion of tacho for zsh, made from its table of options\n_tacho() {\n"
+          "  local -a commands\n  commands=(\n",
+          out);
+    for (const struct cli_command *c = cli_commands; c->name; c++) {
+        char text[256];
+        snprintf(text, sizeof text, "%s:%s", c->name, c->help);
+        char *colon = strchr(text, ':') + 1;
+        for (; (colon = strchr(colon, ':')); colon++)
+            *colon = ',';
+        fputs("    ", out);
+        quoted(out, text, "");
+        fputc('\n', out);
+    }
+    fputs("  )\n  if (( CURRENT == 2 )); then\n    _describe command commands\n    return\n  fi\n"
+          "  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n",
+          out);
+    for (const struct cli_command *c = cli_commands; c->name; c++) {
+        fprintf(out, "    %s)\n      _arguments -s -S", c->name);
+        for (const struct cli_option *o = c->spec->options; o && o->name; o++)
+            zsh_option(out, o);
+        fputs(" \\\n        '(- *)'{-h,--help}'[options and examples in short]'", out);
+        if (!strcmp(c->name, "help"))
+            fputs(" \\\n        '1:command:{_describe command commands}'", out);
+        else if (runs_a_command(c))
+            fputs(" \\\n        '*::command:_normal'", out);
+        else if (c->spec->most)
+            fputs(" \\\n        '*:run:{_alternative \"runs:run:(latest)\" \"files:file:_files\"}'", out);
+        fputs("\n      ;;\n", out);
+    }
+    fputs("  esac\n}\n_tacho \"$@\"\n", out);
+}
+
+/* ---- fish -------------------------------------------------------------------------------------------------------------------- */
+
+static void fish(FILE *out)
+{
+    fputs("# completion of tacho for fish, made from its table of options\ncomplete -c tacho -f\n", out);
+    for (const struct cli_command *c = cli_commands; c->name; c++) {
+        fprintf(out, "complete -c tacho -n __fish_use_subcommand -a %s -d ", c->name);
+        quoted(out, c->help, "\\");
+        fputc('\n', out);
+    }
+    for (const struct cli_command *c = cli_commands; c->name; c++) {
+        for (const struct cli_option *o = c->spec->options; o && o->name; o++) {
+            enum value v = value_of(o);
+            fprintf(out, "complete -c tacho -n '__fish_seen_subcommand_from %s' -l %s", c->name, o->name);
+            if (o->letter)
+                fprintf(out, " -s %c", o->letter);
+            if (v == VALUE_WORDS) {
+                fputs(" -x -a '", out);
+                choices(out, o->argument, " ");
+                fputc('\'', out);
+            } else if (v != VALUE_NONE) {
+                fputs(v == VALUE_OTHER ? " -x" : " -r -F", out);
+            }
+            fputs(" -d ", out);
+            quoted(out, o->help, "\\");
+            fputc('\n', out);
+        }
+        if (!strcmp(c->name, "help")) {
+            fputs("complete -c tacho -n '__fish_seen_subcommand_from help' -a '", out);
+            for (const struct cli_command *x = cli_commands; x->name; x++)
+                fprintf(out, "%s ", x->name);
+            fputs("'\n", out);
+        } else if (runs_a_command(c)) {
+            fprintf(out, "complete -c tacho -n '__fish_seen_subcommand_from %s' -a '(__fish_complete_subcommand)'\n", c->name);
+        } else if (c->spec->most) {
+            fprintf(out, "complete -c tacho -n '__fish_seen_subcommand_from %s' -F -a latest\n", c->name);
+        }
+    }
+}
+
+bool cli_completion_print(FILE *out, const char *shell)
+{
+    static const struct {
+        const char *name;
+        void (*print)(FILE *out);
+    } shells[] = {{"bash", bash}, {"zsh", zsh}, {"fish", fish}};
+    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
+        if (!strcmp(shells[i].name, shell)) {
+            shells[i].print(out);
+            return true;
+        }
+    return false;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Manual pages, as source for scdoc.
+ */
+#include "cli/man.h"
+
+#include <string.h>
+
+/* What scdoc would take for markup. */
+static void plain(FILE *out, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] && strchr("\\_*`[]|#;<>~", text[i]))
+            fputc('\\', out);
+        fputc(text[i], out);
+    }
+}
+
+static void words(FILE *out, const char *text)
+{
+    plain(out, text, strlen(text));
+}
+
+/* Lines as they are: scdoc fills paragraphs itself. Indented ones stay as they stand; one that begins like a list must not be
+ * taken for one. */
+static void sentences(FILE *out, const char *text)
+{
+    bool literal = false;
+    for (const char *p = text; *p;) {
+        size_t n = strcspn(p, "\n");
+        bool indented = *p == ' ';
+        if (indented != literal)
+            fputs(literal ? "```\n\n" : "\n```\n", out);
+        literal = indented;
+        if (literal) {
+            fwrite(p, 1, n, out);
+        } else {
+            if (n && (*p == '-' || *p == '.'))
+                fputc('\\', out);
+            plain(out, p, n);
+        }
+        fputc('\n', out);
+        p += n + (p[n] == '\n');
+    }
+    if (literal)
+        fputs("```\n", out);
+}
+
+static void options(FILE *out, const struct cli_option *o)
+{
+    fputs("\n# OPTIONS\n", out);
+    for (; o && o->name; o++) {
+        fputc('\n', out);
+        if (o->letter)
+            fprintf(out, "*-%c*, ", o->letter);
+        fprintf(out, "*--%s*", o->name);
+        if (o->argument) {
+            fputs(o->kind == CLI_MAYBE ? "\\[=_" : "=_", out);
+            words(out, o->argument);
+            fputs(o->kind == CLI_MAYBE ? "_\\]" : "_", out);
+        }
+        fputs("\n\t", out);
+        words(out, o->help);
+        fputc('\n', out);
+    }
+    fputs("\n*-h*, *--help*\n\tThe options and examples in short.\n", out);
+}
+
+static void examples(FILE *out, const char *text)
+{
+    fputs("\n# EXAMPLES\n\n```\n", out);
+    for (const char *p = text; *p;) {
+        size_t n = strcspn(p, "\n");
+        fprintf(out, "%.*s\n", (int)n, p + (n >= 2 && p[0] == ' ' && p[1] == ' ' ? 2 : 0));
+        p += n + (p[n] == '\n');
+    }
+    fputs("```\n", out);
+}
+
+static const char ends[] =
+    "\n# EXIT STATUS\n\n"
+    "0\n\tok\n1\n\ta threshold failed (*tacho-diff*(1) with *--fail-above*)\n2\n\twrong usage\n3\n\tbad input\n"
+    "4\n\tnot supported or not permitted here\n5\n\tinternal error\n";
+static const char ends_as_env[] = "\n# EXIT STATUS\n\n"
+                                  "That of the command, as env(1) does it: 125 tacho failed before the start, 126 and 127 the "
+                                  "command could not be run, 128+N it\n"
+                                  "ended by signal N, else its own.\n";
+static const char environment[] =
+    "\n# ENVIRONMENT\n\n"
+    "*NO_COLOR*\n\tAny value but an empty one: no colour.\n\n"
+    "*XDG_CACHE_HOME*, *XDG_CONFIG_HOME*\n\tWhere imports and calibrations are kept, and the options of *tacho-top*(1).\n";
+
+static bool ends_as_its_command(const struct cli_command *c)
+{
+    return !strcmp(c->name, "run") || !strcmp(c->name, "train");
+}
+
+static void see_also(FILE *out, const struct cli_command *page)
+{
+    const char *join = "";
+    fputs("\n# SEE ALSO\n\n", out);
+    if (page)
+        fputs("*tacho*(1), ", out);
+    for (const struct cli_command *c = cli_commands; c->name; c++)
+        if (c != page) {
+            fprintf(out, "%s*tacho-%s*(1)", join, c->name);
+            join = ", ";
+        }
+    fputc('\n', out);
+}
+
+static void main_page(FILE *out)
+{
+    fputs("tacho(1) \"tacho " TACHO_VERSION "\"\n\n# NAME\n\ntacho - where does each training step's time go?\n\n"
+          "# SYNOPSIS\n\n*tacho* _COMMAND_ \\[OPTION\\]... \\[ARGUMENT\\]...\n\n# DESCRIPTION\n\n"
+          "tacho records training runs, of any program and unchanged, or reads the traces that other tools recorded, and says "
+          "what\n"
+          "holds them back, what to change, and how much faster they will be.\n\n"
+          "A RUN is a .tacho file, the .tacho.live folder of a run that was not finished, or *latest* (the newest in this "
+          "folder); or\n"
+          "a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, a folder of per-rank traces.\n\n"
+          "Results go to standard output, messages to standard error.\n\n# COMMANDS\n",
+          out);
+    for (const struct cli_command *c = cli_commands; c->name; c++) {
+        fprintf(out, "\n*tacho-%s*(1)\n\t", c->name);
+        words(out, c->help);
+        fputc('\n', out);
+    }
+    fputs(ends, out);
+    fputs("\n*run* and *train* end as their command does.\n", out);
+    fputs(environment, out);
+    see_also(out, NULL);
+}
+
+void cli_man_print(FILE *out, const struct cli_command *c)
+{
+    if (!c) {
+        main_page(out);
+        return;
+    }
+    fprintf(out, "tacho-%s(1) \"tacho " TACHO_VERSION "\"\n\n# NAME\n\ntacho-%s - ", c->name, c->name);
+    words(out, c->help);
+    fprintf(out, "\n\n# SYNOPSIS\n\n*tacho %s* ", c->name);
+    words(out, c->spec->usage);
+    fputs("\n\n# DESCRIPTION\n\n", out);
+    sentences(out, c->spec->about ? c->spec->about : c->help);
+    options(out, c->spec->options);
+    if (c->spec->examples)
+        examples(out, c->spec->examples);
+    fputs(ends_as_its_command(c) ? ends_as_env : ends, out);
+    fputs(environment, out);
+    see_also(out, c);
+}
