@@ -179,7 +179,7 @@ void options_print(FILE *to)
             continue;
         }
         snprintf(left, sizeof left, "--%s%s%s", r->name, r->value ? " " : "", r->value ? r->value : "");
-        fprintf(to, "  %-27s%s", left, r->help);
+        fprintf(to, "  %-26s %s", left, r->help);
         fprintf(to, r->standard ? " (default %s)\n" : "\n", r->standard);
     }
 }
