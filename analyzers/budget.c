@@ -66,19 +66,14 @@ static bool is_inherited(int class)
 
 int an_class_of_role(enum an_role role, int around)
 {
+    if (an_role_is_input(role))
+        return AN_CLASS_INPUT;
     switch (role) {
     case AN_ROLE_WORK:
         return AN_CLASS_COMPUTE;
     case AN_ROLE_COMM:
     case AN_ROLE_COMM_WAIT:
         return AN_CLASS_COMM;
-    case AN_ROLE_INPUT_WAIT:
-    case AN_ROLE_READ:
-    case AN_ROLE_DECODE:
-    case AN_ROLE_COLLATE:
-    case AN_ROLE_PIN:
-    case AN_ROLE_QUEUE_WAIT:
-        return AN_CLASS_INPUT;
     case AN_ROLE_CHECKPOINT:
     case AN_ROLE_EVALUATION:
     case AN_ROLE_COMPILE:

@@ -106,20 +106,6 @@ static struct cause_of_start nearest(const struct an_context *c, const struct an
     return best;
 }
 
-/* First op of a device that starts at `time` or later; first + count: none. */
-static size_t op_seek(const struct an_devices *gpu, const struct an_device *d, int64_t time)
-{
-    size_t low = d->first, high = d->first + d->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (gpu->op.start[middle] < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* Is it a graph of which not all nodes were recorded that held op n in [release, s)? The op is a node of the graph that was
  * launched before, or the graph left no record at all (an_device_split). */
 static bool behind_graph(const struct an_context *c, const struct an_graph *g, uint32_t n, int64_t release, int64_t s)
@@ -129,7 +115,8 @@ static bool behind_graph(const struct an_context *c, const struct an_graph *g, u
         return false;
     for (size_t d = 0; d < gpu->device_count; d++) {
         const struct an_device *x = &gpu->device[d];
-        for (size_t i = op_seek(gpu, x, g->start[n]); i < x->first + x->count && gpu->op.start[i] == g->start[n]; i++) {
+        for (size_t i = an_device_op_seek(gpu, x, g->start[n]); i < x->first + x->count && gpu->op.start[i] == g->start[n];
+             i++) {
             if (gpu->op.slice[i] != g->slice[n])
                 continue;
             const struct an_set *unseen = &gpu->split[d].exposed_opaque;
@@ -230,7 +217,7 @@ static uint32_t device_sink(const struct an_context *c, const struct an_graph *g
 {
     const struct an_devices *gpu = c->gpu;
     const struct an_device *d = &gpu->device[l->device];
-    size_t i = op_seek(gpu, d, end);
+    size_t i = an_device_op_seek(gpu, d, end);
     for (*starts = true; i < d->first + d->count && gpu->op.start[i] == end; i++)
         if (is_compute_kernel(gpu, i))
             return g->op_node[i];

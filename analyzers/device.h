@@ -112,6 +112,12 @@ int64_t an_device_launch_time(const struct an_context *c, size_t i);
 /* First place in by_launch of device d whose op was launched at or after `time`; at most first + by_launch_known[d]. */
 size_t an_device_launch_seek(const struct an_context *c, size_t d, int64_t time);
 
+/* First op of a device that starts at `time` or later: an index; first + count when there is none. */
+static inline size_t an_device_op_seek(const struct an_devices *g, const struct an_device *d, int64_t time)
+{
+    return an_times_seek(g->op.start, d->first, d->first + d->count, time);
+}
+
 /* Fills g->split (device_split.c): the last part of an_devices_build. */
 int an_devices_split(struct an_context *c, struct an_devices *g);
 

@@ -69,14 +69,9 @@ static enum an_step_stage stage_of(const struct stages *x, size_t slice)
 {
     const struct an_trace *t = x->c->t;
     const struct an_detail *d = an_trace_detail(t, t->slice.detail[slice]);
-    switch (an_slice_role(t, slice)) {
-    case AN_ROLE_INPUT_WAIT:
-    case AN_ROLE_READ:
-    case AN_ROLE_DECODE:
-    case AN_ROLE_COLLATE:
-    case AN_ROLE_PIN:
-    case AN_ROLE_QUEUE_WAIT:
+    if (an_role_is_input(an_slice_role(t, slice)))
         return AN_STAGE_INPUT;
+    switch (an_slice_role(t, slice)) {
     case AN_ROLE_COMM:
     case AN_ROLE_COMM_WAIT:
         return AN_STAGE_COMM;
@@ -135,27 +130,13 @@ static enum an_step_stage stage_of_op(const struct stages *x, const struct an_la
     return l->track == AN_NONE ? AN_STAGE_COMPUTE : on_track(t, l->track, launch) ? AN_STAGE_FORWARD : AN_STAGE_BACKWARD;
 }
 
-/* First op of a device that starts at or after `time`. */
-static size_t op_seek(const struct an_devices *g, const struct an_device *d, int64_t time)
-{
-    size_t low = d->first, high = d->first + d->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (g->op.start[middle] < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 static void on_device(const struct stages *x, const struct an_step *s, int64_t ns[AN_STAGE_COUNT])
 {
     const struct an_devices *g = x->c->gpu;
     const struct an_lane *l = &x->c->lane[s->lane];
     const struct an_device *d = &g->device[l->device];
     int64_t at = s->start, rest = an_step_ns(s);
-    for (size_t i = op_seek(g, d, s->start); i < d->first + d->count && g->op.start[i] < s->end; i++) {
+    for (size_t i = an_device_op_seek(g, d, s->start); i < d->first + d->count && g->op.start[i] < s->end; i++) {
         int64_t from = g->op.start[i] > at ? g->op.start[i] : at, end = g->op.end[i] < s->end ? g->op.end[i] : s->end;
         if (!(1u << g->op.class[i] & AN_DEVICE_COMPUTE_MASK) || end <= from)
             continue;

@@ -78,19 +78,14 @@ int an_causes_make(struct an_context *c, struct an_causes **out)
 
 static enum an_cause cause_of_role(enum an_role role)
 {
+    if (an_role_is_input(role))
+        return AN_CAUSE_INPUT;
     switch (role) {
     case AN_ROLE_WORK:
         return AN_CAUSE_COMPUTE;
     case AN_ROLE_COMM:
     case AN_ROLE_COMM_WAIT:
         return AN_CAUSE_TRANSFER;
-    case AN_ROLE_INPUT_WAIT:
-    case AN_ROLE_READ:
-    case AN_ROLE_DECODE:
-    case AN_ROLE_COLLATE:
-    case AN_ROLE_QUEUE_WAIT:
-    case AN_ROLE_PIN:
-        return AN_CAUSE_INPUT;
     case AN_ROLE_CHECKPOINT:
     case AN_ROLE_EVALUATION:
         return AN_CAUSE_PHASE;

@@ -45,6 +45,12 @@ enum an_role {
     AN_ROLE_COUNT
 };
 
+/* Is it a stage of a loader, or the wait for one? */
+static inline bool an_role_is_input(enum an_role r)
+{
+    return r >= AN_ROLE_INPUT_WAIT && r <= AN_ROLE_PIN;
+}
+
 struct an_detail {
     int64_t flops, bytes_read, bytes_written, model_flops, palm_flops, bytes, samples; /* STORE_ABSENT = not known */
     int64_t communicator, ranks;

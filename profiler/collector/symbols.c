@@ -20,7 +20,7 @@
 #define FILES_MAX      512u /* that are held open for their names */
 
 struct symbol {
-    uint64_t start;
+    uint64_t start;      /* first: behind() looks at it */
     uint32_t size, name; /* name: offset in the table of names */
     uint8_t source;      /* which file of struct names */
     int64_t slot;
@@ -50,8 +50,8 @@ struct file {
 
 /* /tmp/perf-PID.map as far as it was read. */
 struct map_symbol {
-    uint64_t start, size;
-    size_t name; /* in text */
+    uint64_t start, size; /* start first */
+    size_t name;          /* in text */
     int64_t slot;
 };
 struct map {
@@ -127,6 +127,22 @@ uint32_t col_symbols_file(struct col_symbols *s, int32_t pid, const char *path)
     f->names[0].fd = f->names[1].fd = -1;
     s->file[s->files] = f;
     return (uint32_t)s->files++;
+}
+
+/* How many of the rows, which begin with their start and are in its order, start at or before `address`. */
+static size_t behind(const void *rows, size_t count, size_t size, uint64_t address)
+{
+    size_t lo = 0, hi = count;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        uint64_t start;
+        memcpy(&start, (const char *)rows + mid * size, sizeof start);
+        if (start <= address)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
 }
 
 /* ---- ELF ------------------------------------------------------------------------------------------------------------------- */
@@ -285,14 +301,7 @@ struct col_symbol col_symbols_at(struct col_symbols *s, uint32_t file, uint64_t 
             address = offset - f->segment[i].offset + f->segment[i].address;
             inside = true;
         }
-    size_t lo = 0, hi = f->symbols;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (f->symbol[mid].start <= address)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = behind(f->symbol, f->symbols, sizeof *f->symbol, address);
     struct symbol *x = lo && inside ? &f->symbol[lo - 1] : NULL;
     if (!x || (x->size && address - x->start >= x->size)) /* written in assembler: no size, up to the next one */
         return (struct col_symbol){NULL, NULL};
@@ -391,14 +400,7 @@ static void read_more(struct map *m)
 
 static struct map_symbol *find_in(struct map *m, uint64_t address)
 {
-    size_t lo = 0, hi = m->symbols;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (m->symbol[mid].start <= address)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
+    size_t lo = behind(m->symbol, m->symbols, sizeof *m->symbol, address);
     return lo && address - m->symbol[lo - 1].start < m->symbol[lo - 1].size ? &m->symbol[lo - 1] : NULL;
 }
 

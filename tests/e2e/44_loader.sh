@@ -32,17 +32,6 @@ by_formula() {
         'BEGIN { e = a > b ? a - b : b - a; exit !(e <= 0.05 * b + over) }' || { echo "it waits $wait, not $expected"; return 1; }
 }
 near() { awk -v a="$1" -v b="$2" -v pct="$3" 'BEGIN { d = a > b ? a - b : b - a; exit !(d <= pct / 100 * b) }'; }
-# attempt TIMES COMMAND: other work on the machine may disturb one run, not all of them
-attempt() {
-    local times=$1 why=
-    shift
-    while [ "$times" -gt 0 ]; do
-        why=$("$@") && { echo "$why"; return; }
-        echo "$why"
-        times=$((times - 1))
-    done
-    fail "$*"
-}
 
 # nominal WANT: the wait is what d and the run without it give. On a busy machine a sleep takes longer than was asked for, now more, now less:
 # then the wait is held against the time that it took, and what it was too long on average is allowed beside the 5 %.

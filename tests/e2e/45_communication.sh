@@ -30,14 +30,6 @@ for claim in sys.argv[1:]:
         sys.exit(1)
 END
 }
-attempt() { # other work on the machine may disturb one run, not all of them
-    local times=3
-    while [ $times -gt 0 ]; do
-        "$@" && return
-        times=$((times - 1))
-    done
-    fail "$*"
-}
 
 # parameters of GPT-2: V C + T C, 12 C^2 + 13 C a layer, 2 C
 parameters=$((256 * 128 + 128 * 128 + 2 * (12 * 128 * 128 + 13 * 128) + 2 * 128))
@@ -65,7 +57,7 @@ overlapped() {
     go --bucket-mib 0.25
     books && bytes 4 && check 'x["overlap_pct"] > 5' '[k["calls_per_step"] for k in x["collectives"] if k["name"] == "all_reduce"][0] > 3'
 }
-attempt overlapped
+attempt 3 overlapped
 # a rank that sleeps 200 ms in each step: the other one waits for it, about as long
 slow_rank() {
     go --slow-rank 1=0.2
@@ -73,14 +65,14 @@ slow_rank() {
         'x["waiting_ms"] > 1.5 * x["transfer_ms"]' 'f is not None and "waits for other ranks" in f["claim"] and "rank 1" in f["action"]' \
         '"bucket" not in f["action"] and f["gain_pct"]["expected"] is None'
 }
-attempt slow_rank
+attempt 3 slow_rank
 # the same messages 60 times: transfer on both, and no rank is blamed
 slow_link() {
     go --slow-link 60
     books && check 'x["transfer_ms"] > 1.5 * x["waiting_ms"]' 'abs(r[0]["transfer_ms"] - r[1]["transfer_ms"]) < 1e-6' \
         'f is not None and "transfer" in f["claim"] and "rank 1" not in f["action"] and "rank 0" not in f["action"]'
 }
-attempt slow_link
+attempt 3 slow_link
 "$TACHO" report run.tacho > text || fail "no text"
 grep -q '^Communication .* exposed: .* transfer, .* waiting for other ranks' text || fail "no line Communication"
 grep -q '^Communication of each rank' text || fail "no table of the ranks"

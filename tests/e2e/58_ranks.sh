@@ -88,22 +88,14 @@ go() { # RANKS OPTIONS...
     "$TACHO" run -o run.tacho --no-peak --overhead 0 -- mpirun -np "$n" --bind-to none --oversubscribe "$TRAIN" gpt2-tiny --steps 40 --layers 2 \
         --channels 64 --heads 2 --batch 2 --seq 64 --data "$data" --log-every 0 --workers 1 "$@" > log 2>&1 || { cat log; fail "the run failed"; }
 }
-attempt() { # other work on the machine may disturb one run, not all of them
-    local times=3
-    while [ $times -gt 0 ]; do
-        "$@" && return
-        times=$((times - 1))
-    done
-    fail "$*"
-}
 injected() { # RANKS RANK STAGE SECONDS
     go "$1" --slow-rank "$2:$3=$4"
     check run.tacho "s['rank'] == $2" "f['stage'] == '$3' and f['rank'] == $2" '"STRAGGLER" in ids' "f['delay_ms'] > 500 * $4" \
         "$1 > 2 or s['says'] == 'rank $2 (the slower of two)'" "all(x['how'] in ('reference', 'the same clock') for x in k.values())"
 }
-attempt injected 2 1 forward 0.1
-attempt injected 4 2 optimizer 0.15
-attempt injected 2 0 input 0.1
+attempt 3 injected 2 1 forward 0.1
+attempt 3 injected 4 2 optimizer 0.15
+attempt 3 injected 2 0 input 0.1
 go 2 --slow-rank 1=0.1
 check run.tacho 's["rank"] == 1' 'f["stage"] == "backward"' || fail "between forward and backward"
 echo "ok  the engine: a slowed rank and its stage"
@@ -134,12 +126,12 @@ uneven() {
     check run.tacho 's["rank"] == 1 and s["by_data"]' '"UNEVEN_DATA" in ids and "STRAGGLER" not in ids' 'r["data"]["uneven"] and r["data"]["rank"] == 1' \
         'abs(r["data"]["max_over_mean"] - 9 / 5) < 1e-9'
 }
-attempt uneven
+attempt 3 uneven
 alike() {
     go 2 --steps 200
     check run.tacho 's["says"] == "none"' '"STRAGGLER" not in ids' 'not r["data"]["uneven"]'
 }
-attempt alike
+attempt 3 alike
 echo "ok  the engine: uneven data; ranks that are alike"
 for o in "--slow-rank 1:nap=1" "--slow-rank x=1" "--uneven 1" "--uneven 9=1" "--uneven 1=0"; do
     # shellcheck disable=SC2086

@@ -6,6 +6,17 @@ fail() {
     echo "FAIL: $*"
     exit 1
 }
+# attempt TIMES COMMAND: other work on the machine may disturb one run, not all of them
+attempt() {
+    local times=$1 why=
+    shift
+    while [ "$times" -gt 0 ]; do
+        why=$("$@") && { echo "$why"; return; }
+        echo "$why"
+        times=$((times - 1))
+    done
+    fail "$*"
+}
 # work_folder: the script stands in an empty folder, removed at its end
 work_folder() {
     work=$(mktemp -d "${TMPDIR:-/tmp}/tacho-report-XXXXXX") || exit 1
