@@ -9,8 +9,10 @@
 #include "analyzers/replay.h"
 #include "analyzers/stats.h"
 
-#define TIME_MOST       (INT64_MAX / 8) /* damaged files: times beyond are none, and sums of the others fit */
-#define LATENCY_SAMPLES 5               /* fewer on a stream: the median of all streams */
+#define TIME_MOST       (INT64_MAX / 3) /* the year 2067, in ns since 1970; beyond: damaged. Differences and sums fit */
+#define TIME_LEAST      (INT64_MIN / 8)
+#define OWN_MOST        (INT64_MAX / 512) /* of one node, half a year: longer in damaged files only */
+#define LATENCY_SAMPLES 5                 /* fewer on a stream: the median of all streams */
 
 /* ---- frames and steps ------------------------------------------------------------------------------------------------------ */
 
@@ -34,7 +36,7 @@ static int windows_of_all(struct an_context *c, struct window_list *l)
         if (rc || (n && (rc = an_grow(&l->row, &l->room, l->count + n, sizeof *l->row))))
             return rc;
         for (size_t i = 0; i < n; i++)
-            if (w[i].end > w[i].start && w[i].start > -TIME_MOST && w[i].end < TIME_MOST)
+            if (w[i].end > w[i].start && w[i].start > TIME_LEAST && w[i].end < TIME_MOST)
                 l->row[l->count++] = w[i];
     }
     if (l->count)
@@ -218,7 +220,7 @@ static int own_work(struct an_replay *r)
     for (uint32_t n = 0; n < g->node_count; n++) {
         int64_t until = waited_until(g, n, &released), begin = until > g->start[n] ? until : g->start[n];
         r->own[n] = g->end[n] > begin ? an_time_sub(g->end[n], begin) : 0;
-        r->own[n] = r->own[n] < TIME_MOST / 64 ? r->own[n] : TIME_MOST / 64;
+        r->own[n] = r->own[n] < OWN_MOST ? r->own[n] : OWN_MOST;
         if (!r->inside[n])
             continue;
         if (g->track[n] != track) {
@@ -322,7 +324,7 @@ static int latencies_of(struct an_replay *r)
 
 static int64_t within(int64_t time)
 {
-    return time < -TIME_MOST ? -TIME_MOST : time > TIME_MOST ? TIME_MOST : time;
+    return time < TIME_LEAST ? TIME_LEAST : time > TIME_MOST ? TIME_MOST : time;
 }
 
 int an_times_new(const struct an_replay *r, struct an_times *t)

@@ -106,12 +106,12 @@ static const struct an_replay *open_replay(struct fixture *f, struct graph_run *
 }
 
 /* Steps of `count` times the same launches: a call of 10 us, its kernel of `kernel` us 3 us behind the call's end or behind the
- * kernel before. */
-static void device_run(struct fixture *f, int count, int64_t period, int64_t kernel)
+ * kernel before. `from`: us of the first step. */
+static void device_run(struct fixture *f, int64_t from, int count, int64_t period, int64_t kernel)
 {
     int64_t stream = gpu_stream(f, f->process, "gpu:0", 7), busy = 0, name = 0;
     for (int i = 0; i < count; i++) {
-        int64_t base = (int64_t)i * period;
+        int64_t base = from + (int64_t)i * period;
         char step[32];
         snprintf(step, sizeof step, "ProfilerStep#%d", i);
         gpu_row(f, f->thread, base, base + period, step, "user_annotation", FX_NONE);
@@ -133,14 +133,13 @@ static int64_t steps_ns(const struct an_replay *r, const struct an_times *t)
 
 /* A host that launches every 200 us kernels of 5 us: what is replayed is what was recorded. Twice as long kernels change
  * nothing but the last one, because the device idles; a host that is twice as fast halves the step. */
-static void test_device(void **state)
+static void device_from(int64_t from)
 {
     struct fixture fx, *f = &fx;
     struct graph_run run;
     struct an_times t;
-    (void)state;
     fx_open(f);
-    device_run(f, 12, 200, 5);
+    device_run(f, from, 12, 200, 5);
     const struct an_replay *r = open_replay(f, &run);
     assert_int_equal(r->frame_count, 1);
     assert_true(r->step_count >= 9);
@@ -161,6 +160,13 @@ static void test_device(void **state)
     graph_close(f, &run);
 }
 
+static void test_device(void **state)
+{
+    (void)state;
+    device_from(0);
+    device_from(1795330690000000); /* profilers write ns since 1970: November 2026 */
+}
+
 /* Kernels of 60 us behind calls of 10 us every 20: the device binds, a step is 4 kernels and the time between two. A gap that
  * nothing explains (one kernel that starts 500 us late) is not replayed. */
 static void test_gap(void **state)
@@ -170,7 +176,7 @@ static void test_gap(void **state)
     struct an_times t;
     (void)state;
     fx_open(f);
-    device_run(f, 12, 248, 60);
+    device_run(f, 0, 12, 248, 60);
     const struct an_replay *r = open_replay(f, &run);
     assert_int_equal(an_times_new(r, &t), 0);
     an_replay_run(r, NULL, &t);
