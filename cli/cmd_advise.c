@@ -112,13 +112,13 @@ static int check_replay(const struct an_result *r)
     return cli_fail(&err);
 }
 
-static int write_advice(const struct values *v, const struct an_result *r)
+static int write_advice(const struct values *v, char *const *arguments, const struct an_result *r)
 {
     struct cli_output out;
     bool to_stdout = !v->output || !strcmp(v->output, "-");
     struct rep_options o = cli_report_options(v->width, v->no_color ? "never" : v->color, to_stdout);
     o.ops = (int)v->top;
-    int code = cli_output_open(&out, v->output);
+    int code = cli_output_open(&out, v->output, arguments);
     if (code)
         return code;
     struct tacho_error err = {0};
@@ -141,7 +141,7 @@ int cli_advise(int argc, char **argv)
     if (!code)
         code = check_replay(result);
     if (!code)
-        code = write_advice(&v, result);
+        code = write_advice(&v, argv + first, result);
     an_result_free(result);
     return code;
 }

@@ -111,7 +111,7 @@ int cli_diff(int argc, char **argv)
     if (code)
         return code;
     gate.failed = !isnan(gate.fail_above_pct) && an_diff_above(d, gate.fail_above_pct);
-    code = cli_output_open(&out, v.output);
+    code = cli_output_open(&out, v.output, argv + first);
     if (!code) {
         struct tacho_error err = {0};
         bool to_stdout = !v.output || !strcmp(v.output, "-");

@@ -188,7 +188,7 @@ int cli_export(int argc, char **argv)
         f++;
     code = v.steps.set ? window_of_steps(r, &found, &v, &o) : window_of_times(r, &v, &o);
     if (!code)
-        code = cli_output_open(&out, v.output);
+        code = cli_output_open(&out, v.output, argv + first);
     if (!code) {
         int rc = f->write(r, &o, out.file, &err);
         if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */

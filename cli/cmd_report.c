@@ -111,6 +111,8 @@ int cli_report(int argc, char **argv)
     int first, code = cli_parse(&cli_report_spec, argc, argv, &v, &first);
     if (code >= 0)
         return code;
+    if (v.json + v.markdown + v.html > 1)
+        return cli_usage("report", NULL, "only one of --json, --markdown and --html");
     code = load(&v, first < argc ? argv[first] : "latest", &found, &result);
     if (code)
         return code;
@@ -119,7 +121,7 @@ int cli_report(int argc, char **argv)
     o.definitions = v.definitions;
     o.ops = (int)v.ops;
     o.by = v.by;
-    code = cli_output_open(&out, v.output);
+    code = cli_output_open(&out, v.output, argv + first);
     if (!code) {
         struct tacho_error err = {0};
         int rc = rep_write(format_of(&v), result, &o, out.file);

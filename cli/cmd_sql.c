@@ -97,7 +97,7 @@ static int interactive(const char *path)
     return cli_fail(&err);
 }
 
-static int run_query(const struct col_found *found, const struct values *v, const char *sql)
+static int run_query(const struct col_found *found, const struct values *v, char *const *arguments, const char *sql)
 {
     struct tacho_error err = {0};
     struct cli_output out;
@@ -105,7 +105,7 @@ static int run_query(const struct col_found *found, const struct values *v, cons
     store_reader *r = NULL;
     if (store_open(found->path, &r, &err))
         return cli_fail(&err);
-    int code = cli_output_open(&out, v->output);
+    int code = cli_output_open(&out, v->output, arguments);
     if (!code) {
         w.out = out.file;
         int rc = store_query(r, sql, cli_sql_head, cli_sql_row, &w);
@@ -146,7 +146,7 @@ int cli_sql(int argc, char **argv)
         sql = text = read_all(stdin);
     if (!sql)
         return cli_usage("sql", NULL, "standard input cannot be read");
-    code = run_query(&found, &v, sql);
+    code = run_query(&found, &v, argv + first, sql);
     free(text);
     return code;
 }

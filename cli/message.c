@@ -118,13 +118,36 @@ static int fail_errno(const char *path, int os)
                : os == EACCES || os == EPERM || os == EROFS ? TACHO_EDENIED
                : os == ENOENT || os == ENOTDIR              ? TACHO_ENOTFOUND
                                                             : TACHO_EIO;
-    tacho_fail(&err, code,
-               code == TACHO_ENOSPACE ? "nothing was left half-written: free some space, or choose another place" : NULL,
-               "%s: %s", path, strerror(os));
+    const char *hint = code == TACHO_ENOSPACE  ? "nothing was left half-written: free some space, or choose another place"
+                       : code == TACHO_EDENIED ? "choose a place that you may write to"
+                       : os == ENOENT          ? "make its folder first, or choose another name"
+                       : os == EISDIR          ? "give the name of a file"
+                                               : NULL;
+    tacho_fail(&err, code, hint, "%s: %s", path, strerror(os));
     return cli_fail(&err);
 }
 
-int cli_output_open(struct cli_output *o, const char *path)
+/* A run (ours, or Nsight's) is a database, which nothing here writes. */
+static bool is_run(const char *path)
+{
+    char head[16];
+    FILE *f = fopen(path, "re");
+    bool database = f && fread(head, 1, sizeof head, f) == sizeof head && !memcmp(head, "SQLite format 3", sizeof head);
+    if (f)
+        fclose(f);
+    return database;
+}
+
+static bool is_one_of(const struct stat *file, char *const *inputs)
+{
+    struct stat st;
+    for (; inputs && *inputs; inputs++)
+        if (!stat(*inputs, &st) && st.st_dev == file->st_dev && st.st_ino == file->st_ino)
+            return true;
+    return false;
+}
+
+int cli_output_open(struct cli_output *o, const char *path, char *const *inputs)
 {
     char folder[PATH_MAX], name[PATH_MAX], target[PATH_MAX];
     struct stat st;
@@ -137,6 +160,13 @@ int cli_output_open(struct cli_output *o, const char *path)
     if (exists && !S_ISREG(st.st_mode)) { /* a device or a pipe cannot be replaced by a file */
         o->file = fopen(path, "we");
         return o->file ? 0 : fail_errno(path, errno);
+    }
+    if (exists && (is_one_of(&st, inputs) || is_run(path))) {
+        struct tacho_error err;
+        o->path = NULL;
+        tacho_fail(&err, TACHO_EEXISTS, "tacho never overwrites what was recorded: give another name with -o FILE",
+                   "%s: a recording, or what this command reads", path);
+        return cli_fail(&err);
     }
     if (!exists || !realpath(path, target)) /* what a symbolic link points to is replaced, not the link */
         snprintf(target, sizeof target, "%s", path);

@@ -272,7 +272,7 @@ int cli_run_conclude(const struct col_result *r, bool report)
     if (report && result) {
         struct rep_options o = cli_report_options(0, NULL, true);
         struct cli_output out;
-        cli_output_open(&out, NULL);
+        cli_output_open(&out, NULL, NULL);
         int rc = rep_write("text", result, &o, out.file);
         code = cli_output_close(&out, rc == TACHO_EIO ? 0 : rc ? tacho_error_exit(rc) : 0);
     }

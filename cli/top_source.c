@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cli/message.h"
 #include "profiler/collector/live.h"
 
 static void hand_over(struct tui_found *to, const struct col_found *from)
@@ -67,6 +68,16 @@ static int analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_
     return an_analyze(r, &o, out, err);
 }
 
+/* Can it be opened at all? A dashboard of a file that says nothing would only hide why. */
+static int check(const struct col_found *found)
+{
+    struct tacho_error err = {0};
+    store_reader *r = NULL;
+    int rc = found->live ? 0 : store_open(found->path, &r, &err);
+    store_reader_close(r);
+    return rc ? cli_fail(&err) : 0;
+}
+
 int cli_top_source_open(struct cli_top_source *s, const char *arg)
 {
     struct tacho_error err = {0};
@@ -77,5 +88,5 @@ int cli_top_source_open(struct cli_top_source *s, const char *arg)
         return 0;
     int code = cli_run_find(arg ? arg : "latest", &s->first);
     s->imported = !code && cli_run_is_import(&s->first);
-    return code;
+    return code ? code : check(&s->first);
 }

@@ -73,7 +73,7 @@ static const char *put(char **at, const char *text)
 static struct tui_model *make_model(struct tui_data *d)
 {
     struct tui_model *m = tui_tail_model(d->tail);
-    char *text = malloc(strlen(d->found.run) + strlen(d->message) + strlen(d->reason) + strlen(d->window) + 64);
+    char *text = malloc(strlen(d->found.run) + 2 * strlen(d->message) + strlen(d->reason) + strlen(d->window) + 64);
     double now = clock_s(CLOCK_MONOTONIC);
     if (!m || !text) {
         tui_model_free(m);
@@ -87,7 +87,7 @@ static struct tui_model *make_model(struct tui_data *d)
     m->message = put(&text, d->message);
     m->shared = tui_shared_hold(d->shared);
     m->r = tui_shared_result(d->shared);
-    m->r_reason = m->r ? "" : put(&text, *d->reason ? d->reason : "reading the run");
+    m->r_reason = m->r ? "" : put(&text, *d->reason ? d->reason : d->state == TUI_LOST ? d->message : "reading the run");
     m->window = put(&text, *d->window ? d->window : "the whole run");
     m->age_s = d->state == TUI_LIVE && d->changed > 0 ? now - d->changed : 0;
     m->r_age_s = m->r ? now - d->analysed : 0;

@@ -258,7 +258,7 @@ static void draw_trust(struct tui_cells *c, struct tui_rect r, const struct tui_
             tui_item(&l, TUI_DIM, "overhead not known yet");
     }
     if (m->window && *m->window)
-        tui_item(&l, TUI_DIM, "analysed: %.60s", m->window);
+        tui_item(&l, TUI_DIM, "%s%.60s", m->r ? "analysed: " : "not analysed", m->r ? m->window : "");
 }
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------------ */

@@ -51,6 +51,8 @@ mkdir folder
     try report --width 7
     try report --color=blue
     try report one two
+    try report --html --markdown text.tacho
+    try report --html --json
     try recover
     try import
     try import one

@@ -70,6 +70,22 @@ expect 2 "$TACHO" top --view loadr done.tacho
 grep -q "did you mean 'loader'" "$work/err" || fail "no help for a wrong view"
 expect 2 "$TACHO" top --batch --size 0x9 done.tacho
 expect 3 "$TACHO" top nowhere.tacho
+: > empty.tacho
+head -c 5000 done.tacho > damaged.tacho
+for file in empty damaged; do # a frame with nothing in it would hide why
+    for how in --batch --json; do
+        expect 3 "$TACHO" top $how -n 1 $file.tacho
+        grep -q "^tacho: $file.tacho: " "$work/err" || fail "top $how $file.tacho: refused without a word"
+        [ ! -s "$work/out" ] || fail "top $how $file.tacho: a frame of nothing"
+    done
+done
+rm empty.tacho damaged.tacho
+cp done.tacho kept
+for command in report export advise 'diff done.tacho'; do
+    # shellcheck disable=SC2086 # two words
+    expect 3 "$TACHO" $command done.tacho -o done.tacho
+    cmp -s done.tacho kept || fail "$command -o has overwritten the recording"
+done
 expect 0 "$TACHO" top --batch -n 1 --size 24x80 done.tacho
 [ "$(wc -l < "$work/out")" = 24 ] || fail "a frame of 24 rows has $(wc -l < "$work/out")"
 expect 0 env LC_ALL=C "$TACHO" top --batch -n 1 done.tacho

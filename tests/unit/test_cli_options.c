@@ -183,11 +183,11 @@ static void test_output(void **state)
     (void)state;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/-out", folder);
-    assert_int_equal(cli_output_open(&o, path), 0);
+    assert_int_equal(cli_output_open(&o, path, NULL), 0);
     fputs("one", o.file);
     assert_int_not_equal(access(path, F_OK), 0); /* not before it is complete */
     assert_int_equal(cli_output_close(&o, 0), 0);
-    assert_int_equal(cli_output_open(&o, path), 0);
+    assert_int_equal(cli_output_open(&o, path, NULL), 0);
     fputs("two", o.file);
     assert_int_equal(cli_output_close(&o, 3), 3); /* given up: the old one stays */
     FILE *f = fopen(path, "r");
@@ -197,12 +197,19 @@ static void test_output(void **state)
     char link[64];
     snprintf(link, sizeof link, "%s/link", folder);
     assert_int_equal(symlink("-out", link), 0);
-    assert_int_equal(cli_output_open(&o, link), 0);
+    assert_int_equal(cli_output_open(&o, link, NULL), 0);
     fputs("three", o.file);
     assert_int_equal(cli_output_close(&o, 0), 0);
     f = fopen(path, "r"); /* the file behind the link was replaced, not the link */
     assert_int_equal(fread(text, 1, sizeof text, f), 5);
     fclose(f);
+    char *inputs[] = {"no such file", path, NULL};
+    assert_int_equal(cli_output_open(&o, link, inputs), 3); /* what is read stays, whatever it is called */
+    f = fopen(path, "w");
+    fwrite("SQLite format 3", 1, 16, f);
+    fputs("and pages", f);
+    fclose(f);
+    assert_int_equal(cli_output_open(&o, path, NULL), 3); /* and any run */
     assert_int_equal(unlink(link), 0);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(folder), 0); /* and nothing else */
