@@ -566,14 +566,29 @@ void col_stacks_reset(struct col_stacks *s)
         s->thread[i].track = 0;
 }
 
-/* The target wrote maps of its code because we asked it to (target.c): they go with the run. */
+/* Was it written because we asked for it (target.c)? By its first function: Python's and oneDNN's names. Other compilers write
+ * maps because their user wants them. */
+static bool is_asked_for(const char *path)
+{
+    char line[512] = "";
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return false;
+    const char *name = fgets(line, sizeof line, f) ? strchr(line, ' ') : NULL;
+    name = name ? strchr(name + 1, ' ') : NULL;
+    fclose(f);
+    return name && (strncmp(name + 1, "py::", 4) == 0 || strncmp(name + 1, "jit_", 4) == 0);
+}
+
+/* Such maps go with the run. */
 static void remove_maps(const struct col_stacks *s)
 {
     for (size_t i = 0; i < s->maps.count; i++) {
         char path[64];
         struct stat st;
         snprintf(path, sizeof path, "/tmp/perf-%d.map", s->maps.space[i].pid);
-        if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_ctim.tv_sec >= s->begun)
+        if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_ctim.tv_sec >= s->begun &&
+            is_asked_for(path))
             unlink(path);
     }
 }

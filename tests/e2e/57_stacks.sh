@@ -57,6 +57,18 @@ PY
 [ "$(sqlite3 -readonly a.tacho "SELECT count(DISTINCT process) FROM track WHERE kind = 'samples'")" = 2 ] || fail "processes of samples"
 [ "$(sqlite3 -readonly a.tacho "SELECT count(*) FROM sample WHERE value IS NULL OR value NOT IN (SELECT id FROM stack)")" = 0 ] || fail "samples without a stack"
 
+# a map that is not ours to remove
+cat > own_map.sh << 'SH'
+echo "1000 10 Lfoo;bar" > "/tmp/perf-$$.map"
+echo $$ > pid
+i=0
+while [ $i -lt 100000 ]; do i=$((i + 1)); done
+SH
+record m.tacho --stacks -- sh own_map.sh
+own=/tmp/perf-$(cat pid).map
+[ -e "$own" ] || fail "a map of the target's own was removed"
+rm -f "$own"
+
 # by frame pointers the sampled functions are the same, callers may be missing
 record f.tacho --stacks-hz 500 --unwind frames -- "$BUILD/tests/targets/target_stacks" 400
 "$TACHO" report --json f.tacho > f.json && python3 -c '
