@@ -45,7 +45,7 @@ grep -q '^2 ranks.* after backward$' after.out || wrong "no line about --no-over
 # ---- one rank is told to stop: both stop after the same step, rank 0 writes, the rest is as if nothing had happened
 "${ranks[@]}" --steps 60 > long || wrong "long"
 for signal in TERM INT; do
-    "${ranks[@]}" --steps 60 --checkpoint part --slow-rank 1=0.02 > part.out 2> part.err &
+    "${ranks[@]}" --steps 60 --checkpoint part --slow-rank 1=0.2 > part.out 2> part.err &
     pid=$!
     wait_for grep -q '^step *5/' part.out
     second=$(pgrep -P $pid | tail -n 1)
