@@ -317,8 +317,15 @@ static void test_injected(void **state)
         struct run r[1];
         steps(r, 700, injected[i].range, injected[i].category, false);
         const struct an_result *x = fx_analyze(r->f);
-        if (strcmp(injected[i].cause, "compile") != 0) /* compilation is a phase: cut out of steps */
+        if (strcmp(injected[i].cause, "compile") != 0) {
             assert_near(carried(x, injected[i].cause), 700, 35);
+        } else { /* compilation is a phase: its steps are left out */
+            assert_int_equal(x->phase_count, 1);
+            assert_string_equal(x->phases[0].name, "compile");
+            assert_near(x->phases[0].wall_ms, 0.7 * STEPS, 0.035 * STEPS);
+            assert_int_equal(x->absent[0].steps, 0); /* no step is counted: the whole capture, from the first kernel on */
+            assert_near((double)cause_ns(&x->absent[0], "compile", NULL) / 1e3, 700 * (STEPS - 1), 35 * STEPS);
+        }
         fx_close(r->f);
     }
     struct run r[1];
