@@ -76,7 +76,7 @@ static void name_cause(char b[REP_NAME], const void *row)
     const struct an_absent_cause *x = row;
     snprintf(b, REP_NAME, "%.300s", *x->name ? x->name : "outside of every range");
 }
-static const struct rep_column of_cause[] = {{"time", 9, cause_time}, {"%", 6, cause_share}, {"cause", 13, cause_cause}};
+static const struct rep_column of_cause[] = {{"time", 9, cause_time}, {"%", 6, cause_share}, {"cause", 15, cause_cause}};
 
 /* Shares of the causes, largest first: rows of one cause are added up. */
 static void shares(struct page *p, const struct an_absent *x)

@@ -31,7 +31,7 @@ struct app {
     struct tui_data *data;
     struct tui_model *model;
     struct tui_cells cells;
-    struct tui_ui ui;
+    struct tui_ui ui, began;    /* began: as it was before the first key */
     bool leave, dirty, changed; /* changed: options that are to be kept */
     double drawn, paused_at;    /* s */
     int wait_ms;                /* from that frame to the next one that nobody asked for */
@@ -230,6 +230,7 @@ int tui_run(const struct tui_source *s, const struct tui_options *o, struct tach
     if (rc)
         return rc;
     choose(&a.ui, o);
+    a.began = a.ui;
     tui_terminal_theme(a.ui.theme, o->color);
     tui_terminal_mouse(a.ui.mouse);
     rc = tui_data_start(s, o->interval_ms, &a.data, err);
@@ -241,7 +242,7 @@ int tui_run(const struct tui_source *s, const struct tui_options *o, struct tach
         loop(&a);
     }
     if (a.changed)
-        tui_config_write(&a.ui, path, sizeof path); /* a wish: no reason to fail */
+        tui_config_write(&a.ui, &a.began, path, sizeof path); /* a wish: no reason to fail */
     tui_terminal_close();
     bool ended = tui_data_stop(a.data);
     tui_model_free(a.model);

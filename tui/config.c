@@ -60,9 +60,16 @@ void tui_config_read(struct tui_ui *ui)
         fclose(f);
 }
 
-int tui_config_write(const struct tui_ui *ui, char *path, size_t size)
+int tui_config_write(const struct tui_ui *ui, const struct tui_ui *began, char *path, size_t size)
 {
     char folder[PATH_MAX], fresh[PATH_MAX + 16];
+    struct tui_ui kept;
+    tui_ui_init(&kept);
+    tui_config_read(&kept);
+    kept.theme = ui->theme != began->theme ? ui->theme : kept.theme;
+    kept.glyphs = ui->glyphs != began->glyphs ? ui->glyphs : kept.glyphs;
+    kept.mouse = ui->mouse != began->mouse ? ui->mouse : kept.mouse;
+    kept.view = ui->view != began->view ? ui->view : kept.view;
     int error = tacho_config_name("tacho/top.conf", path, size);
     error = error ? error : tacho_config_name("tacho", folder, sizeof folder);
     error = error ? error : tacho_folder_make(folder);
@@ -73,8 +80,8 @@ int tui_config_write(const struct tui_ui *ui, char *path, size_t size)
     if (!f)
         return errno;
     fprintf(f, "# what keys changed in tacho top\ntheme = %s\nglyphs = %s\nmouse = %s\nview = %s\n",
-            tui_theme_name((enum tui_theme)ui->theme), glyph_names[ui->glyphs], ui->mouse ? "on" : "off",
-            tui_views[ui->view]->name);
+            tui_theme_name((enum tui_theme)kept.theme), glyph_names[kept.glyphs], kept.mouse ? "on" : "off",
+            tui_views[kept.view]->name);
     error = fflush(f) ? errno : 0;
     if (fclose(f) && !error)
         error = errno;

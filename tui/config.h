@@ -11,8 +11,9 @@
 
 /* Reads what there is; changes only what the file says. */
 void tui_config_read(struct tui_ui *ui);
-/* 0 or an errno; *path (size bytes) is the file. */
-int tui_config_write(const struct tui_ui *ui, char *path, size_t size);
+/* Keeps what is another than in `began` (what the file, the command line and the locale gave); the rest stays as the file has
+ * it. 0 or an errno; *path (size bytes) is the file. */
+int tui_config_write(const struct tui_ui *ui, const struct tui_ui *began, char *path, size_t size);
 
 /* -1: not one. */
 int tui_theme_of(const char *name);

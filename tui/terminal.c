@@ -141,10 +141,18 @@ static int not_a_terminal(struct tacho_error *err, const char *what)
 int tui_terminal_open(struct tacho_error *err)
 {
     static bool registered;
+    int known;
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
         return not_a_terminal(err, "standard input or output is no terminal");
     if (tcgetattr(STDIN_FILENO, &terminal.saved) || pipe2(terminal.pipe, O_CLOEXEC | O_NONBLOCK))
         return not_a_terminal(err, strerror(errno));
+    if (setupterm(NULL, STDOUT_FILENO, &known) != OK)
+        return not_a_terminal(err, "the terminal is not known: is TERM right?");
+    const char *cup = tigetstr("cup");
+    bool moves = cup && cup != (char *)-1;
+    del_curterm(cur_term);
+    if (!moves)
+        return not_a_terminal(err, "the terminal cannot place the cursor: is TERM right?");
     set_escdelay(25);
     terminal.screen = newterm(NULL, stdout, stdin);
     if (!terminal.screen)

@@ -73,7 +73,8 @@ static void draw_map(struct tui_cells *c, struct tui_rect r, const struct an_hea
         return;
     ends(v, h->ranks * h->steps, &low, &high);
     tui_printf(c, r, 0, 0, TUI_TITLE, "Rank x step: %s", titles[mode]);
-    tui_text_right(c, tui_right(r, 34), 0, TUI_KEY, "m waiting, transfer, step time");
+    if (r.columns >= 72)
+        tui_text_right(c, tui_right(r, 34), 0, TUI_KEY, "m waiting, transfer, step time");
     if (!(high >= low)) {
         tui_text(c, r, 1, 1, TUI_DIM, "not known: the calls of all ranks must be in the file and their clocks agree");
         return;

@@ -152,6 +152,8 @@ dash done.tacho; sees '?help'; kill -ABRT "$(pid_of_top)"; sane 134
 dash done.tacho; sees '?help'; kill -HUP "$(pid_of_top)"; sane 129
 dash done.tacho; sees '?help'; keys C-c; sees 'ready>'; gone '?help' # the shell ends its line too
 [ "$(tm display -p '#{cursor_flag}#{alternate_on}')" = 10 ] || fail "Ctrl-C leaves the terminal in a mess"
+shell 24 80
+keys "TERM=dumb $TACHO top done.tacho; echo \"code \$?\"" Enter; sees 'code 4'; sees 'cannot place the cursor'
 shell 24 80 C
 dash done.tacho; sees 'ended'
 LC_ALL=C grep -q '[^ -~]' <(screen) && fail "a terminal of the C locale gets other bytes than ASCII"
