@@ -339,6 +339,20 @@ static void row_verdicts(struct an_rank_row *row, size_t n, const struct an_exce
     }
 }
 
+/* An excess that comes and goes, and is no larger than what the peers' own time drifts by, is none. */
+static int which_stand(const struct an_rank_matrix *m, const double *y, struct an_excess *e)
+{
+    double *work = malloc(2 * m->steps * sizeof *work);
+    if (!work)
+        return TACHO_ENOMEM;
+    for (size_t r = 0; r < m->ranks; r++)
+        if (e[r].significant)
+            e[r].significant =
+                an_excess_stands(m->own + r * m->steps, y + r * m->steps, m->steps, AN_RANKS_MARGIN_PCT, e[r].estimate, work);
+    free(work);
+    return 0;
+}
+
 static int straggler(struct an_context *c, const struct an_rank_matrix *m, struct an_rank_row *row)
 {
     struct an_straggler *out = &c->r->ranks.straggler;
@@ -349,11 +363,12 @@ static int straggler(struct an_context *c, const struct an_rank_matrix *m, struc
                           : NULL;
     int rc = e && y ? beside_peers(c, m, y, row) : TACHO_ENOMEM;
     rc = rc ? rc : an_excess_test(y, m->ranks, m->steps, AN_RANKS_MARGIN_PCT, SEED, e);
+    rc = rc ? rc : which_stand(m, y, e);
     if (rc)
         goto out;
     row_verdicts(row, m->ranks, e, few);
     out->reason = few;
-    none(out, few ? few : "no rank's own time is above its peers' by 2 %");
+    none(out, few ? few : "no rank's own time is above its peers' by 2 %, steadily or by more than theirs drifts");
     size_t worst = m->ranks;
     for (size_t r = 0; r < m->ranks && !few; r++)
         if (e[r].significant) {

@@ -27,6 +27,11 @@ struct an_excess {
  * pass both. Rows whose median is not above the margin are not resampled. 0 or TACHO_ENOMEM. rows, steps >= 1. */
 int an_excess_test(const double *y, size_t rows, size_t steps, double margin, uint64_t seed, struct an_excess *out);
 
+/* What slows all ranks for a while can slow one of them as long. So an excess stands only if it is in every stretch of the run,
+ * or larger than what the peers' own time drifts by from stretch to stretch (1.4826 times the median deviation of the
+ * stretches' medians). own, y: one row; work: room for 2 steps values. True with fewer than 10 steps. */
+bool an_excess_stands(const double *own, const double *y, size_t steps, double margin, double estimate, double *work);
+
 /* y = 100 (x / median of the others in the same step - 1); with scale (one value a step) 100 (x - median of the others) /
  * scale. x[rank * steps + s] in any unit, x > 0 without scale. ranks >= 2. 0 or TACHO_ENOMEM. */
 int an_excess_of_peers(const double *x, size_t ranks, size_t steps, const double *scale, double *y);

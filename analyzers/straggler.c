@@ -145,19 +145,55 @@ static double t_of(double p, int n)
     return high;
 }
 
+static size_t stretches_of(size_t steps)
+{
+    return steps >= 5 * STRETCHES_MOST ? STRETCHES_MOST : STRETCHES_LEAST;
+}
+
+/* Medians of n stretches of y. work: room for `steps` values. */
+static void stretch_medians(const double *y, size_t steps, size_t n, double *work, double *out)
+{
+    for (size_t k = 0; k < n; k++) {
+        size_t first = k * steps / n, last = (k + 1) * steps / n;
+        memcpy(work, &y[first], (last - first) * sizeof *work);
+        out[k] = an_quantile_of(work, last - first, 0.5);
+    }
+}
+
+/* By how many per cent the peers' own time drifts: 1.4826 times the median deviation of their stretches from the middle one. */
+static double drift_of(const double *own, const double *y, size_t steps, size_t n, double *work)
+{
+    double x[STRETCHES_MOST], *peers = work + steps;
+    for (size_t s = 0; s < steps; s++)
+        peers[s] = own[s] / (1 + y[s] / 100);
+    stretch_medians(peers, steps, n, work, x);
+    double middle = an_quantile_of(x, n, 0.5);
+    for (size_t k = 0; k < n; k++)
+        x[k] = fabs(x[k] - middle);
+    return middle > 0 ? 100 * 1.4826 * an_quantile_of(x, n, 0.5) / middle : 0;
+}
+
+bool an_excess_stands(const double *own, const double *y, size_t steps, double margin, double estimate, double *work)
+{
+    double x[STRETCHES_MOST];
+    size_t n = stretches_of(steps), above = 0;
+    if (steps < 2 * n)
+        return true;
+    stretch_medians(y, steps, n, work, x);
+    for (size_t k = 0; k < n; k++)
+        above += x[k] > margin;
+    return above == n || estimate > drift_of(own, y, steps, n, work);
+}
+
 /* Slow periods may be longer than any block that a short run has room for: a machine that others use slows one rank for a
  * second. So the medians of a few long stretches of the run must agree, too: batch means. */
 static void by_stretches(const double *y, size_t steps, size_t rows, double margin, double *work, struct an_excess *out)
 {
     double x[STRETCHES_MOST];
-    size_t n = steps >= 5 * STRETCHES_MOST ? STRETCHES_MOST : STRETCHES_LEAST;
+    size_t n = stretches_of(steps);
     if (steps < 2 * n)
         return;
-    for (size_t k = 0; k < n; k++) {
-        size_t first = k * steps / n, last = (k + 1) * steps / n;
-        memcpy(work, &y[first], (last - first) * sizeof *work);
-        x[k] = an_quantile_of(work, last - first, 0.5);
-    }
+    stretch_medians(y, steps, n, work, x);
     double mean = an_mean(x, n), error = an_sd(x, n) / sqrt((double)n), most = t_of(ALPHA / (double)rows, (int)n - 1);
     double p = mean <= margin ? 1 : error > 0 ? above_t((mean - margin) / error, (int)n - 1) : 0;
     out->p = fmax(out->p, p);
