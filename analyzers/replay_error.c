@@ -254,15 +254,16 @@ static int queues_new(const struct an_replay *r, const struct step_nodes *x, str
 
 /* ---- the error -------------------------------------------------------------------------------------------------------------- */
 
-/* Odd blocks of steps get the work of the even one before. */
+/* Every block of steps gets the work of the one before: the odd ones, which are looked at, that of the even ones; and the even
+ * ones that of the odd ones before them, so that an odd one begins as its even one did, with the same rank ahead and as many
+ * batches made. */
 static void lend_all(const struct an_replay *r, struct queues *q, const struct step_nodes *x, int64_t *own, int64_t *alone,
                      int64_t *all)
 {
     for (size_t i = 0; i < r->step_count; i++) {
         const struct an_replay_step *s = &r->step[i];
         uint32_t p = s->of >= ERROR_STEPS * r->period ? r->period : 1;
-        bool odd = s->place / p % 2 && s->place % p == 0;
-        if (s->of < ERROR_STEPS || !odd || s->ordinal < p || s->ordinal + p > s->of)
+        if (s->of < ERROR_STEPS || s->place % p || s->ordinal < p || s->ordinal + p > s->of)
             continue;
         lend(r, q, x, i - p, i, p, own, alone, all);
     }
