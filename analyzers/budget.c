@@ -79,6 +79,7 @@ int an_class_of_role(enum an_role role, int around)
     case AN_ROLE_COMPILE:
         return AN_CLASS_IO; /* not cut: it has handed over to another thread */
     case AN_ROLE_HOST:
+    case AN_ROLE_COMM_POST:
     case AN_ROLE_MICRO_STEP:
         return AN_CLASS_HOST;
     default:

@@ -188,6 +188,8 @@ static uint64_t key_of(const struct an_replay *r, const struct queues *q, uint32
     uint32_t name = named ? r->c->t->slice.name[g->slice[n]] : AN_NONE;
     uint64_t key = ((uint64_t)q->part[g->track[n]] << 32 | name) * 0x9e3779b97f4a7c15ull;
     key ^= (uint64_t)g->kind[n] << 8 ^ g->cause[n]; /* pieces of one range with and without waiting */
+    if (g->kind[n] == AN_NODE_WAIT && g->in_first[n] == g->in_first[n + 1])
+        key ^= 1u << 16; /* nothing recorded ends it: its own work is the whole wait, no other's */
     return key ? key : 1;
 }
 

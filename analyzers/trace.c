@@ -273,7 +273,8 @@ static enum an_role role_of(const char *schema, const char *kind)
                  {"compile", AN_ROLE_COMPILE},
                  {"host", AN_ROLE_HOST},
                  {"pin", AN_ROLE_PIN},
-                 {"comm_wait", AN_ROLE_COMM_WAIT}};
+                 {"comm_wait", AN_ROLE_COMM_WAIT},
+                 {"comm_post", AN_ROLE_COMM_POST}};
     if (!strcmp(schema, "tacho.work"))
         return AN_ROLE_WORK;
     if (!strcmp(schema, "tacho.comm"))

@@ -56,7 +56,8 @@
 
 /* Role of a range that is neither an op nor a collective. `input_wait`: the step waits for its batch. `read`, `decode`,
  * `collate`: loader stages. `pin`: the copy of a batch into memory the device reads from. `comm_wait`: the step waits until its
- * gradients are reduced. `evaluation`, `checkpoint`, `compile`: phases cut out of steps. `host`: work of the framework. */
+ * gradients are reduced. `comm_post`: it hands `samples` collectives over to a thread that communicates for it, in the order in
+ * which that one calls them. `evaluation`, `checkpoint`, `compile`: phases cut out of steps. `host`: work of the framework. */
 #define TACHO_RANGE_MAP(X) \
     X(NONE, 0, "") \
     X(MICRO_STEP, 1, "micro_step") \
@@ -70,7 +71,8 @@
     X(COMPILE, 9, "compile") \
     X(HOST, 10, "host") \
     X(COMM_WAIT, 11, "comm_wait") \
-    X(PIN, 12, "pin")
+    X(PIN, 12, "pin") \
+    X(COMM_POST, 13, "comm_post")
 
 #define TACHO_COMM_MAP(X) \
     X(NONE, 0, "") \

@@ -249,10 +249,12 @@ static void *progress(void *arg)
 
 static void post(struct lt_parallel *p, size_t jobs)
 {
+    lt_trace_begin(p->trace, LT_RANGE_COMM_POST, 0, jobs - p->posted); /* nobody else writes p->posted */
     pthread_mutex_lock(&p->lock);
     p->posted = jobs;
     pthread_cond_signal(&p->work);
     pthread_mutex_unlock(&p->lock);
+    lt_trace_end(p->trace);
 }
 
 void lt_parallel_tell(struct lt_parallel *parallel, const struct lt_parallel_news *mine)

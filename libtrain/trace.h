@@ -36,7 +36,8 @@
     X(PACK, "pack", HOST) \
     X(UNPACK, "unpack", HOST) \
     X(SLEEP, "sleep", HOST) \
-    X(PIN, "pin", PIN)
+    X(PIN, "pin", PIN) \
+    X(COMM_POST, "comm_post", COMM_POST)
 
 #define LT_COUNTER_MAP(X) \
     X(LOSS, "loss") \
