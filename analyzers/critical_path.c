@@ -332,14 +332,18 @@ static void path_absent(struct an_context *c, const char *reason)
 
 static int walk_windows(struct sums *x, const struct an_window *w, size_t n, size_t least)
 {
+    const struct an_step *typical = an_path_typical(x->c, w, n, least);
     struct an_path_walk p = {0};
     int rc = 0;
     for (size_t i = 0; i < n && !rc; i++) {
+        const struct an_step *first = &x->c->step[w[i].first];
         if (w[i].count < least)
             continue;
         rc = an_path_walk(x->c, x->g, &w[i], &p);
         rc = rc ? rc : an_path_label(x->c, x->g, &p);
         rc = rc ? rc : add_window(x, &p);
+        if (!rc && typical && typical >= first && typical < first + w[i].count)
+            rc = an_path_keep_step(x->c, x->g, &p, typical);
     }
     free(p.at);
     return rc;

@@ -2,7 +2,7 @@
  *
  * Private to analyzers/: the critical path of a window (DESIGN 5): the chain of nodes of the dependency graph (graph.h) that
  * ends with what lets the next step begin. critical_path_walk.c walks it back, critical_path_label.c says what its host time
- * was, critical_path.c sums.
+ * was, critical_path.c sums, critical_path_step.c keeps what a picture is drawn from.
  */
 #ifndef ANALYZERS_CRITICAL_PATH_H
 #define ANALYZERS_CRITICAL_PATH_H
@@ -42,6 +42,11 @@ int an_path_walk(const struct an_context *c, const struct an_graph *g, const str
 /* Splits the host's segments at the ranges that were innermost, gives every segment its slice and cause, drops those that last
  * no time. 0 or TACHO_ENOMEM. */
 int an_path_label(const struct an_context *c, const struct an_graph *g, struct an_path_walk *p);
+
+/* The step of the windows of `least` steps or more whose path is drawn; NULL: no window is that long. */
+const struct an_step *an_path_typical(const struct an_context *c, const struct an_window *w, size_t n, size_t least);
+/* Keeps the part of a labelled path that lies in step s (critical_path.step). 0 or TACHO_ENOMEM. */
+int an_path_keep_step(struct an_context *c, const struct an_graph *g, const struct an_path_walk *p, const struct an_step *s);
 
 /* What is on a critical path of the run, for pictures: spans of every track, sorted and disjoint. track_first has
  * track_count + 1 entries. In an_context.path; NULL: no path was found. */

@@ -55,6 +55,42 @@ struct an_timeline {
     size_t step_count; /* 0..2 */
 };
 
+/* The critical path through one step, the one nearest to the median of those that it was followed through, cut at the step's
+ * ends: what it spends that step with, from lane to lane. Stretches cover the step without holes. What is too short to be seen
+ * is merged with its neighbours: `merged` says how many stretches one stands for; lane, name and cause are of the longest. */
+#define AN_PATH_STRETCHES_MOST 400
+#define AN_PATH_LANES_MOST     24
+#define AN_PATH_SEVERAL        "several" /* link of merged stretches whose hand-over was not between the lanes that are shown */
+struct an_path_lane {
+    const char *name, *kind; /* of the track; the last lane may stand for several: "other tracks", "" */
+    int64_t rank;
+    int64_t ns; /* of the step, on the path */
+};
+struct an_path_reason {
+    const char *key, *text; /* of an_path_cause */
+    int what;               /* enum an_class, whose colour it has */
+    int64_t ns;
+};
+struct an_path_stretch {
+    int64_t start_ns, dur_ns; /* from the step's start */
+    int lane;                 /* row of `lane`; -1: a gap */
+    int reason;               /* row of `reason` */
+    const char *name;         /* of the device op or innermost range; "": outside of every range */
+    const char *link;         /* hand-over to the stretch behind: "launch", "order" ...; "": the step ends */
+    bool inferred;            /* that hand-over: only times tell */
+    uint32_t merged;
+};
+struct an_path_step {
+    int64_t rank, index;
+    double ms;
+    const struct an_path_lane *lane; /* by rank and first stretch */
+    size_t lane_count;
+    const struct an_path_reason *reason; /* by time, largest first */
+    size_t reason_count;
+    const struct an_path_stretch *stretch; /* by time; none: there is no picture */
+    size_t stretch_count;
+};
+
 /* Rank x step. cell[r * steps + s]; NAN: not known. More than AN_HEAT_STEPS_MOST steps are merged into columns of equal width
  * (mean), more ranks than AN_HEAT_RANKS_MOST into rows of neighbours. */
 #define AN_HEAT_STEPS_MOST 200

@@ -536,6 +536,7 @@ struct an_critical_path {
     size_t op_count;
     const struct an_path_row *rows; /* empty unless asked for (an_options.path) */
     size_t row_count;
+    struct an_path_step step; /* pictures.h */
 };
 
 /* ---- call stacks --------------------------------------------------------------------------------------------------------- */

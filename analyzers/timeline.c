@@ -145,7 +145,7 @@ static const char *kept_name(struct picture *p, uint32_t name)
     return p->text[name];
 }
 
-static const char *track_name(const struct an_context *c, const struct an_track *k)
+const char *an_timeline_track_name(const struct an_context *c, const struct an_track *k)
 {
     if (*k->name)
         return an_arena_text(c->a, k->name);
@@ -164,7 +164,7 @@ static int keep_row(struct picture *p, const struct candidate *x, struct an_time
         span[i].name = kept_name(p, r->name[i]);
     if (span)
         p->track[p->count++] =
-            (struct an_timeline_track){.name = track_name(c, k),
+            (struct an_timeline_track){.name = an_timeline_track_name(c, k),
                                        .kind = an_arena_text(c->a, k->kind),
                                        .device = an_arena_text(c->a, *k->device || !process ? k->device : process->device),
                                        .rank = x->rank,

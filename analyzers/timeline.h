@@ -26,6 +26,9 @@ struct an_timeline_row {
     uint32_t longest_name, merged;
 };
 
+/* What people call a track: its own name, else its kind and number. In the result's arena. */
+const char *an_timeline_track_name(const struct an_context *c, const struct an_track *k);
+
 /* Adds a range: clipped to the window and to what came before. class_ns: what the innermost ranges in it say; NULL: all of it
  * is `class`. 0 or TACHO_ENOMEM. */
 int an_timeline_add(struct an_timeline_row *r, int64_t start, int64_t end, uint32_t name, const int64_t *class_ns, int class);

@@ -324,6 +324,9 @@ static void picture(struct page *p, enum page_picture which, const struct an_res
     case PAGE_HEAT:
         html_heat(p, r);
         break;
+    case PAGE_PATH:
+        html_path(p, r);
+        break;
     }
 }
 

@@ -54,5 +54,6 @@ void html_roofline(struct page *p, const struct an_result *r);
 void html_timeline(struct page *p, const struct an_result *r);
 void html_flame(struct page *p, const struct an_flame *x, const char *caption);
 void html_heat(struct page *p, const struct an_result *r);
+void html_path(struct page *p, const struct an_result *r);
 
 #endif

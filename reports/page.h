@@ -22,7 +22,7 @@ struct rep_table;
 struct page_ops;
 
 /* Pictures, for formats that draw. The table beside a picture is the section's. */
-enum page_picture { PAGE_BUDGET, PAGE_TREND, PAGE_ROOFLINE, PAGE_TIMELINE, PAGE_FLAME, PAGE_STACKS, PAGE_HEAT };
+enum page_picture { PAGE_BUDGET, PAGE_TREND, PAGE_ROOFLINE, PAGE_TIMELINE, PAGE_FLAME, PAGE_STACKS, PAGE_HEAT, PAGE_PATH };
 
 struct page {
     FILE *out;

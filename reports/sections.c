@@ -22,6 +22,7 @@ const struct rep_section rep_sections[] = {
     {"cards", "Findings", rep_text_cards, REP_SHOWN},
     {"loader", "Loader of each rank", rep_text_loader_ranks, REP_FOLDED},
     {"critical-path", "Critical path", rep_text_critical_path, REP_SHOWN},
+    {"path-step", "Critical path through a step", rep_text_path_step, REP_DRAWN},
     {"advice", "What changes would do", rep_text_advice, REP_FOLDED},
     {"communication", "Communication", rep_text_communication_tables, REP_FOLDED},
     {"devices", "Devices", rep_text_devices, REP_FOLDED},

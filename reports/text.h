@@ -34,6 +34,7 @@ void rep_text_loader_ranks(struct page *p, const struct an_result *r);  /* nothi
 void rep_text_communication(struct page *p, const struct an_result *r); /* one line; nothing without any */
 void rep_text_advice(struct page *p, const struct an_result *r);
 void rep_text_critical_path(struct page *p, const struct an_result *r); /* nothing without one */
+void rep_text_path_step(struct page *p, const struct an_result *r);     /* its way through a typical step */
 void rep_text_communication_tables(struct page *p, const struct an_result *r);
 void rep_text_steps(struct page *p, const struct an_result *r);
 void rep_text_timeline(struct page *p, const struct an_result *r);

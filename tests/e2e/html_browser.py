@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opens HTML reports in a browser without a window and checks what a reader would meet.
+
+usage: html_browser.py BROWSER PICTURES FILE...     PICTURES: a folder for screenshots, "" for none
+
+Every file is opened at the width of a telephone, of a laptop and in print, light and dark. The browser is driven over pipes by
+the DevTools protocol. Exit status 1 when something is wrong; each problem is one line.
+"""
+import base64
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+
+WAIT = 60  # seconds for one answer
+
+# name, width, height, media, telephone
+VIEWS = [("phone", 390, 844, "", True), ("laptop", 1280, 800, "", False), ("print", 794, 1123, "print", False)]
+
+CHECKS = r"""
+(function () {
+  var bad = [], dark = matchMedia("(prefers-color-scheme: dark)").matches && !matchMedia("print").matches;
+  function say(what, e) { if (bad.length < 20) bad.push(what + (e ? ": " + (e.outerHTML || e.nodeValue || "").slice(0, 120) : "")); }
+  function all(q, f) { Array.prototype.forEach.call(document.querySelectorAll(q), f); }
+  if (document.documentElement.scrollWidth > innerWidth)
+    all("body *", function (e) {
+      var out = e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll");
+      if (out) say("wider than the page", e);
+    });
+  if (document.documentElement.scrollWidth > innerWidth && !bad.length) say("the page scrolls sideways");
+  var level = 0;
+  all("h1, h2, h3, h4, h5, h6", function (h) {
+    var n = +h.tagName[1];
+    if (n > level + 1) say("heading of level " + n + " behind " + level, h);
+    if (!h.textContent.trim()) say("an empty heading", h);
+    level = n;
+  });
+  if (document.querySelectorAll("h1").length !== 1) say("not one h1");
+  if (!document.querySelector("main") || !document.documentElement.lang || !document.title) say("no main, lang or title");
+  all("table", function (t) {
+    if (!t.caption || !t.caption.textContent.trim()) say("a table without a caption", t);
+  });
+  all("th", function (h) { if (!/^(row|col)$/.test(h.getAttribute("scope"))) say("th without scope", h); });
+  all("tbody tr", function (r) { if (!r.querySelector("th[scope=row]")) say("a row without a name", r); });
+  all("svg, img", function (s) {
+    if (s.getAttribute("aria-hidden") === "true") return;
+    var by = s.getAttribute("aria-labelledby"), label = by && document.getElementById(by);
+    if (s.getAttribute("role") !== "img") say("a picture without a role", s);
+    if (!label || !label.textContent.trim()) say("a picture without a label", s);
+  });
+  all("[aria-labelledby]", function (e) {
+    if (!document.getElementById(e.getAttribute("aria-labelledby"))) say("labelled by nothing", e);
+  });
+  all("button, a[href], summary", function (b) { if (!b.textContent.trim()) say("a control without a name", b); });
+  all("[role=region]", function (e) { if (e.tabIndex !== 0) say("a region that keys do not reach", e); });
+  all("nav a", function (a) { if (!document.querySelector(a.getAttribute("href"))) say("a link to nothing", a); });
+  /* contrast of every text with what is behind it: WCAG 2 */
+  function rgb(c) {
+    var m = /rgba?\(([^)]*)\)/.exec(c);
+    return m ? m[1].split(/[, /]+/).map(Number) : null;
+  }
+  function fillOf(e) {
+    var f = getComputedStyle(e).fill, url = /url\("?#([^")]*)"?\)/.exec(f);
+    return rgb(url ? getComputedStyle(document.getElementById(url[1]).querySelector("rect")).fill : f);
+  }
+  function behind(e) {
+    for (; e; e = e.parentElement) {
+      var c = rgb(getComputedStyle(e).backgroundColor);
+      if (c && (c.length < 4 || c[3] > 0.99)) return c;
+    }
+    return dark ? [0, 0, 0] : [255, 255, 255];
+  }
+  function light(c) {
+    var v = c.slice(0, 3).map(function (x) { x /= 255; return x <= 0.04045 ? x / 12.92 : Math.pow((x + 0.055) / 1.055, 2.4); });
+    return 0.2126 * v[0] + 0.7152 * v[1] + 0.0722 * v[2];
+  }
+  var texts = 0, least = 99, walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), rects = new Map();
+  while (walk.nextNode()) {
+    var n = walk.currentNode, e = n.parentElement;
+    if (!n.nodeValue.trim() || /^(SCRIPT|STYLE|title)$/.test(e.tagName)) continue;
+    var box = e.getBoundingClientRect(), style = getComputedStyle(e);
+    if (!box.width || !box.height || style.visibility === "hidden" || box.right < 0) continue;
+    var svg = e.closest("svg"), front, back;
+    if (svg) {
+      if (!rects.has(svg)) rects.set(svg, Array.prototype.map.call(svg.querySelectorAll("rect, circle"), function (r) {
+        return [r, r.getBoundingClientRect()];
+      }));
+      front = fillOf(e);
+      back = behind(svg);
+      var x = box.left + (box.width < 20 ? box.width / 2 : 4), y = (box.top + box.bottom) / 2;
+      rects.get(svg).forEach(function (r) {
+        var b = r[1], before = r[0].compareDocumentPosition(e) & Node.DOCUMENT_POSITION_FOLLOWING;
+        if (before && x >= b.left && x <= b.right && y >= b.top && y <= b.bottom) back = fillOf(r[0]) || back;
+      });
+    } else {
+      front = rgb(style.color);
+      back = behind(e);
+    }
+    var a = light(front), b = light(back), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    texts++;
+    least = Math.min(least, ratio);
+    if (ratio < 4.5) say("contrast " + ratio.toFixed(2) + " of " + front + " on " + back + " (" + n.nodeValue.trim().slice(0, 40) + ")", e);
+  }
+  if (texts < 20) say("only " + texts + " texts are to be seen");
+  return JSON.stringify({ bad: bad, texts: texts, least: least, height: document.documentElement.scrollHeight });
+})()
+"""
+
+PRESS = """
+(function () {
+  var n = 0;
+  Array.prototype.forEach.call(document.querySelectorAll("details"), function (d) { d.open = true; });
+  Array.prototype.forEach.call(document.querySelectorAll("button"), function (b) { if (b.isConnected) { b.click(); n++; } });
+  return n;
+})()
+"""
+
+
+class Browser:
+    """A browser without a window, and one page of it. Messages end in NUL: to it on descriptor 3, from it on 4."""
+
+    def __init__(self, program, folder):
+        there, self.out = os.pipe()
+        self.into, back = os.pipe()
+        options = ["--headless=new", "--remote-debugging-pipe", "--user-data-dir=" + folder, "--no-first-run", "--disable-gpu",
+                   "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
+                   "--hide-scrollbars", "--force-color-profile=srgb"]
+        if os.geteuid() == 0:
+            options.append("--no-sandbox")
+        start = ["bash", "-c", 'exec 3<&%d 4>&%d; exec "$@"' % (there, back), "browser", program]
+        self.process = subprocess.Popen(start + options + ["about:blank"], pass_fds=(there, back), stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        os.close(there)
+        os.close(back)
+        self.rest, self.number, self.events, self.session = b"", 0, [], None
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+
+    def message(self, until):
+        while b"\0" not in self.rest:
+            ready, _, _ = select.select([self.into], [], [], max(0, until - time.monotonic()))
+            if not ready:
+                return None
+            more = os.read(self.into, 1 << 20)
+            if not more:
+                raise SystemExit("the browser ended")
+            self.rest += more
+        text, self.rest = self.rest.split(b"\0", 1)
+        return json.loads(text)
+
+    def ask(self, method, **params):
+        self.number += 1
+        request = {"id": self.number, "method": method, "params": params}
+        if self.session:
+            request["sessionId"] = self.session
+        data = json.dumps(request).encode() + b"\0"
+        while data:
+            data = data[os.write(self.out, data):]
+        until = time.monotonic() + WAIT
+        while True:
+            answer = self.message(until)
+            if answer is None:
+                raise SystemExit("no answer to " + method)
+            if answer.get("id") == self.number:
+                if "error" in answer:
+                    raise SystemExit("%s: %s" % (method, answer["error"]["message"]))
+                return answer["result"]
+            if "method" in answer:
+                self.events.append(answer)
+
+    def wait_for(self, method):
+        until = time.monotonic() + WAIT
+        while not any(e["method"] == method for e in self.events):
+            event = self.message(until)
+            if event is None:
+                raise SystemExit("never came: " + method)
+            self.events.append(event)
+
+    def settle(self, seconds):
+        """Takes what comes within the time."""
+        until = time.monotonic() + seconds
+        while True:
+            event = self.message(until)
+            if event is None:
+                return
+            self.events.append(event)
+
+    def value(self, expression):
+        result = self.ask("Runtime.evaluate", expression=expression, returnByValue=True)
+        if "exceptionDetails" in result:
+            raise SystemExit("script of the test: " + json.dumps(result["exceptionDetails"])[:600])
+        return result["result"]["value"]
+
+    def end(self):
+        os.close(self.out)
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def complaints(events, url):
+    """What the browser said about the page: errors, what the policy refused, requests."""
+    for e in events:
+        p = e.get("params", {})
+        if e["method"] == "Runtime.exceptionThrown":
+            yield "exception: " + p["exceptionDetails"].get("exception", {}).get("description", p["exceptionDetails"]["text"])[:200]
+        elif e["method"] == "Runtime.consoleAPICalled" and p["type"] in ("error", "warning", "assert"):
+            yield "console: " + json.dumps(p["args"])[:200]
+        elif e["method"] == "Log.entryAdded" and p["entry"]["level"] in ("error", "warning"):
+            yield "log: " + p["entry"]["text"][:300]
+        elif e["method"] == "Network.requestWillBeSent":
+            asked = p["request"]["url"]
+            if asked.split("#")[0] != url and asked != "data:,":
+                yield "request: " + asked[:200]
+        elif e["method"] == "Page.javascriptDialogOpening":
+            yield "dialog: " + p["message"][:100]
+
+
+def look(b, path, view, scheme, pictures):
+    name, width, height, media, phone = view
+    url = "file://" + os.path.abspath(path)
+    b.events.clear()
+    b.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
+    b.ask("Emulation.setEmulatedMedia", media=media, features=[{"name": "prefers-color-scheme", "value": scheme}])
+    b.ask("Page.navigate", url=url)
+    b.wait_for("Page.loadEventFired")
+    b.settle(0.2)
+    found = json.loads(b.value(CHECKS))
+    problems = list(found["bad"])
+    if pictures:
+        clip = {"x": 0, "y": 0, "width": width, "height": min(found["height"], 12000), "scale": 1}
+        shot = b.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        stem = os.path.splitext(os.path.basename(path))[0]
+        with open(os.path.join(pictures, "%s-%s-%s.png" % (stem, name, scheme)), "wb") as out:
+            out.write(base64.b64decode(shot["data"]))
+    pressed = 0
+    if name != "print":
+        pressed = b.value(PRESS)
+        b.settle(0.5)
+        problems += json.loads(b.value(CHECKS))["bad"]
+    if not any(e["method"] == "Network.requestWillBeSent" for e in b.events):
+        problems.append("the test saw no request, not even the page's")
+    problems += complaints(b.events, url)
+    print("%s at %d (%s, %s): %d texts, contrast %.1f at least, %d buttons, %d problems" %
+          (os.path.basename(path), width, name, scheme, found["texts"], found["least"], pressed, len(problems)))
+    for p in problems:
+        print("  " + p)
+    return len(problems)
+
+
+def main():
+    program, pictures, files = sys.argv[1], sys.argv[2], sys.argv[3:]
+    bad = 0
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        b = Browser(program, folder)
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            b.ask(domain + ".enable")
+        for path in files:
+            for view in VIEWS:
+                for scheme in ("light", "dark"):
+                    bad += look(b, path, view, scheme, pictures)
+        b.end()
+    return 1 if bad else 0
+
+
+sys.exit(main())
