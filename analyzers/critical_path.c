@@ -332,9 +332,9 @@ static void path_absent(struct an_context *c, const char *reason)
 
 static int walk_windows(struct sums *x, const struct an_window *w, size_t n, size_t least)
 {
-    const struct an_step *typical = an_path_typical(x->c, w, n, least);
+    const struct an_step *typical;
     struct an_path_walk p = {0};
-    int rc = 0;
+    int rc = an_path_typical(x->c, w, n, least, &typical);
     for (size_t i = 0; i < n && !rc; i++) {
         const struct an_step *first = &x->c->step[w[i].first];
         if (w[i].count < least)

@@ -43,8 +43,9 @@ int an_path_walk(const struct an_context *c, const struct an_graph *g, const str
  * no time. 0 or TACHO_ENOMEM. */
 int an_path_label(const struct an_context *c, const struct an_graph *g, struct an_path_walk *p);
 
-/* The step of the windows of `least` steps or more whose path is drawn; NULL: no window is that long. */
-const struct an_step *an_path_typical(const struct an_context *c, const struct an_window *w, size_t n, size_t least);
+/* The step of the windows of `least` steps or more whose path is drawn, their median weighted by time; NULL: no window is that
+ * long. 0 or TACHO_ENOMEM. */
+int an_path_typical(const struct an_context *c, const struct an_window *w, size_t n, size_t least, const struct an_step **out);
 /* Keeps the part of a labelled path that lies in step s (critical_path.step). 0 or TACHO_ENOMEM. */
 int an_path_keep_step(struct an_context *c, const struct an_graph *g, const struct an_path_walk *p, const struct an_step *s);
 

@@ -2,7 +2,6 @@
  *
  * The critical path through one step, for its picture: the tracks it leads over, and a bounded number of stretches.
  */
-#include <math.h>
 #include <stdlib.h>
 
 #include "analyzers/critical_path.h"
@@ -26,20 +25,38 @@ struct keeper {
     int *lane; /* of every track */
 };
 
-const struct an_step *an_path_typical(const struct an_context *c, const struct an_window *w, size_t n, size_t least)
+static int shortest(const void *a, const void *b)
 {
-    double median = c->r->steps.median_ms.valid ? c->r->steps.median_ms.value : 0, best = INFINITY;
-    const struct an_step *typical = NULL;
+    const struct an_step *const *x = a, *const *y = b;
+    int64_t m = (*x)->end - (*x)->start, n = (*y)->end - (*y)->start;
+    return m != n ? (m < n ? -1 : 1) : (*x > *y) - (*x < *y);
+}
+
+/* Half of the windows' time lies in steps that are not longer: where every second step waits, that is one that does. */
+int an_path_typical(const struct an_context *c, const struct an_window *w, size_t n, size_t least, const struct an_step **out)
+{
+    size_t count = 0, k = 0;
+    int64_t all = 0, sum = 0;
+    *out = NULL;
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < w[i].count && w[i].count >= least; k++) {
-            const struct an_step *s = &c->step[w[i].first + k];
-            double off = fabs((double)an_step_ns(s) / 1e6 - median);
-            if (off < best && s->end > s->start) {
-                best = off;
-                typical = s;
+        count += w[i].count;
+    const struct an_step **step = an_arena_zero(c->work, count, sizeof *step);
+    if (!step)
+        return TACHO_ENOMEM;
+    count = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t s = w[i].first; w[i].count >= least && s < w[i].first + w[i].count; s++)
+            if (c->step[s].end > c->step[s].start) {
+                step[count++] = &c->step[s];
+                all = an_time_add(all, c->step[s].end - c->step[s].start);
             }
-        }
-    return typical;
+    if (!count)
+        return 0;
+    qsort(step, count, sizeof *step, shortest);
+    while (k + 1 < count && (sum = an_time_add(sum, step[k]->end - step[k]->start)) < all / 2)
+        k++;
+    *out = step[k];
+    return 0;
 }
 
 /* ---- stretches ---------------------------------------------------------------------------------------------------------- */
@@ -78,21 +95,31 @@ static void join(struct piece *a, const struct piece *b)
     a->merged += b->merged;
 }
 
-/* Until all but the first last `grain`: there are at most as many as the step has grains, and one. */
+/* Neighbours of which one is shorter than the grain become one. */
+static void merge_below(struct keeper *x, int64_t grain, bool same_track)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < x->count; i++) {
+        const struct piece b = x->at[i];
+        struct piece *a = n ? &x->at[n - 1] : NULL;
+        bool is_short = a && (b.end - b.start < grain || a->end - a->start < grain);
+        if (is_short && (!same_track || (a->track == b.track && a->track != AN_NONE)))
+            join(a, &b);
+        else
+            x->at[n++] = b;
+    }
+    x->count = n;
+}
+
+/* First what is on one track, so that hand-overs stay; then whatever is shorter than a grain: there are at most as many pieces
+ * as the step has grains, and one. */
 static void merge(struct keeper *x)
 {
-    int64_t ns = x->count ? x->at[x->count - 1].end - x->at[0].start : 0;
-    for (int64_t grain = ns / GRAINS + 1; x->count > AN_PATH_STRETCHES_MOST; grain *= 2) {
-        size_t n = 0;
-        for (size_t i = 0; i < x->count; i++) {
-            const struct piece b = x->at[i];
-            if (n && (b.end - b.start < grain || x->at[n - 1].end - x->at[n - 1].start < grain))
-                join(&x->at[n - 1], &b);
-            else
-                x->at[n++] = b;
-        }
-        x->count = n;
-    }
+    int64_t ns = x->count ? x->at[x->count - 1].end - x->at[0].start : 0, least = ns / GRAINS + 1;
+    for (int64_t grain = least; x->count > AN_PATH_STRETCHES_MOST && grain <= ns / 16; grain *= 2)
+        merge_below(x, grain, true);
+    for (int64_t grain = least; x->count > AN_PATH_STRETCHES_MOST; grain *= 2)
+        merge_below(x, grain, false);
 }
 
 /* ---- lanes -------------------------------------------------------------------------------------------------------------- */
@@ -169,7 +196,7 @@ static int class_of(enum an_cause k)
         [AN_CAUSE_COMPUTE] = AN_CLASS_COMPUTE, [AN_CAUSE_TRANSFER] = AN_CLASS_COMM,   [AN_CAUSE_PEERS] = AN_CLASS_BUBBLE,
         [AN_CAUSE_COPY] = AN_CLASS_COPY,       [AN_CAUSE_INPUT] = AN_CLASS_INPUT,     [AN_CAUSE_LAUNCH] = AN_CLASS_HOST,
         [AN_CAUSE_SYNC] = AN_CLASS_HOST,       [AN_CAUSE_ALLOCATION] = AN_CLASS_HOST, [AN_CAUSE_COLLECTION] = AN_CLASS_HOST,
-        [AN_CAUSE_COMPILE] = AN_CLASS_HOST,    [AN_CAUSE_FRAMEWORK] = AN_CLASS_HOST,  [AN_CAUSE_THINK] = AN_CLASS_HOST,
+        [AN_CAUSE_COMPILE] = AN_CLASS_HOST,    [AN_CAUSE_FRAMEWORK] = AN_CLASS_HOST,  [AN_CAUSE_THINK] = AN_CLASS_UNATTRIBUTED,
         [AN_CAUSE_PHASE] = AN_CLASS_IO,        [AN_CAUSE_PROFILER] = AN_CLASS_HOST,   [AN_CAUSE_DISPATCH] = AN_CLASS_HOST,
         [AN_CAUSE_OPAQUE] = AN_CLASS_COMPUTE,  [AN_CAUSE_GAP] = AN_CLASS_UNATTRIBUTED};
     return classes[k];

@@ -55,7 +55,7 @@ struct an_timeline {
     size_t step_count; /* 0..2 */
 };
 
-/* The critical path through one step, the one nearest to the median of those that it was followed through, cut at the step's
+/* The critical path through one step, the median, weighted by time, of those that it was followed through, cut at the step's
  * ends: what it spends that step with, from lane to lane. Stretches cover the step without holes. What is too short to be seen
  * is merged with its neighbours: `merged` says how many stretches one stands for; lane, name and cause are of the longest. */
 #define AN_PATH_STRETCHES_MOST 400
@@ -90,6 +90,12 @@ struct an_path_step {
     const struct an_path_stretch *stretch; /* by time; none: there is no picture */
     size_t stretch_count;
 };
+/* Does the path go on from stretch i on another lane? Then `link` says by what. */
+static inline bool an_path_hands_over(const struct an_path_step *x, size_t i)
+{
+    const struct an_path_stretch *s = &x->stretch[i];
+    return i + 1 < x->stretch_count && s->lane >= 0 && s[1].lane >= 0 && s->lane != s[1].lane;
+}
 
 /* Rank x step. cell[r * steps + s]; NAN: not known. More than AN_HEAT_STEPS_MOST steps are merged into columns of equal width
  * (mean), more ranks than AN_HEAT_RANKS_MOST into rows of neighbours. */

@@ -50,7 +50,8 @@ static void axis(struct page *p, const struct drawing *d, double height)
     for (double v = 0; v <= d->step->ms; v += step) {
         double x = LEFT + v * 1e6 * d->scale;
         svg_line(p, x, 4, x, height - 22, "grid");
-        svg_text(p, x, height - 6, SVG_MIDDLE, "", "%s", page_time(a, v * 1e6));
+        bool last = x + 26 > WIDTH;
+        svg_text(p, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s", page_time(a, v * 1e6));
     }
 }
 
@@ -75,15 +76,15 @@ static void bar(struct page *p, const struct drawing *d, size_t i)
 {
     const struct an_path_stretch *s = &d->step->stretch[i];
     const struct an_path_reason *why = &d->step->reason[s->reason];
+    bool hands = an_path_hands_over(d->step, i);
     char class[16], title[300], a[32], b[32], more[40] = "";
     double x = x_of(d, s->start_ns), y = y_of(row_of(d->step, i)), width = (double)s->dur_ns * d->scale;
     if (s->merged > 1)
         snprintf(more, sizeof more, " (the longest of %" PRIu32 ")", s->merged);
     snprintf(class, sizeof class, "c%d%s", why->what, s->lane < 0 ? " gap" : "");
     snprintf(title, sizeof title, "%.80s%s: %s at %s, %.60s%s%.12s%s", *s->name ? s->name : why->key, more,
-             page_time(a, (double)s->dur_ns), page_time(b, (double)s->start_ns), why->text,
-             *s->link && s->lane >= 0 ? "; hands on by " : "", s->lane >= 0 ? s->link : "",
-             *s->link && s->lane >= 0 && s->inferred ? " (inferred)" : "");
+             page_time(a, (double)s->dur_ns), page_time(b, (double)s->start_ns), why->text, hands ? "; hands over by " : "",
+             hands ? s->link : "", hands && s->inferred ? " (inferred)" : "");
     svg_rect(p, x, y, width < 0.4 ? 0.4 : width, BAR, class, title);
     int letters = (int)((width - 24) / CHAR_WIDTH);
     if (width >= NAME_WIDTH) {
@@ -95,19 +96,12 @@ static void bar(struct page *p, const struct drawing *d, size_t i)
     }
 }
 
-/* Does the path go on from stretch i on another track by a hand-over that is known? */
-static bool has_edge(const struct an_path_step *x, size_t i)
-{
-    const struct an_path_stretch *s = &x->stretch[i];
-    return i + 1 < x->stretch_count && s->lane >= 0 && s[1].lane >= 0 && s->lane != s[1].lane;
-}
-
 static size_t edges(struct page *p, const struct drawing *d, bool inferred)
 {
     size_t n = 0;
     for (size_t i = 0; i < d->step->stretch_count; i++) {
         const struct an_path_stretch *s = &d->step->stretch[i];
-        if (!has_edge(d->step, i) || s->inferred != inferred)
+        if (!an_path_hands_over(d->step, i) || s->inferred != inferred)
             continue;
         bool down = s[1].lane > s->lane;
         double x = x_of(d, s[1].start_ns), from = y_of(s->lane) + (down ? BAR : 0), to = y_of(s[1].lane) + (down ? 0 : BAR);
@@ -126,7 +120,7 @@ static void edge_names(struct page *p, const struct drawing *d)
     double free_from[AN_PATH_LANES_MOST + 1] = {0};
     for (size_t i = 0; i < d->step->stretch_count; i++) {
         const struct an_path_stretch *s = &d->step->stretch[i];
-        if (!has_edge(d->step, i))
+        if (!an_path_hands_over(d->step, i))
             continue;
         int space = s[1].lane > s->lane ? s[1].lane : s[1].lane + 1;
         double x = x_of(d, s[1].start_ns) + 4, width = EDGE_CHAR * (double)strlen(s->link);

@@ -138,7 +138,8 @@ static void axis(struct page *p, const struct drawing *s, double height)
     for (double v = 0; v <= s->step->ms; v += step) {
         double x = LEFT + v * 1e6 * scale(s);
         svg_line(p, x, 4, x, height - 22, "grid");
-        svg_text(p, x, height - 6, SVG_MIDDLE, "", "%s", page_time(a, v * 1e6));
+        bool last = x + 26 > WIDTH;
+        svg_text(p, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s", page_time(a, v * 1e6));
     }
 }
 

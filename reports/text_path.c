@@ -146,15 +146,16 @@ static void cell_stretch_lane(char b[REP_CELL], const void *row)
 static void cell_stretch_link(char b[REP_CELL], const void *row)
 {
     const struct an_path_stretch *s = stretch_of(row);
-    snprintf(b, REP_CELL, "%s%s", s->link, *s->link && s->lane >= 0 && s->inferred ? " (inferred)" : "");
+    if (an_path_hands_over(((const struct stretch_row *)row)->x, (size_t)(s - ((const struct stretch_row *)row)->x->stretch)))
+        snprintf(b, REP_CELL, "%s%s", s->link, s->inferred ? " (inferred)" : "");
 }
 static void cell_stretch_merged(char b[REP_CELL], const void *row)
 {
     snprintf(b, REP_CELL, "%" PRIu32, stretch_of(row)->merged);
 }
-static const struct rep_column of_stretch[] = {{"time", 9, cell_stretch_time},         {"from", 9, cell_stretch_start},
-                                               {"cause", 14, cell_stretch_cause},      {"rank: track", 20, cell_stretch_lane},
-                                               {"hands on by", 20, cell_stretch_link}, {"stretches", 10, cell_stretch_merged}};
+static const struct rep_column of_stretch[] = {
+    {"time", 9, cell_stretch_time},         {"from", 9, cell_stretch_start},          {"cause", 14, cell_stretch_cause},
+    {"rank: track", 20, cell_stretch_lane}, {"hands over by", 20, cell_stretch_link}, {"stretches", 10, cell_stretch_merged}};
 
 static int longest_first(const void *a, const void *b)
 {
@@ -202,9 +203,9 @@ static size_t find_hand_overs(const struct an_path_step *x, struct hand_over *ou
     size_t n = 0;
     for (size_t i = 0; i + 1 < x->stretch_count; i++) {
         const struct an_path_stretch *s = &x->stretch[i];
-        int to = s[1].lane;
-        if (s->lane < 0 || to < 0 || s->lane == to)
+        if (!an_path_hands_over(x, i))
             continue;
+        int to = s[1].lane;
         size_t k = 0;
         while (k < n && (out[k].from != s->lane || out[k].to != to || strcmp(out[k].link, s->link) != 0))
             k++;
