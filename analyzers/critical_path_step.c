@@ -154,7 +154,7 @@ static int list_lanes(struct keeper *x, struct an_path_step *out)
 {
     struct an_context *c = x->c;
     size_t tracks = c->t->track_count, n = 0, own;
-    struct lane *all = an_arena_zero(c->work, x->count, sizeof *all);
+    struct lane *all = an_arena_zero(c->work, tracks, sizeof *all);
     struct an_path_lane *rows = an_arena_zero(c->a, AN_PATH_LANES_MOST, sizeof *rows);
     x->lane = an_arena_zero(c->work, tracks, sizeof *x->lane);
     if (!all || !rows || !x->lane)
@@ -279,11 +279,11 @@ int an_path_keep_step(struct an_context *c, const struct an_graph *g, const stru
         take(&x, g, &p->at[i], s);
     if (!x.count)
         return 0;
-    merge(&x);
     out->rank = c->lane[s->lane].rank;
     out->index = s->index;
     out->ms = (double)(s->end - s->start) / 1e6;
     int rc = list_lanes(&x, out);
     rc = rc ? rc : list_reasons(&x, out, row);
+    merge(&x); /* lanes and causes have the times of what goes into others, too */
     return rc ? rc : list_stretches(&x, out, s->start, row);
 }

@@ -57,7 +57,8 @@ struct an_timeline {
 
 /* The critical path through one step, the median, weighted by time, of those that it was followed through, cut at the step's
  * ends: what it spends that step with, from lane to lane. Stretches cover the step without holes. What is too short to be seen
- * is merged with its neighbours: `merged` says how many stretches one stands for; lane, name and cause are of the longest. */
+ * is merged with its neighbours: `merged` says how many stretches one stands for; lane, name and cause are of the longest.
+ * Times of lanes and causes are those of all stretches before any was merged. */
 #define AN_PATH_STRETCHES_MOST 400
 #define AN_PATH_LANES_MOST     24
 #define AN_PATH_SEVERAL        "several" /* link of merged stretches whose hand-over was not between the lanes that are shown */

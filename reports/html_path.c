@@ -14,8 +14,9 @@
 #define TOP        24
 #define BAR        22
 #define ROW        42 /* a bar, and room for the names of hand-overs */
+#define TOLD_WIDTH 3  /* from here on a pointer over it tells what it is */
 #define NAME_WIDTH 60 /* from here on a bar has its name in it */
-#define CHAR_WIDTH 6.6
+#define CHAR_WIDTH 7.6
 #define EDGE_CHAR  6.2
 
 struct drawing {
@@ -82,10 +83,10 @@ static void bar(struct page *p, const struct drawing *d, size_t i)
     if (s->merged > 1)
         snprintf(more, sizeof more, " (the longest of %" PRIu32 ")", s->merged);
     snprintf(class, sizeof class, "c%d%s", why->what, s->lane < 0 ? " gap" : "");
-    snprintf(title, sizeof title, "%.80s%s: %s at %s, %.60s%s%.12s%s", *s->name ? s->name : why->key, more,
+    snprintf(title, sizeof title, "%.60s%s: %s at %s, %.60s%s%.12s%s", *s->name ? s->name : why->key, more,
              page_time(a, (double)s->dur_ns), page_time(b, (double)s->start_ns), why->text, hands ? "; hands over by " : "",
              hands ? s->link : "", hands && s->inferred ? " (inferred)" : "");
-    svg_rect(p, x, y, width < 0.4 ? 0.4 : width, BAR, class, title);
+    svg_rect(p, x, y, width < 0.4 ? 0.4 : width, BAR, class, width < TOLD_WIDTH ? NULL : title);
     int letters = (int)((width - 24) / CHAR_WIDTH);
     if (width >= NAME_WIDTH) {
         fprintf(p->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%d ", x + 4, y + BAR - 7, s->reason + 1);

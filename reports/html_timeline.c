@@ -14,10 +14,10 @@
 #define ROW         22
 #define ROW_NESTED  16
 #define NAMED_MOST  300  /* rectangles with a name, the longest */
-#define SMALL_MOST  6000 /* stretches of outlines */
+#define SMALL_MOST  3000 /* stretches of outlines */
 #define PIECES_MOST 1500 /* of the critical path */
 #define NAME_WIDTH  46   /* from here on a rectangle has its name in it */
-#define CHAR_WIDTH  6.4
+#define CHAR_WIDTH  7.6
 
 /* A step with the shortest stretches that get a name, and that are drawn at all. */
 struct drawing {

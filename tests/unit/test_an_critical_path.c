@@ -156,6 +156,89 @@ static void test_device_bound(void **state)
     graph_close(f, &run);
 }
 
+/* What a picture of the path through a step may be drawn from: it covers the step, every number is in its table. */
+static void check_step(const struct an_path_step *x, int64_t ns)
+{
+    int64_t at = 0, lanes = 0, reasons = 0;
+    assert_true(x->stretch_count && x->stretch_count <= AN_PATH_STRETCHES_MOST);
+    assert_true(x->lane_count && x->lane_count <= AN_PATH_LANES_MOST);
+    assert_near(x->ms, (double)ns / 1e6, 1e-9);
+    for (size_t i = 0; i < x->stretch_count; i++) {
+        const struct an_path_stretch *s = &x->stretch[i];
+        assert_int_equal(s->start_ns, at);
+        assert_true(s->dur_ns > 0 && s->merged && s->lane >= -1 && s->lane < (int)x->lane_count);
+        assert_true(s->reason >= 0 && s->reason < (int)x->reason_count);
+        assert_true(i + 1 < x->stretch_count ? *s->link != 0 : !*s->link);
+        at += s->dur_ns;
+    }
+    assert_int_equal(at, ns);
+    for (size_t i = 0; i < x->lane_count; i++)
+        lanes += x->lane[i].ns;
+    for (size_t i = 0; i < x->reason_count; i++) {
+        reasons += x->reason[i].ns;
+        lanes += !strcmp(x->reason[i].key, "gap") ? x->reason[i].ns : 0;
+        assert_true(!i || x->reason[i].ns <= x->reason[i - 1].ns);
+    }
+    assert_int_equal(lanes, ns);
+    assert_int_equal(reasons, ns);
+}
+
+static size_t hand_overs(const struct an_path_step *x, const char *from, const char *to, const char *link)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < x->stretch_count; i++)
+        n += an_path_hands_over(x, i) && !strcmp(x->lane[x->stretch[i].lane].name, from) &&
+             !strcmp(x->lane[x->stretch[i + 1].lane].name, to) && !strcmp(x->stretch[i].link, link);
+    return n;
+}
+
+/* Each kernel is waited for before the next one is launched: the path goes to and fro. Steps 0 - 4 have four kernels, the last
+ * one, which takes most of the time, has 400 times as many: it is the one that is drawn, with merged stretches. */
+static void to_and_fro(int kernels, struct fixture *f, struct graph_run *run)
+{
+    fx_open(f);
+    FX(store_run_set(f->s, "source", "kineto"));
+    int64_t s7 = gpu_stream(f, f->process, "gpu:0", 7), at = 0;
+    for (int i = 0; i < STEPS; i++) {
+        int64_t b = at;
+        for (int k = 0; k < (i == STEPS - 2 ? kernels : 4); k++, at += 40) {
+            gpu_launch(f, s7, at, at + 8, at + 10, at + 30, "gemm", at + 1);
+            gpu_row(f, f->thread, at + 9, at + 35, "cudaDeviceSynchronize", "runtime", at + 2);
+        }
+        host_step(f, i, b, at - b);
+    }
+    graph_open(f, run);
+    assert_int_equal(an_critical_path.run(&run->c), 0);
+}
+
+static void test_step(void **state)
+{
+    struct fixture fx, *f = &fx;
+    struct graph_run run;
+    (void)state;
+    for (int kernels = 4; kernels <= 1600; kernels *= 400) {
+        to_and_fro(kernels, f, &run);
+        const struct an_path_step *x = &run.r.critical_path.step;
+        const struct an_path_lane *lane = x->lane;
+        check_step(x, 40000 * (int64_t)kernels);
+        assert_int_equal(x->lane_count, 2);
+        assert_string_equal(lane[0].kind, strcmp(lane[0].name, "main") != 0 ? "stream" : "thread");
+        assert_string_equal(x->reason[0].key, "compute");
+        assert_int_equal(x->reason[0].ns, 20000 * (int64_t)kernels);
+        const char *stream = lane[!strcmp(lane[0].name, "main")].name;
+        if (kernels == 4) { /* the launch of the next step's first kernel included */
+            assert_int_equal(hand_overs(x, "main", stream, "launch"), 4);
+            assert_int_equal(hand_overs(x, stream, "main", "sync"), 4);
+        } else { /* no hand-over of merged stretches is told as if it were one */
+            size_t merged = 0;
+            for (size_t i = 0; i < x->stretch_count; i++)
+                merged += x->stretch[i].merged - 1;
+            assert_true(x->stretch_count + merged > 3 * 1600);
+        }
+        graph_close(f, &run);
+    }
+}
+
 /* An op without a launch in the file that starts late: 200 us are a gap, and no other time is. */
 static void test_gap(void **state)
 {
@@ -315,7 +398,8 @@ static void test_backward(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_host_bound), cmocka_unit_test(test_device_bound),
-                                       cmocka_unit_test(test_gap),        cmocka_unit_test(test_two_ranks),
-                                       cmocka_unit_test(test_loader),     cmocka_unit_test(test_backward)};
+                                       cmocka_unit_test(test_step),       cmocka_unit_test(test_gap),
+                                       cmocka_unit_test(test_two_ranks),  cmocka_unit_test(test_loader),
+                                       cmocka_unit_test(test_backward)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

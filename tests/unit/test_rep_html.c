@@ -230,11 +230,21 @@ static void test_hostile_names(void **state)
         r.points = point;
         r.flame = (struct an_flame){.source = names[k], .row = rows, .row_count = 2};
         r.timeline = (struct an_timeline){.step = &step, .step_count = 1};
+        const struct an_path_lane lanes[] = {{names[k], names[k], 0, 800}, {names[k], names[k], 1, 200}};
+        const struct an_path_reason why = {names[k], names[k], AN_CLASS_INPUT, 1000};
+        const struct an_path_stretch stretch[] = {{0, 800, 0, 0, names[k], names[k], false, 1},
+                                                  {800, 100, 1, 0, names[k], names[k], true, 3},
+                                                  {900, 100, -1, 0, "", "", true, 1}};
+        r.critical_path =
+            (struct an_critical_path){.device = names[k], .causes = NULL, .step = {0, 3, 0.001, lanes, 2, &why, 1, stretch, 3}};
         r.step_points = steps;
         r.step_point_count = 2;
         char *text = rep_text(&r, "html", NULL);
-        check_page(text, 4, 10);
+        check_page(text, 5, 12);
         check_offline(text);
+        assert_non_null(strstr(text, "class=\"edge\"")); /* recorded; the way into the gap is none */
+        assert_null(strstr(text, "class=\"edge inferred\""));
+        assert_non_null(strstr(text, "c4 gap"));
         assert_null(strstr(text, "<img"));
         assert_null(strstr(text, "<script>alert"));
         free(text);
@@ -267,6 +277,26 @@ static void big_timeline(struct an_timeline *t, const char *name)
     *t = (struct an_timeline){.step = step, .step_count = 2};
 }
 
+static void big_path(struct an_critical_path *c, const char *name)
+{
+    static struct an_path_lane lane[AN_PATH_LANES_MOST];
+    static struct an_path_reason reason[17];
+    static struct an_path_stretch stretch[AN_PATH_STRETCHES_MOST];
+    for (int i = 0; i < AN_PATH_LANES_MOST; i++)
+        lane[i] = (struct an_path_lane){name, "thread", i, 1000};
+    for (int i = 0; i < 17; i++)
+        reason[i] = (struct an_path_reason){"cause", name, i % AN_CLASS_COUNT, 1000};
+    int64_t at = 0;
+    for (int i = 0; i < AN_PATH_STRETCHES_MOST; i++) { /* as many as there can be that are wide enough for a name */
+        stretch[i] = (struct an_path_stretch){
+            at, i % 8 < 4 ? 1000 : 200, i * 7 % AN_PATH_LANES_MOST, i % 17, name, "collective", i % 2, 1 + (uint32_t)i % 3};
+        at += stretch[i].dur_ns;
+    }
+    *c = (struct an_critical_path){
+        .device = "cpu",
+        .step = {0, 3, (double)at / 1e6, lane, AN_PATH_LANES_MOST, reason, 17, stretch, AN_PATH_STRETCHES_MOST}};
+}
+
 /* All that pictures can be made of, as much as there may be, with long names: the page stays below a megabyte. */
 static void test_size(void **state)
 {
@@ -280,6 +310,7 @@ static void test_size(void **state)
     (void)state;
     memset(name, 'n', sizeof name - 1);
     big_timeline(&r.timeline, name);
+    big_path(&r.critical_path, name);
     for (int i = 0; i < POINTS; i++)
         points[i] = (struct an_step_point){.rank = i / 512,
                                            .index = i % 512,
@@ -312,7 +343,7 @@ static void test_size(void **state)
     r.steps.median_ms = r.steps.p95_ms = an_num(110);
     char *text = rep_text(&r, "html", &o);
     print_message("the largest page has %zu bytes\n", strlen(text));
-    check_page(text, 9, 15);
+    check_page(text, 10, 17);
     free(text);
 }
 
