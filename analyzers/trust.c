@@ -23,6 +23,7 @@ static bool loses_events(const char *source, const char *reason)
     if (!strcmp(source, "system") || !strncmp(source, "counter ", 8))
         return false;
     static const char *const harmless[] = {"event not recorded: overhead",
+                                           "not sampled: ",
                                            "slice not stored: outside of",
                                            "slice or counter sample not stored: file at --max-size",
                                            "name cut",

@@ -37,7 +37,7 @@ static const struct cli_option options[] = {
     {"stacks", 0, CLI_FLAG, AT(stacks), NULL, "sample call stacks of the CPU time the target uses", 0, 0},
     {"stacks-hz", 0, CLI_INT, AT(stacks_hz), "N", "samples of a second of CPU time (99); switches --stacks on", 1, 10000},
     {"unwind", 0, CLI_CHOICE, AT(unwind), "tables|frames",
-     "how call stacks are found: unwind tables, or frame pointers (cheaper)", 0, 0},
+     "how call stacks are found: unwind tables, or frame pointers (cheaper); switches --stacks on", 0, 0},
     {"overhead", 0, CLI_NUMBER, AT(overhead), "P", "share of steps that run unrecorded, to measure what recording costs (0.05)",
      0, 0.5},
     {"pool", 0, CLI_INT, AT(pool_mib), "MIB", "memory for events on their way, for each process (64)", 1, 65536},
@@ -99,7 +99,7 @@ int cli_run(int argc, char **argv)
     o.sample_ms = (int)v.sample_ms;
     o.pause = v.overhead;
     o.pool_mib = (int)v.pool_mib;
-    o.stacks_hz = v.stacks_hz ? (int)v.stacks_hz : v.stacks ? COL_DEFAULT_STACKS_HZ : 0;
+    o.stacks_hz = v.stacks_hz ? (int)v.stacks_hz : v.stacks || v.unwind ? COL_DEFAULT_STACKS_HZ : 0;
     o.frame_pointers = v.unwind && !strcmp(v.unwind, "frames");
     o.no_counters = v.no_counters;
     o.gpu = v.gpu && !strcmp(v.gpu, "off") ? COL_GPU_OFF : v.gpu && !strcmp(v.gpu, "later") ? COL_GPU_LATER : COL_GPU_ON;

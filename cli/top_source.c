@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/top_source.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/message.h"
 #include "profiler/collector/live.h"
@@ -12,6 +14,15 @@ static void hand_over(struct tui_found *to, const struct col_found *from)
     memcpy(to->run, from->run, sizeof to->run);
     to->live = from->live;
 }
+/* When a live run began: the recorder wrote its lock then. */
+static struct timespec begin_of(const struct col_found *f, struct timespec otherwise)
+{
+    char lock[COL_PATH_MAX + 8];
+    struct stat st;
+    snprintf(lock, sizeof lock, "%s/lock", f->run);
+    return f->live && !stat(lock, &st) ? st.st_mtim : otherwise;
+}
+
 _Static_assert(sizeof((struct tui_found *)0)->path == COL_PATH_MAX, "tui and collector agree on the length of names");
 
 /* A run that was live is looked for under the name it gets at its end, then under the one the user typed. Nothing is finished
@@ -34,8 +45,10 @@ static int find(void *ctx, struct tui_found *f, struct tacho_error *err)
     int rc = col_find_run(name, false, &now, err);
     if (rc && s->arg)
         rc = col_find_run(s->arg, false, &now, err);
-    if (!rc)
+    if (!rc) {
         hand_over(f, &now);
+        s->begun = begin_of(&now, s->begun);
+    }
     return rc;
 }
 
@@ -47,11 +60,15 @@ static bool recorded(void *ctx, const struct tui_found *f)
 
 static bool next(void *ctx, struct tui_found *f)
 {
-    const struct cli_top_source *s = ctx;
+    struct cli_top_source *s = ctx;
     struct col_found now;
     struct tacho_error err = {0};
     if (s->arg || col_find_live(&now, &err))
         return false;
+    struct timespec begun = begin_of(&now, s->begun);
+    if (begun.tv_sec < s->begun.tv_sec || (begun.tv_sec == s->begun.tv_sec && begun.tv_nsec <= s->begun.tv_nsec))
+        return false; /* it was there before: the end of the newer one is what the user waits to see */
+    s->begun = begun;
     hand_over(f, &now);
     return true;
 }
@@ -84,8 +101,11 @@ int cli_top_source_open(struct cli_top_source *s, const char *arg)
     s->source = (struct tui_source){
         .ctx = s, .find = find, .recorded = recorded, .next = next, .analyze = analyze, .release = an_result_free};
     s->arg = arg;
-    if (!arg && col_find_live(&s->first, &err) == 0)
+    clock_gettime(CLOCK_REALTIME, &s->begun);
+    if (!arg && col_find_live(&s->first, &err) == 0) {
+        s->begun = begin_of(&s->first, s->begun);
         return 0;
+    }
     int code = cli_run_find(arg ? arg : "latest", &s->first);
     s->imported = !code && cli_run_is_import(&s->first);
     return code ? code : check(&s->first);

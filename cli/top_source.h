@@ -6,6 +6,8 @@
 #ifndef CLI_TOP_SOURCE_H
 #define CLI_TOP_SOURCE_H
 
+#include <time.h>
+
 #include "cli/run_file.h"
 #include "tui/tui.h"
 
@@ -13,6 +15,7 @@ struct cli_top_source {
     struct tui_source source;
     const char *arg; /* as the user typed it; NULL: nothing */
     struct col_found first;
+    struct timespec begun; /* the run that is shown; one that was not live: when the dashboard was */
     bool used, imported;
     double peak_flops, flops_per_step;
 };

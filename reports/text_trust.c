@@ -24,9 +24,9 @@ static void trust_losses(struct page *p, const struct an_trust *t)
         if (shown == LOSSES_MOST)
             more++;
         else if (l->count.valid)
-            page_item(p, "%.60s: %.120s: %" PRId64, l->source, l->reason, l->count.value);
+            page_item(p, "%.60s: %.300s: %" PRId64, l->source, l->reason, l->count.value);
         else
-            page_item(p, "%.60s: %.120s", l->source, l->reason);
+            page_item(p, "%.60s: %.300s", l->source, l->reason);
         shown += shown < LOSSES_MOST;
     }
     if (more)

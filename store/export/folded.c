@@ -249,9 +249,15 @@ int exp_stacks_write(store_reader *r, const struct store_export_options *o, FILE
     s.period = period ? strtoll(period, NULL, 10) : 0;
     s.period = s.period > 0 && s.period <= 1000000000000 ? s.period : 1;
     code = store_stack_each(r, 1, on_stack, &s);
-    if (!code && !s.code && !s.count)
+    const char *state = exp_run_value(&run, "stacks");
+    if (!code && !s.code && !s.count && !state)
         code = tacho_fail(err, TACHO_ENOTFOUND, "record with: tacho run --stacks -- COMMAND",
                           "no call stacks were sampled in this run");
+    else if (!code && !s.code && !s.count && !strncmp(state, "sampled", 7))
+        code = tacho_fail(err, TACHO_ENOTFOUND, "more samples: tacho run --stacks-hz 1000 -- COMMAND",
+                          "the target used too little CPU time for a call stack");
+    else if (!code && !s.code && !s.count)
+        code = tacho_fail(err, TACHO_ENOTFOUND, "'tacho doctor' tells what is missing", "call stacks: %.300s", state);
     if (!code && !s.code)
         code = store_sample_each(r, 0, on_sample, &s);
     free(s.frame);

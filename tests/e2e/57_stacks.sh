@@ -57,6 +57,27 @@ PY
 [ "$(sqlite3 -readonly a.tacho "SELECT count(DISTINCT process) FROM track WHERE kind = 'samples'")" = 2 ] || fail "processes of samples"
 [ "$(sqlite3 -readonly a.tacho "SELECT count(*) FROM sample WHERE value IS NULL OR value NOT IN (SELECT id FROM stack)")" = 0 ] || fail "samples without a stack"
 
+# none, and why: the kernel refuses; the target is too short
+"$BUILD/tests/targets/target_without_perf" "$TACHO" run --stacks --no-peak -o refused.tacho -- "$BUILD/tests/targets/target_stacks" 50 \
+    > "$work/out" 2> "$work/err"
+code=$?
+if [ $code != 77 ]; then
+    [ $code = 0 ] || fail "exit code $code where perf_event_open is refused: $(cat "$work/err")"
+    grep -q 'call stacks are not sampled: Permission denied' "$work/err" || fail "it does not say that there are no stacks: $(cat "$work/err")"
+    expect 0 "$TACHO" report refused.tacho --width 200
+    grep -q 'seccomp filter must allow perf_event_open' "$work/out" || fail "the report cuts what to do about missing stacks"
+    grep -q LOST_EVENTS "$work/out" && fail "stacks that were not sampled are told as lost events"
+    expect 3 "$TACHO" export --format stacks refused.tacho
+    grep -q 'not sampled: Permission denied' "$work/err" || fail "the export does not say why: $(cat "$work/err")"
+fi
+record short.tacho --unwind tables -- true
+[ "$(sqlite3 -readonly short.tacho 'SELECT count(*) FROM sample')" = 0 ] || echo "note: even true was sampled"
+[ "$(sqlite3 -readonly short.tacho "SELECT count(*) FROM run WHERE key = 'stacks'")" = 1 ] || fail "--unwind does not switch --stacks on"
+[ "$(sqlite3 -readonly short.tacho 'SELECT count(*) FROM sample')" != 0 ] || {
+    expect 3 "$TACHO" export --format stacks short.tacho
+    grep -q 'too little CPU time' "$work/err" || fail "no samples of a short program: $(cat "$work/err")"
+}
+
 # a map that is not ours to remove
 cat > own_map.sh << 'SH'
 echo "1000 10 Lfoo;bar" > "/tmp/perf-$$.map"

@@ -198,6 +198,21 @@ keys q; sane 0
 expect 0 "$TACHO" recover live.tacho.live
 rm -rf live.tacho
 
+# ---- an older run goes on: the end of the newer one stays on the screen --------------------------------------------------------------------
+"$TACHO" run -o older.tacho -- "$TRAIN" gpt2-tiny --data "$SRC/LICENSE" --steps 1000000 --batch 1 --seq 32 > "$work/run" 2>&1 &
+older=$!
+for _ in $(seq 100); do [ -f older.tacho.live/run.db ] && break; sleep 0.1; done
+record
+shell 24 80
+dash
+sees 'live'; sees 'BOUND' 30
+stop_run
+for _ in $(seq 50); do screen | grep -q 'older.tacho' && fail "it leaves for a run that began before"; sleep 0.1; done
+keys q; sane 0
+kill -TERM "$(pgrep -P "$older" -x train)"
+wait "$older"
+rm -rf live.tacho older.tacho
+
 # ---- lines of JSON, while a run begins, lives and ends ----------------------------------------------------------------------------------
 command -v python3 > /dev/null || { echo "passed; without python3 the JSON was not looked at"; exit 0; }
 record
