@@ -294,9 +294,12 @@ static int host_late(struct an_findings_list *l, double span)
                         launches ? "launches kernels one by one" : "is in the framework or in calls of the runtime"));
     an_finding_evidence(f, share_words(c, &s, "device idle, host busy"));
     an_finding_evidence(f, doing);
-    if (!n->reason && n->host_mean_us.valid)
-        an_finding_evidence(f, an_arena_format(c->a, "%" PRId64 " launches of %.3g us each on the host, %.0f %% of the capture",
-                                               n->calls, n->host_mean_us.value, pct_of(calls_ns, span)));
+    if (!n->reason && n->host_mean_us.valid) {
+        double us = n->host_mean_us.value;
+        an_finding_evidence(f, an_arena_format(c->a, "%" PRId64 " launches of %.3g %s each on the host, %.0f %% of the capture",
+                                               n->calls, us < 1000 ? us : us / 1000, us < 1000 ? "us" : "ms",
+                                               pct_of(calls_ns, span)));
+    }
     if (!n->reason && n->short_pct.valid)
         an_finding_evidence(f,
                             an_arena_format(c->a, "%.0f %% of kernels are shorter than their launch call", n->short_pct.value));

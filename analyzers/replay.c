@@ -382,7 +382,9 @@ int an_replay_of(struct an_context *c, const struct an_replay **out, const char 
     }
     free(l.row);
     if (!rc && !r->frame_count) {
-        *why = "no counted step has all its ranges in the file";
+        *why = l.count ? "nothing is recorded behind a counted step: the replay takes a step's end from what follows it; "
+                         "record more steps"
+                       : "no counted step has all its ranges in the file";
         return 0;
     }
     if (!rc && !(rc = nodes_of(r)) && !(rc = own_work(r)) && !(rc = latencies_of(r)))

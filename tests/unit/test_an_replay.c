@@ -341,6 +341,23 @@ static void test_woken_late(void **state)
     assert_true(fabs(woken_late("host")) > 10); /* not recorded: from times, another piece handed over in even steps */
 }
 
+/* One step, and nothing behind it: it has all its ranges, but no end that moves. */
+static void test_one(void **state)
+{
+    struct fixture fx, *f = &fx;
+    struct graph_run run;
+    const struct an_replay *r = NULL;
+    const char *why = NULL;
+    (void)state;
+    fx_open(f);
+    loader_run(f, 1, 50000);
+    assert_int_equal(an_replay_of(graph_open(f, &run), &r, &why), 0);
+    assert_null(r);
+    if (!strstr(why, "nothing is recorded behind a counted step"))
+        fail_msg("%s", why);
+    graph_close(f, &run);
+}
+
 /* ---- what people type ----------------------------------------------------------------------------------------------------------- */
 
 static void test_parse(void **state)
@@ -410,10 +427,10 @@ static void test_run(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest run[] = {cmocka_unit_test(test_run)};
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_device),  cmocka_unit_test(test_gap),
-                                       cmocka_unit_test(test_workers), cmocka_unit_test(test_edits),
-                                       cmocka_unit_test(test_few),     cmocka_unit_test(test_woken_late),
-                                       cmocka_unit_test(test_parse)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_device),     cmocka_unit_test(test_gap),
+                                       cmocka_unit_test(test_workers),    cmocka_unit_test(test_edits),
+                                       cmocka_unit_test(test_few),        cmocka_unit_test(test_one),
+                                       cmocka_unit_test(test_woken_late), cmocka_unit_test(test_parse)};
     if (argc > 1) {
         run_path = argv[1];
         return cmocka_run_group_tests(run, NULL, NULL);
