@@ -145,7 +145,7 @@ static int give(struct host_sweep *w, int64_t from, int64_t to)
             name = w->open[w->depth - 1].name;
             cause = w->open[w->depth - 1].cause;
         }
-        int rc = name == AN_NONE && w->rest ? an_span_list_add(w->rest, a, b) : tally_add(w->y, name, cause, b - a);
+        int rc = name == AN_NONE && w->rest ? an_span_list_add(w->rest, a, b) : tally_add(w->y, name, cause, an_time_sub(b, a));
         if (rc)
             return rc;
     }

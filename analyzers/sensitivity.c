@@ -195,7 +195,7 @@ int an_sensitivity(const struct an_replay *r, const struct an_times *t, const st
 {
     size_t all = r->g->node_count;
     struct an_slack *s = NULL;
-    struct least l = {malloc((all + 1) * sizeof *l.to_start), malloc((all + 1) * sizeof *l.to_end)};
+    struct least l = {calloc(all + 1, sizeof *l.to_start), calloc(all + 1, sizeof *l.to_end)}; /* outside of the frame: 0 */
     uint32_t *list = malloc((r->node_count + 1) * sizeof *list);
     int rc = l.to_start && l.to_end && list ? an_slack_new(r, &s) : TACHO_ENOMEM;
     for (size_t f = 0; !rc && f < r->frame_count; f++) {

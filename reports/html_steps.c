@@ -79,7 +79,8 @@ struct trend {
 
 static double at_x(const struct trend *t, int64_t index)
 {
-    return t->left + (t->last > t->first ? (double)(index - t->first) / (double)(t->last - t->first) : 0.5) * t->width;
+    return t->left +
+           (t->last > t->first ? ((double)index - (double)t->first) / ((double)t->last - (double)t->first) : 0.5) * t->width;
 }
 static double at_y(const struct trend *t, double ms)
 {
@@ -94,7 +95,7 @@ static void axes(struct page *p, const struct trend *t)
         svg_line(p, t->left, at_y(t, v), t->left + t->width, at_y(t, v), "grid");
         svg_text(p, t->left - 6, at_y(t, v) + 4, SVG_END, "", "%s", page_time(a, v * 1e6));
     }
-    double range = t->last > t->first ? (double)(t->last - t->first) : 1, wide = svg_tick(range, 8);
+    double range = t->last > t->first ? (double)t->last - (double)t->first : 1, wide = svg_tick(range, 8);
     wide = wide < 1 ? 1 : wide;
     for (double v = ceil((double)t->first / wide) * wide; v <= (double)t->last; v += wide)
         svg_text(p, at_x(t, (int64_t)v), t->top + t->height + 18, SVG_MIDDLE, "", "%.0f", v);

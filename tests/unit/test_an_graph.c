@@ -71,7 +71,7 @@ static void test_nothing(void **state)
 /* ---- edges --------------------------------------------------------------------------------------------------------------- */
 
 /* Two threads a and b; a: A0 0-100 A1 100-200 A2 200-300; b: B0 0-50 B1 50-250 (a wait) B2 250-400. */
-static uint32_t a[3], b[3];
+static uint32_t a[10], b[10]; /* by the digit of the name */
 static int (*wanted)(struct an_graph_build *);
 
 static int cut_two(struct an_context *c, struct an_graph_build *x)
