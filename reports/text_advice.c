@@ -141,7 +141,10 @@ void rep_text_advice(struct page *p, const struct an_result *r)
     page_label(p, "Replay");
     page_item(p, "of %" PRId64 " step%s, %" PRId64 " nodes", a->steps, a->steps == 1 ? "" : "s", a->nodes);
     if (r->trust.replay_error_pct.valid)
-        page_item(p, "odd steps predict the even ones' median within %.2g %%", r->trust.replay_error_pct.value);
+        page_item(p,
+                  r->trust.replay_error_pct.value < 0.01 ? "odd steps predict the even ones' median within 0.01 %%"
+                                                         : "odd steps predict the even ones' median within %.2g %%",
+                  r->trust.replay_error_pct.value);
     else
         page_item(p, "not checked: %.200s", r->trust.replay_error_pct.reason);
     if (a->base_error_pct.valid)

@@ -88,6 +88,7 @@ void rep_text_critical_path(struct page *p, const struct an_result *r)
     if (x->doubt)
         page_text(p, 2, x->doubt);
     struct rep_table causes = {.title = "What the path spends its time with",
+                               .words = true,
                                .name = name_cause,
                                .column = of_cause,
                                .columns = COUNT(of_cause),
