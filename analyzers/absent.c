@@ -38,16 +38,8 @@ static int64_t issued_at(const struct an_context *c, uint32_t op)
 static uint32_t next_kernel(const struct walk *w, int64_t time)
 {
     const struct an_device_ops *op = &w->c->gpu->op;
-    size_t low = w->d->first, high = w->d->first + w->d->count;
     uint32_t best = AN_NONE;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (op->start[middle] < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (size_t i = low; i < w->d->first + w->d->count && op->start[i] == time; i++) {
+    for (size_t i = an_device_op_seek(w->c->gpu, w->d, time); i < w->d->first + w->d->count && op->start[i] == time; i++) {
         if (!(AN_DEVICE_COMPUTE_MASK >> op->class[i] & 1) || op->end[i] <= time)
             continue;
         bool known = op->launch[i] != AN_NONE;

@@ -58,17 +58,11 @@ static uint32_t mark_on(const struct an_graph *g, uint32_t track, int64_t time, 
 static uint32_t mark_on_device(const struct an_context *c, const struct an_graph *g, uint32_t device, int64_t time)
 {
     const struct an_device_ops *o = &c->gpu->op;
-    size_t low = c->gpu->device[device].first, high = low + c->gpu->device[device].count, end = high;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (o->start[middle] < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < end && o->start[low] == time; low++) {
-        uint32_t n = g->op_node[low];
-        if (n != AN_NONE && 1u << o->class[low] & AN_DEVICE_COMPUTE_MASK)
+    const struct an_device *d = &c->gpu->device[device];
+    size_t end = d->first + d->count;
+    for (size_t i = an_device_op_seek(c->gpu, d, time); i < end && o->start[i] == time; i++) {
+        uint32_t n = g->op_node[i];
+        if (n != AN_NONE && 1u << o->class[i] & AN_DEVICE_COMPUTE_MASK)
             return n;
     }
     return AN_NONE;
