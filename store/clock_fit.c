@@ -2,13 +2,15 @@
  *
  * ends       offset = median over collectives of E_r - E_a. Drift is the median of the slopes between pairs of collectives
  *            (Theil-Sen), applied where it is beyond four of its standard errors and below 0.1 %.
- * causality  S_r - E_a <= offset <= E_r - S_a for each collective: the tightest of both sides is an interval that holds the
- *            offset for certain.
+ * causality  S_r - E_a <= offset + drift * (t - pivot) <= E_r - S_a for each collective: half planes of (offset, drift) whose
+ *            intersection holds the truth for certain, if clocks drift by a line. How far its lines are from the fitted one at
+ *            both ends of the span is a bound of the error that needs no luck.
  * Only the half of the collectives with the shortest participant is used for the ends: a long transfer ends unevenly. Error of
- * the ends: 1.96 standard errors of the median, plus what a constant difference of the ends would hide: the larger of the
- * shortest participant's time and four times the scatter, for late leaving is seldom even. The middle of the interval is taken
- * instead where half of its width is less. Both get the drift's own uncertainty over the run: of a drift that was seen 1.96
- * standard errors, of one that was not applied as much as it may still be, of too few points what clocks of computers do.
+ * the ends: 1.96 standard errors of the median, plus what a constant difference of the ends would hide: the largest of the
+ * shortest participant's time, four times the scatter, for late leaving is seldom even, and what waking a process takes; plus
+ * the drift's own uncertainty over the span: of a drift that was seen 1.96 standard errors, of one that was not applied as much
+ * as it may still be, of too few points what clocks of computers do. Where causality's bound is less, the middle of what it
+ * leaves is taken instead.
  */
 #include "store/clock_fit.h"
 
@@ -20,11 +22,12 @@
 #define POINTS_MAX    400 /* pairs of them are looked at */
 #define DRIFT_POINTS  16
 #define DRIFT_MOST    1e-3
-#define DRIFT_ASSUMED 2e-4   /* between two machines, where too few points tell */
+#define DRIFT_ASSUMED 2e-4 /* between two machines, where too few points tell */
+#define WAKE          50e3 /* ns by which a process that has to be woken may always leave late */
+#define HALVINGS      64
 #define MEDIAN_FACTOR 1.2533 /* standard error of a median, in standard errors of a mean, of normal values */
 #define MAD_FACTOR    1.4826
-#define HIDDEN_FACTOR \
-    4.0 /* scatters: on a busy machine a rank that leaves late in most collectives shifted the median by 2.8 of them */
+#define HIDDEN_FACTOR 4.0 /* scatters: on a busy machine a rank that left late shifted the median by 2.8 of them */
 
 int64_t store_clock_time(int64_t offset, double drift, int64_t pivot, int64_t t)
 {
@@ -105,17 +108,100 @@ static void fit_offset(const struct store_clock_point *p, size_t n, struct fit *
     f->scatter = MAD_FACTOR * median(room, n);
 }
 
-/* The interval that causality leaves, from all points. False: nothing is left (the drift is not a line). */
-static bool interval(const struct store_clock_point *p, size_t n, const struct fit *f, double *low, double *high)
+struct corner {
+    double x, y; /* from the pivot, from the base */
+};
+
+/* Lines that pass above the first and below the second: what causality leaves. Of all points the hull is enough. */
+struct causal {
+    struct corner *low, *high;
+    size_t lows, highs;
+};
+
+struct range {
+    double low, high; /* low > high: nothing is left */
+};
+
+/* Adds a point right of the others; side 1: the hull that lies above, -1: below. */
+static size_t add_corner(struct corner *hull, size_t n, struct corner c, int side)
 {
-    *low = -INFINITY;
-    *high = INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        double drifted = f->slope * (double)(p[i].at - f->pivot) + (double)f->base;
-        *low = fmax(*low, (double)p[i].low - drifted);
-        *high = fmin(*high, (double)p[i].high - drifted);
+    while (n > 1) {
+        const struct corner *a = &hull[n - 2], *b = &hull[n - 1];
+        if (side * ((b->y - a->y) * (c.x - a->x) - (c.y - a->y) * (b->x - a->x)) > 0)
+            break; /* b stands out of the line from a to c */
+        n--;
     }
-    return *low <= *high;
+    hull[n] = c;
+    return n + 1;
+}
+
+/* p: by time; room: 2 n corners. */
+static struct causal causal_of(const struct store_clock_point *p, size_t n, const struct fit *f, struct corner *room)
+{
+    struct causal c = {.low = room, .high = room + n};
+    for (size_t i = 0; i < n; i++) {
+        double x = (double)(p[i].at - f->pivot);
+        c.lows = add_corner(c.low, c.lows, (struct corner){x, (double)(p[i].low - f->base)}, 1);
+        c.highs = add_corner(c.high, c.highs, (struct corner){x, (double)(p[i].high - f->base)}, -1);
+    }
+    return c;
+}
+
+/* What is left for the offset at x, if the drift is `slope`. */
+static struct range offsets_at(const struct causal *c, double slope, double x)
+{
+    struct range r = {-INFINITY, INFINITY};
+    for (size_t i = 0; i < c->lows; i++)
+        r.low = fmax(r.low, c->low[i].y - slope * (c->low[i].x - x));
+    for (size_t i = 0; i < c->highs; i++)
+        r.high = fmin(r.high, c->high[i].y - slope * (c->high[i].x - x));
+    return r;
+}
+
+/* The drift between two others at which `sign` * (the offset's upper end, or with sign -1 the lower one) at x is largest, or
+   with width the room between both: all are concave in the drift, so thirds of the interval can be left out one after the
+   other. */
+static double best_slope(const struct causal *c, struct range s, double x, int sign, bool width)
+{
+    for (int i = 0; i < HALVINGS && s.low < s.high; i++) {
+        double value[2], at[2] = {s.low + (s.high - s.low) / 3, s.high - (s.high - s.low) / 3};
+        for (int k = 0; k < 2; k++) {
+            struct range r = offsets_at(c, at[k], x);
+            value[k] = width ? r.high - r.low : sign > 0 ? r.high : -r.low;
+        }
+        if (value[0] < value[1])
+            s.low = at[0];
+        else
+            s.high = at[1];
+    }
+    return (s.low + s.high) / 2;
+}
+
+/* The last drift from `in`, which leaves something, towards `out` that still does. */
+static double last_possible(const struct causal *c, double in, double out)
+{
+    for (int i = 0; i < HALVINGS; i++) {
+        double middle = (in + out) / 2;
+        struct range r = offsets_at(c, middle, 0);
+        *(r.low <= r.high ? &in : &out) = middle;
+    }
+    return out;
+}
+
+/* What causality leaves for offset - slope * x over both ends of the span, of all drifts up to `most`. */
+static struct range causality(const struct causal *c, const struct fit *f, const double end[2], double most)
+{
+    struct range all = {INFINITY, -INFINITY}, slopes = {-most, most};
+    double in = best_slope(c, slopes, 0, 0, true);
+    struct range left = offsets_at(c, in, 0);
+    if (left.low > left.high)
+        return left;
+    slopes = (struct range){last_possible(c, in, -most), last_possible(c, in, most)};
+    for (int k = 0; k < 2; k++) {
+        all.high = fmax(all.high, offsets_at(c, best_slope(c, slopes, end[k], 1, false), end[k]).high - f->slope * end[k]);
+        all.low = fmin(all.low, offsets_at(c, best_slope(c, slopes, end[k], -1, false), end[k]).low - f->slope * end[k]);
+    }
+    return all;
 }
 
 static double violation(const struct store_clock_point *p, size_t n)
@@ -130,9 +216,13 @@ int store_clock_fit(struct store_clock_point *p, size_t n, struct store_clock_fi
 {
     size_t half = n > 8 ? n / 2 : n, room_of = POINTS_MAX * POINTS_MAX / 2 + n;
     struct fit f = {.slope_left = DRIFT_ASSUMED};
-    double low, high, *room = malloc(room_of * sizeof *room);
-    if (!room)
+    double *room = malloc(room_of * sizeof *room);
+    struct corner *corners = malloc(2 * n * sizeof *corners);
+    if (!room || !corners) {
+        free(room);
+        free(corners);
         return TACHO_ENOMEM;
+    }
     qsort(p, n, sizeof *p, by_least);
     int64_t least = p[half / 2].least;
     qsort(p, half, sizeof *p, by_time);
@@ -140,27 +230,35 @@ int store_clock_fit(struct store_clock_point *p, size_t n, struct store_clock_fi
     f.base = p[0].offset;
     fit_slope(p, half, &f, room);
     fit_offset(p, half, &f, room);
-    bool certain = interval(p, n, &f, &low, &high);
-    double drifted = f.slope_left * (double)(p[half - 1].at - p[0].at) / 2;
-    double error = 1.96 * MEDIAN_FACTOR * f.scatter / sqrt((double)half) + fmax((double)least, HIDDEN_FACTOR * f.scatter);
+    qsort(p, n, sizeof *p, by_time);
+    /* a step begins before its collective and ends after it */
+    double apart = (double)(p[n - 1].at - p[0].at) / (double)n,
+           end[2] = {(double)(p[0].at - f.pivot) - apart, (double)(p[n - 1].at - f.pivot) + apart};
+    const struct causal c = causal_of(p, n, &f, corners);
+    struct range left = causality(&c, &f, end, n < DRIFT_POINTS ? DRIFT_ASSUMED : DRIFT_MOST);
+    bool certain = left.low <= left.high;
+    double drifted = f.slope_left * fmax(-end[0], end[1]);
+    double hidden = fmax(fmax((double)least, HIDDEN_FACTOR * f.scatter), WAKE);
+    double error = 1.96 * MEDIAN_FACTOR * f.scatter / sqrt((double)half) + hidden + drifted;
     *out = (struct store_clock_fit){.pivot = f.pivot,
                                     .drift = f.slope,
                                     .drift_error = f.slope_left,
-                                    .low = low + (double)f.base,
-                                    .high = high + (double)f.base,
+                                    .low = left.low + (double)f.base,
+                                    .high = left.high + (double)f.base,
                                     .violation = violation(p, n),
                                     .matched = (int64_t)half};
     if (!certain) {
-        error += low - high;
-    } else if ((high - low) / 2 <= error) {
-        f.offset = (low + high) / 2;
-        error = (high - low) / 2;
+        error += left.low - left.high;
+    } else if ((left.high - left.low) / 2 <= error) {
+        f.offset = (left.low + left.high) / 2;
+        error = (left.high - left.low) / 2;
     } else {
-        f.offset = fmin(fmax(f.offset, low), high);
+        f.offset = fmin(fmax(f.offset, left.low), left.high);
     }
     free(room);
+    free(corners);
     out->offset = f.base + llround(f.offset);
-    out->error = ceil(error + drifted);
-    out->bound = certain ? ceil(fmax(f.offset - low, high - f.offset) + drifted) : NAN;
+    out->error = ceil(error);
+    out->bound = certain ? ceil(fmax(f.offset - left.low, left.high - f.offset)) : NAN;
     return 0;
 }
