@@ -23,7 +23,8 @@ gzip -c kineto.json > kineto.json.gz
 echo x > run.nsys-rep
 sqlite3 other.sqlite 'CREATE TABLE t(a)'
 sqlite3 nsight.sqlite 'CREATE TABLE StringIds(id, value)'
-mkdir folder
+mkdir folder recorded
+"$TACHO" run -o recorded/run -- true > /dev/null 2>&1 || fail "nothing recorded"
 {
     try
     (cd folder && try report && try report latest)
@@ -34,7 +35,8 @@ mkdir folder
     done
     try reprot
     try banana
-    try top
+    try top recorded/run.tacho # without a name it is whatever records on this machine
+    try top text.tacho
     try --jsn
     try ./train.py
     try help reprot
