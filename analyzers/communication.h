@@ -20,6 +20,7 @@ struct an_comm_call {
     uint32_t lane;
     uint32_t step;         /* index into an_context.step of a detailed step; AN_NONE: in none */
     uint32_t slice, track; /* its row in the trace, and the track it lies on */
+    uint32_t op;           /* of the device; AN_NONE: a call of a thread */
     int64_t transfer;      /* ns: the shortest participant; -1: not matched */
     bool synchronises;     /* no rank leaves it before all have come */
     bool counted;          /* it has no sequence number: the place among its like stands for it */

@@ -101,6 +101,7 @@ bool an_comm_read(const struct an_trace *t, size_t i, struct an_comm_call *out)
                                  .end = an_slice_end(t, i),
                                  .slice = (uint32_t)i,
                                  .lane = AN_NONE,
+                                 .op = AN_NONE,
                                  .step = AN_NONE,
                                  .transfer = -1,
                                  .synchronises = k < KINDS && kinds[k].synchronises};
@@ -195,6 +196,7 @@ static int find_ops(struct an_context *c, struct an_comm_calls *out)
             ask_launch(c, i, &x);
             x.lane = lane;
             x.track = c->gpu->op.track[i];
+            x.op = (uint32_t)i;
             x.step = detailed_index(c, an_step_at(c, l, x.start));
             if (pair)
                 x.group = pair_of(c, &x, !strcmp(x.name, "send"));

@@ -75,7 +75,7 @@ static int choose_lane(struct an_context *c, size_t *least, struct an_window **o
 static int add_op(struct sums *x, const struct an_path_segment *s)
 {
     const struct an_trace *t = x->c->t;
-    bool host = s->node == AN_NONE || x->g->kind[s->node] != AN_NODE_DEVICE;
+    bool host = s->node == AN_NONE || !an_graph_on_device(x->g, s->node);
     if (an_grow(&x->op, &x->op_room, x->ops + 1, sizeof *x->op))
         return TACHO_ENOMEM;
     x->op[x->ops++] = (struct op_sum){.name = s->slice == AN_NONE ? AN_NONE : t->slice.name[s->slice],

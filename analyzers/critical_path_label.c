@@ -62,7 +62,7 @@ static int add(struct labeller *x, struct an_path_segment s)
 static int add_piece(struct labeller *x, const struct an_path_segment *s, int64_t start, int64_t end, uint32_t slice)
 {
     struct an_path_segment piece = *s;
-    bool waits = x->g->kind[s->node] == AN_NODE_WAIT || x->g->kind[s->node] == AN_NODE_COLLECTIVE;
+    bool waits = an_graph_waits(x->g, s->node);
     piece.start = start;
     piece.end = end;
     piece.slice = slice;
@@ -103,7 +103,8 @@ static void hand_on(struct labeller *x, const struct an_path_segment *s)
     struct an_path_segment *last = x->count ? &x->at[x->count - 1] : NULL;
     if (!last || last->link == AN_PATH_NONE)
         return;
-    if (last->link == AN_PATH_ORDER || last->link == AN_PATH_SAME || s->link >= AN_PATH_NEAREST)
+    if (last->link == AN_PATH_ORDER || last->link == AN_PATH_SAME || s->link >= AN_PATH_NEAREST ||
+        s->link == AN_EDGE_COLLECTIVE)
         last->link = s->link;
     if (s->how == AN_PATH_INFERRED && last->how == AN_PATH_RECORDED)
         last->how = s->how;
@@ -123,7 +124,7 @@ int an_path_label(const struct an_context *c, const struct an_graph *g, struct a
             struct an_path_segment piece = *s;
             piece.slice = AN_NONE;
             rc = add(&x, piece);
-        } else if (s->node == AN_NONE || g->kind[s->node] == AN_NODE_DEVICE) {
+        } else if (s->node == AN_NONE || an_graph_on_device(g, s->node)) {
             struct an_path_segment piece = *s;
             piece.slice = s->node == AN_NONE ? AN_NONE : g->slice[s->node];
             rc = add(&x, piece);

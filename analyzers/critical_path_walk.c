@@ -62,7 +62,7 @@ static void take_edge(const struct an_graph *g, uint32_t e, int64_t until, struc
 static struct cause_of_start cause_of(const struct an_graph *g, uint32_t n, int64_t t)
 {
     struct cause_of_start best = {.from = AN_NONE};
-    bool waits = g->kind[n] == AN_NODE_WAIT || g->kind[n] == AN_NODE_COLLECTIVE;
+    bool waits = an_graph_waits(g, n);
     int64_t until = waits ? t : g->start[n] < t ? g->start[n] : t;
     uint32_t before = an_graph_before(g, n);
     if (before != AN_NONE) {
@@ -92,7 +92,7 @@ static struct cause_of_start nearest(const struct an_context *c, const struct an
     const struct an_trace *tr = c->t;
     struct cause_of_start best = {.from = AN_NONE, .link = AN_PATH_NEAREST, .inferred = true};
     const struct an_track *own = &tr->track[g->track[n]];
-    bool device = g->kind[n] == AN_NODE_DEVICE;
+    bool device = an_graph_on_device(g, n);
     for (uint32_t k = 0; k < tr->track_count; k++) {
         const struct an_track *x = &tr->track[k];
         if (k == g->track[n] || x->process != own->process || (device && strcmp(x->device, own->device)))
@@ -176,7 +176,7 @@ static int step_back(const struct an_context *c, const struct an_graph *g, struc
 static int64_t own_start(const struct an_graph *g, uint32_t n, int64_t t)
 {
     int64_t start = g->start[n];
-    if (g->kind[n] == AN_NODE_WAIT || g->kind[n] == AN_NODE_COLLECTIVE)
+    if (an_graph_waits(g, n))
         for (uint32_t e = g->in_first[n]; e < g->in_first[n + 1]; e++) {
             int64_t release = an_edge_release(g, e);
             start = release > start && release <= t ? release : start;

@@ -69,6 +69,14 @@ int an_graph_cut_span(struct an_graph_build *b, uint32_t track, int64_t start, i
     return 0;
 }
 
+int an_graph_cut_op(struct an_graph_build *b, uint32_t op, int64_t at)
+{
+    if (an_grow(&b->op_cut, &b->op_cut_room, b->op_cut_count + 1, sizeof *b->op_cut))
+        return TACHO_ENOMEM;
+    b->op_cut[b->op_cut_count++] = (struct an_graph_op_cut){at, op};
+    return 0;
+}
+
 uint32_t an_graph_first_node(const struct an_graph_build *b, size_t slice)
 {
     return b->first[slice];
@@ -92,6 +100,11 @@ uint32_t an_graph_span_last(const struct an_graph_build *b, uint32_t span)
 uint32_t an_graph_op_node(const struct an_graph_build *b, size_t op)
 {
     return b->g->op_node[op];
+}
+
+uint32_t an_graph_op_start(const struct an_graph_build *b, size_t op)
+{
+    return an_graph_head(b->g, b->g->op_node[op]);
 }
 
 void **an_graph_state(struct an_graph_build *b)
@@ -156,6 +169,7 @@ static void release(struct an_graph_build *b)
     free(b->first);
     free(b->last);
     free(b->span);
+    free(b->op_cut);
     free(b->from);
     free(b->to);
     free(b->kind);

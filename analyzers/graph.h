@@ -10,6 +10,9 @@
  * however many frames of Python a trace holds. Pieces of a thread cover it without holes from its first cut to its last: what
  * no range covers is a node of kind THINK.
  *
+ * A communication kernel that is matched over the ranks is three nodes of its stream: its arrival (DEVICE, 0 ns), the WAIT
+ * until the last rank has come, and what follows (COLLECTIVE).
+ *
  * All other edges are stored by the node they lead to. An edge releases its target: the target's own work cannot begin before
  *     end(from) - lead        (AN_EDGE_AT_START: start(from))
  * where lead is how long before its end `from` had let the target go when it was recorded (0 where it had ended): a launching
@@ -29,9 +32,9 @@
     X(HOST, "host")             /* a thread works, or is inside a call */ \
     X(THINK, "think")           /* a thread, outside of every range: what it does is not known. "Host think time" */ \
     X(WAIT, "wait")             /* a thread waits for others: own work is what remains after the last release */ \
-    X(DEVICE, "device")         /* a device op */ \
-    X(COLLECTIVE, "collective") /* one rank's part of a collective on the CPU; where all ranks are in the file, a WAIT until \
-                                   the last one has come stands before it */
+    X(DEVICE, "device")         /* a device op; of a matched collective its arrival, which lasts no time */ \
+    X(COLLECTIVE, "collective") /* one rank's part of a collective; where it is matched over the ranks, a WAIT until the last \
+                                   one has come stands before it */
 
 /* name, key */
 #define AN_EDGE_MAP(X) \
@@ -98,7 +101,8 @@ struct an_graph {
     uint32_t *slice; /* row in an_trace.slice: the innermost cut it is a piece of, or the device op; AN_NONE: none (THINK) */
     uint8_t *kind, *cause;
     size_t *track_first; /* nodes of track k: track_first[k] .. track_first[k + 1] (track_count + 1 of them) */
-    uint32_t *op_node;   /* of every device op */
+    uint32_t *op_node;   /* of every device op; of one in pieces the last of them */
+    uint8_t *stream;     /* of every track: it is one of a device, and so are its nodes */
     /* edges, by the node they lead to: in_first[n] .. in_first[n + 1] */
     uint32_t *in_first; /* node_count + 1 */
     uint32_t *in_from;
@@ -140,12 +144,15 @@ struct an_graph_pause {
 };
 int an_graph_cut_pauses(const struct an_context *c, struct an_graph_build *b, uint32_t track, enum an_cause cause,
                         struct an_graph_pause **pause, size_t *count);
+/* Wants device op `op` in three pieces: it arrives, waits until `at`, and goes on (graph_nodes.c). 0 or TACHO_ENOMEM. */
+int an_graph_cut_op(struct an_graph_build *b, uint32_t op, int64_t at);
 /* Second phase: nodes are there. Node on the track of slice i that starts (ends) with it; AN_NONE: it was not cut. */
 uint32_t an_graph_first_node(const struct an_graph_build *b, size_t slice);
 uint32_t an_graph_last_node(const struct an_graph_build *b, size_t slice);
 uint32_t an_graph_span_first(const struct an_graph_build *b, uint32_t span);
 uint32_t an_graph_span_last(const struct an_graph_build *b, uint32_t span);
-uint32_t an_graph_op_node(const struct an_graph_build *b, size_t op); /* of a device op (an_device_ops) */
+uint32_t an_graph_op_node(const struct an_graph_build *b, size_t op);  /* of a device op (an_device_ops): the last piece */
+uint32_t an_graph_op_start(const struct an_graph_build *b, size_t op); /* the first piece: what lets it start leads here */
 /* First node of a track that ends after `time`; AN_NONE: none. */
 uint32_t an_graph_node_at(const struct an_graph *g, uint32_t track, int64_t time);
 /* An edge. `kind` with flags; the lead follows from the recorded times. An end that is AN_NONE, and an edge along program
@@ -178,6 +185,21 @@ static inline int64_t an_order_release(const struct an_graph *g, uint32_t before
 static inline uint32_t an_graph_before(const struct an_graph *g, uint32_t n)
 {
     return n && g->track[n - 1] == g->track[n] ? n - 1 : AN_NONE;
+}
+
+/* Does n's own work begin at the last of its releases, not at its start? */
+static inline bool an_graph_waits(const struct an_graph *g, uint32_t n)
+{
+    return g->kind[n] == AN_NODE_WAIT || g->kind[n] == AN_NODE_COLLECTIVE;
+}
+static inline bool an_graph_on_device(const struct an_graph *g, uint32_t n)
+{
+    return g->stream[g->track[n]];
+}
+/* First piece of the device op that node n of a stream is a piece of; any other node is its own. */
+static inline uint32_t an_graph_head(const struct an_graph *g, uint32_t n)
+{
+    return an_graph_on_device(g, n) && g->kind[n] != AN_NODE_DEVICE ? n - (g->kind[n] == AN_NODE_WAIT ? 1 : 2) : n;
 }
 
 /* A window that is looked at: consecutive counted, detailed steps of one lane, phases inside included. The path and the replay

@@ -14,6 +14,12 @@ struct an_graph_span {
     uint8_t kind, cause;
 };
 
+/* A device op in pieces: it waits until `at`. */
+struct an_graph_op_cut {
+    int64_t at;
+    uint32_t op;
+};
+
 struct an_graph_build {
     struct an_context *c;
     struct an_graph *g;
@@ -23,7 +29,9 @@ struct an_graph_build {
     struct an_graph_span *span;
     size_t span_count, span_room;
     uint32_t *span_order; /* by track and start, the longer first */
-    uint32_t *from, *to;  /* edges as they come */
+    struct an_graph_op_cut *op_cut;
+    size_t op_cut_count, op_cut_room;
+    uint32_t *from, *to; /* edges as they come */
     uint8_t *kind;
     void **state;   /* of every builder */
     size_t builder; /* the one that runs */

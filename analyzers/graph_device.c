@@ -84,7 +84,7 @@ static int launch_edges(struct an_context *c, struct an_graph_build *b, const st
         size_t at = an_sync_seek(e, call);
         bool waits = at < e->sync_count && e->sync[at].call == call;
         uint32_t from = waits ? an_graph_first_node(b, call) : an_graph_last_node(b, call);
-        rc = an_graph_edge(b, from, an_graph_op_node(b, i), AN_EDGE_LAUNCH);
+        rc = an_graph_edge(b, from, an_graph_op_start(b, i), AN_EDGE_LAUNCH);
     }
     return rc;
 }
@@ -95,7 +95,7 @@ static int wait_edges(struct an_context *c, struct an_graph_build *b, const stru
     int rc = 0;
     for (uint32_t i = 0; i < c->gpu->op.count && !rc; i++)
         for (size_t k = e->first[i]; k < e->first[i + 1] && !rc; k++)
-            rc = an_graph_edge(b, an_graph_op_node(b, e->from[k]), an_graph_op_node(b, i),
+            rc = an_graph_edge(b, an_graph_op_node(b, e->from[k]), an_graph_op_start(b, i),
                                AN_EDGE_STREAM | (e->inferred[k] ? AN_EDGE_INFERRED : 0u));
     for (size_t i = 0; i < e->sync_count && !rc; i++) {
         if (launches_itself(c, &e->sync[i]) && span[i] == AN_NONE)

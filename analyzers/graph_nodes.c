@@ -133,23 +133,65 @@ static int sweep_thread(struct sweep *w, uint32_t track, size_t *span)
     return rc;
 }
 
+static void place(struct an_graph *g, size_t n, uint32_t track, uint32_t slice, enum an_node_kind kind, enum an_cause cause)
+{
+    g->track[n] = track;
+    g->slice[n] = slice;
+    g->kind[n] = (uint8_t)kind;
+    g->cause[n] = (uint8_t)cause;
+}
+
+/* The pieces of a communication kernel: it arrives, waits for the others, goes on. Returns the node of the last one. */
+static size_t place_pieces(struct an_graph *g, size_t n, uint32_t track, uint32_t slice, int64_t at)
+{
+    int64_t end = g->end[n], start = g->start[n];
+    place(g, n, track, slice, AN_NODE_DEVICE, AN_CAUSE_TRANSFER);
+    place(g, n + 1, track, slice, AN_NODE_WAIT, AN_CAUSE_PEERS);
+    place(g, n + 2, track, slice, AN_NODE_COLLECTIVE, AN_CAUSE_TRANSFER);
+    g->end[n] = g->start[n + 1] = start;
+    g->end[n + 1] = g->start[n + 2] = at < start ? start : at < end ? at : end;
+    g->end[n + 2] = end;
+    return n + 2;
+}
+
 /* Ops stand by device and start, so those of one stream come in order. */
 static void place_ops(struct an_graph_build *b, size_t *next)
 {
     const struct an_devices *gpu = b->c->gpu;
     struct an_graph *g = b->g;
+    const struct an_graph_op_cut *cut = b->op_cut, *stop = cut + b->op_cut_count;
     static const uint8_t causes[AN_DEVICE_CLASS_COUNT] = {
         [AN_DEVICE_COMM] = AN_CAUSE_TRANSFER, [AN_DEVICE_COPY] = AN_CAUSE_COPY};
     for (size_t i = 0; i < gpu->op.count; i++) {
         size_t n = next[gpu->op.track[i]]++;
-        g->op_node[i] = (uint32_t)n;
         g->start[n] = gpu->op.start[i];
         g->end[n] = gpu->op.end[i];
-        g->track[n] = gpu->op.track[i];
-        g->slice[n] = gpu->op.slice[i];
-        g->kind[n] = AN_NODE_DEVICE;
-        g->cause[n] = causes[gpu->op.class[i]]; /* 0: compute */
+        if (cut < stop && cut->op == i) {
+            n = place_pieces(g, n, gpu->op.track[i], gpu->op.slice[i], cut++->at);
+            next[gpu->op.track[i]] = n + 1;
+        } else {
+            place(g, n, gpu->op.track[i], gpu->op.slice[i], AN_NODE_DEVICE, causes[gpu->op.class[i]]); /* 0: compute */
+        }
+        g->op_node[i] = (uint32_t)n;
     }
+}
+
+static int op_order(const void *x, const void *y)
+{
+    const struct an_graph_op_cut *a = x, *b = y;
+    return (a->op > b->op) - (a->op < b->op);
+}
+
+/* Cuts by op, each once. */
+static void sort_op_cuts(struct an_graph_build *b)
+{
+    size_t n = 0;
+    if (b->op_cut_count)
+        qsort(b->op_cut, b->op_cut_count, sizeof *b->op_cut, op_order);
+    for (size_t i = 0; i < b->op_cut_count; i++)
+        if (!n || b->op_cut[n - 1].op != b->op_cut[i].op)
+            b->op_cut[n++] = b->op_cut[i];
+    b->op_cut_count = n;
 }
 
 static int span_order(const void *x, const void *y, void *spans)
@@ -184,7 +226,7 @@ static int sweep_all(struct an_graph_build *b, bool count)
     size_t span = 0;
     int rc = 0;
     for (uint32_t k = 0; k < t->track_count && !rc; k++) {
-        if (!strcmp(t->track[k].kind, "stream"))
+        if (g->stream[k])
             continue;
         w.n = count ? 0 : g->track_first[k];
         rc = sweep_thread(&w, k, &span);
@@ -215,12 +257,18 @@ int an_graph_nodes(struct an_graph_build *b)
     size_t tracks = b->c->t->track_count;
     g->track_first = an_arena_zero(a, tracks + 1, sizeof *g->track_first);
     g->op_node = an_arena_zero(a, (gpu ? gpu->op.count : 0) + 1, sizeof *g->op_node);
+    g->stream = an_arena_zero(a, tracks + 1, 1);
     size_t *next = an_arena_zero(a, tracks + 1, sizeof *next);
-    if (!g->track_first || !g->op_node || !next || sort_spans(b))
+    if (!g->track_first || !g->op_node || !g->stream || !next || sort_spans(b))
         return TACHO_ENOMEM;
+    for (size_t k = 0; k < tracks; k++)
+        g->stream[k] = !strcmp(b->c->t->track[k].kind, "stream");
+    sort_op_cuts(b);
     int rc = sweep_all(b, true);
     for (size_t i = 0; gpu && i < gpu->op.count; i++)
         g->track_first[gpu->op.track[i] + 1]++;
+    for (size_t i = 0; i < b->op_cut_count; i++)
+        g->track_first[gpu->op.track[b->op_cut[i].op] + 1] += 2;
     for (size_t k = 0; k < tracks; k++)
         g->track_first[k + 1] += g->track_first[k];
     g->node_count = g->track_first[tracks];

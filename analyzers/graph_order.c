@@ -13,7 +13,7 @@
 /* When a node's own work began at the latest: a wait may be let go until its end. */
 static int64_t limit_of(const struct an_graph *g, uint32_t n)
 {
-    return g->kind[n] == AN_NODE_WAIT || g->kind[n] == AN_NODE_COLLECTIVE ? g->end[n] : g->start[n];
+    return an_graph_waits(g, n) ? g->end[n] : g->start[n];
 }
 
 /* ns before its end (its start) at which `from` had let `to` go; -1: the times say that it had not. */

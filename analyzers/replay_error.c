@@ -23,6 +23,7 @@ struct step_nodes {
 /* When the host decided on node n: a device op counts in the step that launched it. */
 static int64_t decided(const struct an_graph *g, uint32_t n)
 {
+    n = an_graph_head(g, n);
     for (size_t e = g->in_first[n]; g->kind[n] == AN_NODE_DEVICE && e < g->in_first[n + 1]; e++)
         if ((g->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_LAUNCH)
             return g->start[g->in_from[e]];

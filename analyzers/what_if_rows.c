@@ -111,7 +111,7 @@ static int thread_rows(const struct an_replay *r, struct an_rows *rows)
     memset(memo, ROW_UNKNOWN, AN_CAUSE_COUNT * names);
     for (size_t i = 0; i < r->node_count; i++) {
         uint32_t n = r->node[i], slice = g->slice[n];
-        if (g->kind[n] == AN_NODE_DEVICE)
+        if (an_graph_on_device(g, n) && g->kind[n] != AN_NODE_WAIT) /* that is waiting for other ranks, as on a thread */
             continue;
         bool apart = g->cause[n] == AN_CAUSE_INPUT || g->cause[n] == AN_CAUSE_TRANSFER || g->cause[n] == AN_CAUSE_COMPUTE;
         uint32_t name = apart && slice != AN_NONE ? c->t->slice.name[slice] : AN_NONE;

@@ -62,7 +62,7 @@ static size_t row_named(const struct an_rows *rows, const char *key)
 static bool kernel_named(const struct an_replay *r, uint8_t *memo, const char *word, uint32_t n)
 {
     uint32_t slice = r->g->slice[n], name = slice != AN_NONE ? r->c->t->slice.name[slice] : AN_NONE;
-    if (r->g->kind[n] != AN_NODE_DEVICE || name == AN_NONE)
+    if (!an_graph_on_device(r->g, n) || name == AN_NONE)
         return false;
     if (!memo[name])
         memo[name] = strstr(an_trace_name(r->c->t, name), word) ? 2 : 1;
@@ -139,7 +139,7 @@ static void apply_graph(struct plan *p)
     const struct an_step *open = NULL;
     for (size_t i = 0; i < r->node_count; i++) {
         uint32_t n = r->node[i], cause = g->cause[n];
-        if (g->kind[n] == AN_NODE_DEVICE ||
+        if (an_graph_on_device(g, n) ||
             (cause != AN_CAUSE_LAUNCH && cause != AN_CAUSE_FRAMEWORK && cause != AN_CAUSE_ALLOCATION))
             continue;
         uint32_t lane = an_lane_of_process(r->c, r->c->t->track[g->track[n]].process);

@@ -59,6 +59,32 @@ if command -v mpirun > /dev/null; then
 else
     echo "mpirun is not there: two ranks are not looked at"
 fi
+# ---- ranks with devices: whoever's windows these are, the path is the slow rank's work and the transfer
+# of_rank RUN RANK: per cent of path.csv that lies on tracks of the rank
+of_rank() {
+    python3 - "$@" << 'END'
+import csv, sqlite3, sys
+own = {i for i, in sqlite3.connect(sys.argv[1]).execute("SELECT id FROM track WHERE process IN (SELECT id FROM process WHERE rank = ?)", (int(sys.argv[2]),))}
+rows = [(int(r["end_ns"]) - int(r["start_ns"]), r["track"] != "" and int(r["track"]) in own) for r in csv.DictReader(open("path.csv"))]
+print(round(100 * sum(ns for ns, on in rows if on) / sum(ns for ns, _ in rows), 1))
+END
+}
+other=0 # windows of another rank than the slow one: there the path has to cross over
+for ranks in 2 4; do
+    for numbers in "" --no-sequence; do
+        rm -rf many many.tacho
+        python3 "$here/many_ranks.py" many --ranks $ranks --slow 1 --factor 1.5 --kernels 8 $numbers || fail "many_ranks.py"
+        expect 0 "$TACHO" import many -o many.tacho
+        exact "$ranks ranks with devices${numbers:+, $numbers}" many.tacho 99
+        path "p['device'] == 'gpu:0' and not p['doubt'] and share('peers') == 0"
+        path "share('compute') > 0.9 and 0.005 < share('communication') < 0.02" # half of the transfer lies behind the last gradient
+        share=$(of_rank many.tacho 1)
+        echo "$share % of the path is the slow rank's"
+        python3 -c "import sys; sys.exit($share < 90)" || fail "the path does not go to the slow rank: $share %"
+        python3 -c "import json, sys; sys.exit(json.load(open('report.json'))['critical_path']['rank'] == 1)" && other=$((other + 1))
+    done
+done
+[ $other -ge 1 ] || fail "all windows are the slow rank's own: nothing crossed over"
 for format in folded stacks; do expect 2 "$TACHO" export e0.tacho --critical-path -f $format; done
 expect 0 "$TACHO" export e2.tacho --critical-path -o path.json
 python3 - << 'END' || fail "the overlay"

@@ -7,7 +7,9 @@ many_ranks.py FOLDER [--format kineto|tacho] [--ranks N] [--steps N] [--kernels 
 
 Every rank has a machine of its own. Its clock is off by a random amount up to --offset-ms and drifts up to --drift-ppm; rank 0's
 is the truth. FOLDER/truth.json says by how much. A step: input, forward, backward with buckets of gradients behind each other,
-the optimizer; a collective ends on all ranks when its last rank has come and the transfer is over, within some us.
+the optimizer; a collective ends on all ranks when its last rank has come and the transfer is over, within some us. The host of a
+Kineto trace runs ahead of its device: it launches a step's kernels at once, with the events that streams wait for, and waits for the
+device at the end of the step.
 """
 import argparse
 import json
@@ -103,33 +105,54 @@ def kineto(path, a, rank, steps, clock):
         s, e = clock(t0), clock(t1)
         out.append(f'{{"ph":"X","cat":"{cat}","name":"{name}","pid":{pid},"tid":{tid},"ts":{us(s)},"dur":{us(e - s)},"args":{{{args}}}}}')
 
-    def kernel(name, launch, t0, t1, stream, tid, args=""):
+    def call(name, tid, t, dur=3 * US):
         corr[0] += 1
-        event("cuda_runtime", "cudaLaunchKernel", 100, tid, launch, launch + 5 * US, f'"correlation":{corr[0]},"cbid":211')
-        event("kernel", name, 0, stream, t0, t1, f'"device":0,"stream":{stream},"correlation":{corr[0]}{args}')
+        event("cuda_runtime", name, 100, tid, t, t + dur, f'"correlation":{corr[0]},"cbid":211')
+        return t + dur + US
 
-    def spread(name, t0, t1, launch, tid):
-        n = a.kernels
+    def kernel(name, launch, t0, t1, stream, tid, args=""):
+        after = call("cudaLaunchKernel", tid, launch, 2 * US)
+        event("kernel", name, 0, stream, t0, t1, f'"device":0,"stream":{stream},"correlation":{corr[0]}{args}')
+        return after
+
+    def spread(name, t0, t1, n, launch, tid):
         for i in range(n):
-            kernel(name, launch + i * 10 * US, t0 + (t1 - t0) * i // n, t0 + (t1 - t0) * (i + 1) // n, 7, tid)
+            launch = kernel(name, launch, t0 + (t1 - t0) * i // n, t0 + (t1 - t0) * (i + 1) // n, 7, tid)
+        return launch
+
+    def wait(stream, other, tid, t):
+        """`stream` waits for what was launched on the other one."""
+        t = call("cudaEventRecord", tid, t)
+        record = corr[0]
+        after = call("cudaStreamWaitEvent", tid, t)
+        event("cuda_sync", "Stream Wait Event", 0, stream, t, t + US, f'"cuda_sync_kind":"Stream Wait Event","stream":{stream},"device":0,'
+              f'"wait_on_stream":{other},"wait_on_cuda_event_record_corr_id":{record},"wait_on_cuda_event_id":{record},"correlation":{corr[0]}')
+        return after
 
     seq = 0
     for k, (start, at, buckets, end) in enumerate(steps):
-        event("user_annotation", f"ProfilerStep#{k}", 100, 100, start, end)
-        event("user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 100, 100, *at["input"])
+        event("user_annotation", f"ProfilerStep#{k}", 100, 100, start, end + 20 * US)
+        event("user_annotation", "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 100, 100, at["input"][0], at["input"][1] - 20 * US)
         f0, f1 = at["forward"]
         b0, b1 = at["backward"]
         o0, o1 = at["optimizer"]
-        spread("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_fwd>(Params)", f0, f1, f0 - 20 * US, 100)
-        spread("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bwd>(Params)", b0, b1, b0 - 20 * US, 200)
-        for s, e in buckets:
+        t = f0 - 5 * US
+        t = spread("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_fwd>(Params)", f0, f1, a.kernels, t, 100)
+        n, part = len(buckets), max(1, a.kernels // len(buckets))
+        for i, (s, e) in enumerate(buckets):
             more = "" if a.no_sequence else f',"Seq":{seq}'
-            kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", s - 10 * US, s, e, 20, 200,
+            t = spread("void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bwd>(Params)", b0 + (b1 - b0) * i // n,
+                       b0 + (b1 - b0) * (i + 1) // n, part, t, 200)
+            t = wait(20, 7, 200, t)
+            t = kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", t, s, e, 20, 200,
                    ',"Collective name":"allreduce","In msg nelems":1000000,"Out msg nelems":1000000,"Group size":%d,'
                    '"dtype":"BFloat16","Process Group Name":"0","Process Group Description":"default_pg"%s' % (a.ranks, more))
             seq += 1
-        event("user_annotation", "Optimizer.step#AdamW.step", 100, 100, b1, o1)
-        kernel("void at::native::multi_tensor_apply_kernel<FusedAdamMathFunctor>(T1)", b1 + 5 * US, o0, o1, 7, 100)
+        begin = t
+        t = wait(7, 20, 100, t + US)
+        t = kernel("void at::native::multi_tensor_apply_kernel<FusedAdamMathFunctor>(T1)", t, o0, o1, 7, 100)
+        event("user_annotation", "Optimizer.step#AdamW.step", 100, 100, begin, t)
+        call("cudaDeviceSynchronize", 100, t, o1 + 10 * US - t)
     head = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132, "computeMajor": 9,
             "computeMinor": 0}], "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": a.ranks},
             "host_name": f"node-{rank}", "baseTimeNanoseconds": base}

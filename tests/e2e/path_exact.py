@@ -69,7 +69,9 @@ for w, path in windows.items():
             check(ka == kb == "stream", f"{link} from {ka} to {kb}")
         elif link == "sync":
             check(ka == "stream" and kb == "thread", f"{link} from {ka} to {kb}")
-        elif link in ("handoff", "collective", "fork"):
+        elif link == "collective":
+            check(ka == "stream" or kb == ka, f"{link} from {ka} to {kb}: {a} {b}") # to a thread from a thread only
+        elif link in ("handoff", "fork"):
             check(ka != "stream" and kb != "stream" and a["track"] != b["track"], f"{link}: {a} {b}")
         else:
             check(link in ("credit", "nearest"), f"an unknown link {link}")

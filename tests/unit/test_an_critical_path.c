@@ -326,6 +326,79 @@ static void test_two_ranks(void **state)
     graph_close(f, &run);
 }
 
+/* One rank of a device-bound job: steps of 500 us that are launched 200 us ahead; the all-reduce begins when its gemm is done,
+ * and ends 400 us after the step began. */
+static void device_rank(struct fixture *f, int64_t rank, int64_t busy, const char *sequence)
+{
+    int64_t process = fx_process(f, rank, "train"), thread = fx_track(f, process, "thread", "main", NULL), c = 1000 * rank;
+    int64_t stream = gpu_stream(f, process, "gpu:0", 7);
+    for (int i = 0; i < STEPS; i++, c += 3) {
+        int64_t b = i * 500 + 500, call = b - 200;
+        char name[32], payload[64];
+        struct store_detail d = fx_empty();
+        d.schema = "torch.comm";
+        d.collective = "all_reduce";
+        d.communicator = 5;
+        d.ranks = 2;
+        d.bytes = 4;
+        snprintf(payload, sizeof payload, sequence, i);
+        d.payload = payload;
+        snprintf(name, sizeof name, "ProfilerStep#%d", i);
+        gpu_row(f, thread, call, call + 500, name, "annotation", FX_NONE);
+        for (int k = 0; k < 3; k++)
+            gpu_row(f, thread, call + 2 * k, call + 2 * k + 2, "cudaLaunchKernel", "runtime", c + k);
+        gpu_row(f, stream, b, b + busy, "gemm", "kernel", c);
+        gpu_row_ns(f, stream, (b + busy) * 1000, (b + 400) * 1000, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "kernel",
+                   fx_intern(f, &d), c + 1);
+        gpu_row(f, stream, b + 400, b + 500, "adamw", "kernel", c + 2);
+    }
+}
+
+/* The same on devices: kernels of the collective spin until the second rank's has begun. Whoever's window it is, the path is
+ * the second rank's gemm and the transfer. Without sequence numbers the place in the step tells which are one collective:
+ * inferred. */
+static void test_two_devices(void **state)
+{
+    (void)state;
+    for (int counted = 0; counted < 2; counted++) {
+        struct fixture fx, *f = &fx;
+        struct graph_run run;
+        struct an_path_walk p = {0};
+        int64_t ns[AN_CAUSE_COUNT];
+        fx_open(f);
+        FX(store_run_set(f->s, "source", "kineto"));
+        device_rank(f, 0, 100, counted ? "{}" : "{\"sequence\":%d}");
+        device_rank(f, 1, 300, counted ? "{}" : "{\"sequence\":%d}");
+        graph_open(f, &run);
+        walk_all(&run, ns, &p);
+        const struct an_graph *g = run.c.graph;
+        int64_t steps = (int64_t)p.window.count, second = 0;
+        assert_true(steps >= STEPS - 2);
+        assert_int_equal(g->by_kind[AN_EDGE_COLLECTIVE], 2 * STEPS);
+        assert_int_equal(g->inferred[AN_EDGE_COLLECTIVE], counted ? 2 * STEPS : 0);
+        assert_int_equal(ns[AN_CAUSE_PEERS], 0);
+        assert_int_equal(ns[AN_CAUSE_TRANSFER], steps * 100000);
+        assert_int_equal(ns[AN_CAUSE_COMPUTE], steps * 400000);
+        for (size_t i = 0; i < p.count; i++)
+            if (p.at[i].cause == AN_CAUSE_COMPUTE && p.at[i].end - p.at[i].start > 200000) {
+                second++;
+                assert_int_equal(run.t->process[run.t->track[g->track[p.at[i].node]].process].rank, 1);
+            }
+        assert_int_equal(second, steps);
+        size_t waits = 0;
+        for (uint32_t n = 0; n < g->node_count; n++)
+            if (an_graph_on_device(g, n) && g->kind[n] == AN_NODE_WAIT) {
+                waits++;
+                assert_int_equal(g->kind[an_graph_head(g, n)], AN_NODE_DEVICE);
+                assert_int_equal(an_graph_head(g, n + 1), n - 1);
+                assert_int_equal(g->slice[n], g->slice[n - 1]);
+            }
+        assert_int_equal(waits, 2 * STEPS);
+        free(p.at);
+        graph_close(f, &run);
+    }
+}
+
 /* A worker makes a batch in 900, the step needs 100 of them: the path stays with the worker. A second batch may be made while
  * the first one is used (one slot more than the batch that is held). */
 static void test_loader(void **state)
@@ -399,7 +472,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_host_bound), cmocka_unit_test(test_device_bound),
                                        cmocka_unit_test(test_step),       cmocka_unit_test(test_gap),
-                                       cmocka_unit_test(test_two_ranks),  cmocka_unit_test(test_loader),
-                                       cmocka_unit_test(test_backward)};
+                                       cmocka_unit_test(test_two_ranks),  cmocka_unit_test(test_two_devices),
+                                       cmocka_unit_test(test_loader),     cmocka_unit_test(test_backward)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
