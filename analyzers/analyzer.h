@@ -109,6 +109,7 @@ struct an_analyzer {
     X(an_heat_map) \
     X(an_series) \
     X(an_system) \
+    X(an_contention) \
     X(an_stack_samples) \
     X(an_hardware) \
     X(an_memory) \

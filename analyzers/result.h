@@ -439,6 +439,8 @@ struct an_system {
     const char *reason;               /* no system layer in the file */
     struct an_value cpu_cores;        /* mean number of cores busy with the target */
     struct an_value machine_busy_pct; /* of all CPUs, whoever uses them */
+    struct an_value other_cores;      /* mean number of CPUs busy with other programs while counted steps ran */
+    struct an_value cpu_wait_pct;     /* of the time of counted steps: their thread was ready and had no core */
     struct an_value rss_peak_bytes;
     struct an_value read_bytes, write_bytes; /* to and from storage */
     struct an_value minor_faults, major_faults;
@@ -708,6 +710,7 @@ struct an_energy {
 struct an_result {
     const char *verdict;       /* one sentence with number and confidence */
     const char *verdict_class; /* "COMPUTE-BOUND", "INPUT-BOUND", "NO STEPS" ... */
+    const char *caution;       /* what makes the run a bad witness, for the head of every report; NULL: nothing known */
     bool healthy;
     const char *const *checked; /* what was looked for and not found */
     size_t checked_count;

@@ -16,6 +16,7 @@
 static const struct {
     const char *name, *unit;
 } sampled[] = {{"cpu_time", "ns"},
+               {"cpu_wait", "ns"},
                {"rss", "bytes"},
                {"minor_faults", "count"},
                {"major_faults", "count"},
@@ -35,7 +36,7 @@ bool an_system_owns(const struct an_track *k)
     return false;
 }
 
-static bool is_track(const struct an_track *k, const char *name, bool machine)
+bool an_system_track(const struct an_track *k, const char *name, bool machine)
 {
     return !strcmp(k->kind, "counter") && k->counter_count && (k->process == AN_NONE) == machine && !strcmp(k->name, name) &&
            an_system_owns(k);
@@ -52,7 +53,7 @@ static struct an_value total(const struct an_trace *t, const char *name, const c
     double sum = 0;
     bool any = false;
     for (size_t k = 0; k < t->track_count; k++)
-        if (is_track(&t->track[k], name, false) && isfinite(last_value(t, &t->track[k]))) {
+        if (an_system_track(&t->track[k], name, false) && isfinite(last_value(t, &t->track[k]))) {
             sum += last_value(t, &t->track[k]);
             any = true;
         }
@@ -69,7 +70,7 @@ static struct an_value at_least(struct an_value seen, double ended)
 static struct an_value machine_last(const struct an_trace *t, const char *name, const char *reason)
 {
     for (size_t k = 0; k < t->track_count; k++)
-        if (is_track(&t->track[k], name, true) && isfinite(last_value(t, &t->track[k])))
+        if (an_system_track(&t->track[k], name, true) && isfinite(last_value(t, &t->track[k])))
             return an_num(last_value(t, &t->track[k]));
     return an_num_none(reason);
 }
@@ -79,7 +80,7 @@ static struct an_value machine_mean(const struct an_trace *t, const char *name, 
     for (size_t k = 0; k < t->track_count; k++) {
         const struct an_track *track = &t->track[k];
         double sum = 0;
-        if (!is_track(track, name, true))
+        if (!an_system_track(track, name, true))
             continue;
         for (size_t i = 0; i < track->counter_count; i++)
             sum += t->counter.value[track->counter_first + i];
@@ -97,7 +98,7 @@ static struct an_value cpu_cores(struct an_context *c)
     int64_t from = INT64_MAX, to = INT64_MIN;
     for (size_t k = 0; k < t->track_count; k++) {
         const struct an_track *track = &t->track[k];
-        if (!is_track(track, "cpu_time", false))
+        if (!an_system_track(track, "cpu_time", false))
             continue;
         int64_t first = t->counter.time[track->counter_first];
         int64_t last = t->counter.time[track->counter_first + track->counter_count - 1];
@@ -140,7 +141,7 @@ static int rss_peak(struct an_context *c, struct an_value *out)
     const struct an_trace *t = c->t;
     size_t n = 0, room = 0;
     for (size_t k = 0; k < t->track_count; k++)
-        if (is_track(&t->track[k], "rss", false) || is_track(&t->track[k], "other_rss", true))
+        if (an_system_track(&t->track[k], "rss", false) || an_system_track(&t->track[k], "other_rss", true))
             room += t->track[k].counter_count + 1;
     if (!room) {
         *out = an_num_none("memory was not sampled");
@@ -152,7 +153,7 @@ static int rss_peak(struct an_context *c, struct an_value *out)
     for (size_t k = 0; k < t->track_count; k++) {
         const struct an_track *track = &t->track[k];
         double now = 0;
-        if (!is_track(track, "rss", false) && !is_track(track, "other_rss", true))
+        if (!an_system_track(track, "rss", false) && !an_system_track(track, "other_rss", true))
             continue;
         for (size_t i = track->counter_first; i < track->counter_first + track->counter_count; i++) {
             all[n++] = (struct change){t->counter.time[i], t->counter.value[i] - now};

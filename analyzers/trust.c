@@ -192,20 +192,6 @@ static void contradictions(struct an_context *c)
         an_problem(c, "%zu steps began before the step ahead of them on their thread had ended; they were left out", overlap);
 }
 
-/* Steps beside another program say little: its cores are the machine's busy ones without the target's. */
-static void company(struct an_context *c)
-{
-    const struct an_system *s = &c->r->system;
-    const char *online = an_trace_key(c->t, "cpu.online");
-    double cpus = online ? strtod(online, NULL) : 0;
-    if (!s->machine_busy_pct.valid || !s->cpu_cores.valid || !(cpus > 0))
-        return;
-    double other = s->machine_busy_pct.value / 100 * cpus - s->cpu_cores.value;
-    if (other > 0.25 && other > 0.2 * cpus)
-        an_problem(c, "other programs used about %.1f of %.0f CPUs while this one had %.1f: times may be theirs", other, cpus,
-                   s->cpu_cores.value);
-}
-
 /* A trace of another tool: who recorded it, and what such a trace cannot say. */
 static void foreign(struct an_context *c)
 {
@@ -237,7 +223,8 @@ static int trust_run(struct an_context *c)
     foreign(c);
     incomplete(c);
     contradictions(c);
-    company(c);
+    if (c->r->caution && c->problems < sizeof c->problem / sizeof *c->problem)
+        c->problem[c->problems++] = c->r->caution;
     return 0;
 }
 

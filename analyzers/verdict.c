@@ -72,14 +72,15 @@ enum an_class an_bound_class(const struct an_budget *b)
     return pct(b, (int)holds) >= BOUND_PCT || pct(b, (int)holds) > pct(b, AN_CLASS_COMPUTE) ? holds : AN_CLASS_COMPUTE;
 }
 
-/* "(steps 2-119, high confidence)" */
+/* "(steps 2-119, high confidence)", "(step 4, low confidence, short of cores)" */
 static const char *basis(struct an_context *c)
 {
     const struct an_steps *s = &c->r->steps;
-    const char *level = an_confidence_text(an_confidence_of(c));
+    const char *level = an_arena_format(c->a, "%s confidence%s", an_confidence_text(an_confidence_of(c)),
+                                        !c->r->caution ? "" : ", short of cores");
     if (s->first_index == s->last_index)
-        return an_arena_format(c->a, "(step %" PRId64 ", %s confidence)", s->first_index, level);
-    return an_arena_format(c->a, "(steps %" PRId64 "-%" PRId64 ", %s confidence)", s->first_index, s->last_index, level);
+        return an_arena_format(c->a, "(step %" PRId64 ", %s)", s->first_index, level);
+    return an_arena_format(c->a, "(steps %" PRId64 "-%" PRId64 ", %s)", s->first_index, s->last_index, level);
 }
 
 static const char *peak_words(struct an_context *c)
@@ -156,8 +157,9 @@ static void by_budget(struct an_context *c)
                            ? op_words(c)
                            : an_arena_format(c->a, "; %.1f %% %s", pct(b, (int)holds), does_what(c, (int)holds));
     r->verdict_class = bound[AN_CLASS_COMPUTE];
-    r->verdict = an_arena_format(c->a, "%s%s: %.1f %% of every step computes%s%s %s.", r->healthy ? "HEALTHY, " : "",
-                                 r->verdict_class, pct(b, AN_CLASS_COMPUTE), peak_words(c), rest, basis(c));
+    r->verdict =
+        an_arena_format(c->a, "%s%s: %.1f %% of every step computes%s%s %s.", r->healthy && !r->caution ? "HEALTHY, " : "",
+                        r->verdict_class, pct(b, AN_CLASS_COMPUTE), peak_words(c), rest, basis(c));
 }
 
 /* ---- devices without steps ---------------------------------------------------------------------------------------------- */

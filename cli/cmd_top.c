@@ -86,9 +86,9 @@ static json_t *series_json(const struct tui_facts *f)
 /* The report without its long tables: those of ops, devices and whatever grows with the program. */
 static json_t *report_json(const struct an_result *r)
 {
-    static const char *const kept[] = {"verdict",       "verdict_class", "healthy",  "steps",  "budget", "budget_by_device",
-                                       "phases",        "utilization",   "ranks",    "memory", "energy", "dataloader",
-                                       "communication", "system",        "findings", "trust"};
+    static const char *const kept[] = {"verdict",          "verdict_class", "caution",     "healthy",  "steps",  "budget",
+                                       "budget_by_device", "phases",        "utilization", "ranks",    "memory", "energy",
+                                       "dataloader",       "communication", "system",      "findings", "trust"};
     json_t *all = cli_run_json(r), *some = json_object(), *absent = json_object(), *reason;
     const char *pointer;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)

@@ -278,8 +278,11 @@ int cli_run_conclude(const struct col_result *r, bool report)
     }
     cli_say("%s: %s events, %s lost, %s", path, grouped(result ? result->trust.events : r->slices + r->counters + r->steps, a),
             grouped(r->lost, b), r->ended);
-    if (result && !report)
+    if (result && !report) {
         cli_say("%s", result->verdict);
+        if (result->caution)
+            cli_say("%s", result->caution);
+    }
     if (report) /* it stands there already */
         cli_say("next: tacho sql %s 'SELECT * FROM step'", word ? word : path);
     else

@@ -191,6 +191,8 @@ static void put_system(struct rep_writer *w, const struct an_system *s)
     rep_open(w, "system");
     rep_put_value(w, "cpu_cores", s->cpu_cores);
     rep_put_value(w, "machine_busy_pct", s->machine_busy_pct);
+    rep_put_value(w, "other_cores", s->other_cores);
+    rep_put_value(w, "cpu_wait_pct", s->cpu_wait_pct);
     rep_put_value(w, "rss_peak_bytes", s->rss_peak_bytes);
     rep_put_value(w, "read_bytes", s->read_bytes);
     rep_put_value(w, "write_bytes", s->write_bytes);
@@ -388,6 +390,7 @@ int rep_json_write(const struct an_result *r, const struct rep_options *o, FILE 
     rep_put_text(w, "schema", "tacho-report/1");
     rep_put_text(w, "verdict", r->verdict);
     rep_put_text(w, "verdict_class", r->verdict_class);
+    rep_put_text_or(w, "caution", r->caution, "nothing is known that makes the run a bad witness");
     rep_put_bool(w, "healthy", r->healthy);
     rep_put_texts(w, "checked", r->checked, r->checked_count);
     put_run(w, &r->run);

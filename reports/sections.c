@@ -55,6 +55,10 @@ void rep_sections_write(struct page *p, const struct an_result *r, bool definiti
     page_blank(p);
     page_title(p, r->verdict);
     page_blank(p);
+    if (r->caution) {
+        page_text(p, 0, r->caution);
+        page_blank(p);
+    }
     for (const struct rep_section *s = rep_sections; s->write; s++) {
         skip = s->id ? s->how == REP_DRAWN && p->ops == &page_lines : skip;
         if (!skip)

@@ -119,6 +119,8 @@ void rep_text_system(struct page *p, const struct an_result *r)
     else
         value_item(p, s->cpu_cores, "CPU %.2f cores");
     value_item(p, s->machine_busy_pct, "machine %.0f %% busy");
+    value_item(p, s->other_cores, "other programs %.2f");
+    value_item(p, s->cpu_wait_pct, "ready without a core %.1f %% of the steps");
     bytes_item(p, s->rss_peak_bytes, "memory at most");
     bytes_item(p, s->read_bytes, "storage read");
     bytes_item(p, s->write_bytes, "written");

@@ -156,6 +156,8 @@ void rep_text_trust(struct page *p, const struct an_result *r)
     for (size_t i = 0; i < t->problem_count; i++) {
         if (!r->quality.reason && !strncmp(t->problems[i], "CAPTURE: ", 9))
             continue; /* the lines of Capture have said so */
+        if (t->problems[i] == r->caution)
+            continue; /* the head has */
         page_label(p, first ? "Problems" : "");
         first = false;
         page_item(p, "%.400s", t->problems[i]);

@@ -12,7 +12,7 @@
 #include "tui/overview.h"
 #include "tui/views.h"
 
-enum { TREND, LOSS, STEP, RULE_1, LINES, RULE_2, FINDINGS, TRUST, PANELS };
+enum { CAUTION, TREND, LOSS, STEP, RULE_1, LINES, RULE_2, FINDINGS, TRUST, PANELS };
 
 /* ---- steps -------------------------------------------------------------------------------------------------------------------- */
 
@@ -192,12 +192,12 @@ static void healthy(struct tui_cells *c, struct tui_rect r, const struct an_resu
 {
     char text[1024];
     size_t used = 0;
-    if (result->healthy)
+    if (result->healthy && !result->caution)
         used = (size_t)snprintf(text, sizeof text, "Healthy: nothing above 2 %% of a step was found. ");
     for (size_t i = 0; i < result->checked_count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%.100s", i ? "; " : "Looked for: ", result->checked[i]);
     if (used)
-        tui_paragraph(c, r, 0, r.columns < 50 ? 0 : 1, result->healthy ? TUI_GOOD : TUI_NORMAL, text);
+        tui_paragraph(c, r, 0, r.columns < 50 ? 0 : 1, result->healthy && !result->caution ? TUI_GOOD : TUI_NORMAL, text);
 }
 
 static void finding_row(struct tui_cells *c, struct tui_rect r, const struct an_finding *f, size_t number, bool details)
@@ -268,10 +268,12 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     const struct an_result *result = m->r;
     const struct tui_series *loss = tui_model_series(m, "loss");
     int findings = result ? (int)result->finding_count : 0, classes = budget_classes(m), lines = tui_overview_lines(m);
+    int caution = result && result->caution ? 1 + tui_width(c, result->caution) / (r.columns > 8 ? r.columns - 4 : 4) : 0;
     size_t points;
     points_of(m, &points);
     bool tall = r.rows >= 28, no_steps = result && result->steps.reason && !points;
     struct tui_panel panel[PANELS] = {
+        [CAUTION] = {caution > 0, caution, 97, {0}},
         [TREND] = {1,
                    tall       ? r.rows / 3
                    : no_steps ? 4
@@ -293,6 +295,8 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     };
     (void)s;
     tui_layout_panels(r, panel, PANELS);
+    if (panel[CAUTION].rect.rows)
+        tui_paragraph(c, panel[CAUTION].rect, 0, r.columns > 30, TUI_WARN, result->caution);
     if (panel[RULE_1].rect.rows)
         tui_rule(c, panel[RULE_1].rect, 0);
     if (panel[RULE_2].rect.rows)

@@ -19,6 +19,7 @@
 /* name, unit: tracks of a process */
 #define PROCESS_MAP(X) \
     X(CPU_TIME, "cpu_time", "ns") \
+    X(CPU_WAIT, "cpu_wait", "ns") \
     X(RSS, "rss", "bytes") \
     X(MINOR, "minor_faults", "count") \
     X(MAJOR, "major_faults", "count") \
@@ -69,7 +70,7 @@ struct col_system {
 };
 
 /* Sources that may be closed to us. bit, text */
-enum source { SOURCE_IO, SOURCE_TASKS, SOURCE_MANY, SOURCE_CPU, SOURCE_MEMORY, SOURCE_DISKS };
+enum source { SOURCE_WAIT, SOURCE_IO, SOURCE_TASKS, SOURCE_MANY, SOURCE_CPU, SOURCE_MEMORY, SOURCE_DISKS };
 
 int col_system_open(struct col_system **out)
 {
@@ -139,6 +140,20 @@ static int64_t process_cpu(const struct col_system *s, int32_t pid, const struct
     if (clock_getcpuclockid(pid, &clock) == 0 && clock_gettime(clock, &t) == 0)
         return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
     return (int64_t)(st->user_ticks + st->system_ticks) * s->tick_ns;
+}
+
+/* Time that the first thread spent ready without a core; "0 0 0" where the kernel keeps no account of it. */
+static int sample_wait(struct col_system *s, struct col_drain *d, struct sampled *p)
+{
+    char path[48], text[128];
+    unsigned long long run, wait, turns;
+    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)p->pid);
+    long n = col_proc_read(path, text, sizeof text);
+    if (n == -ENOENT || n == -ESRCH || n == 0)
+        return 0; /* it has just ended, or the kernel has no such file */
+    if (n < 0 || sscanf(text, "%llu %llu %llu", &run, &wait, &turns) != 3 || !turns)
+        return refuse(s, d, SOURCE_WAIT, "time on a run queue", n < 0 ? strerror((int)-n) : "the kernel does not account it");
+    return put(d, p->row, &process_text[TRACK_CPU_WAIT], &p->track[TRACK_CPU_WAIT], (double)wait);
 }
 
 static int sample_io(struct col_system *s, struct col_drain *d, struct sampled *p)
@@ -222,6 +237,8 @@ static int sample_process(struct col_system *s, struct col_drain *d, struct samp
     int rc = 0;
     for (size_t i = 0; i < sizeof value / sizeof *value && rc == 0; i++)
         rc = put(d, p->row, &process_text[value[i].track], &p->track[value[i].track], value[i].value);
+    if (rc == 0)
+        rc = sample_wait(s, d, p);
     if (rc == 0)
         rc = sample_io(s, d, p);
     if (rc == 0 && s->turns % SLOW_EVERY == 0)
