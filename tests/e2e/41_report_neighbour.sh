@@ -32,8 +32,8 @@ for format in '' --markdown --html; do
     where=$(grep -n '^What to change\|^#.* What to change\|^Where a step goes\|^#.* Where a step goes\|^<section\|^Checked' out | head -1 | cut -d: -f1)
     [ -n "$at" ] && [ "$at" -le "$where" ] || fail "no warning in the head of the report $format"
 done
-for size in 80x24 40x10; do
-    COLUMNS=${size%x*} LINES=${size#*x} "$TACHO" top run.tacho --batch -n 1 > out
+for size in 24x80 10x40; do
+    "$TACHO" top run.tacho --batch -n 1 --size "$size" > out
     grep -q 'SHARED MACHINE: other programs' out || fail "no warning on the first screen at $size: $(cat out)"
 done
 echo "ok"
