@@ -385,13 +385,14 @@ int store_stack(store *s, int64_t parent, int64_t frame, int64_t *id)
 
 int store_sample_add(store *s, const struct store_sample *x)
 {
-    sqlite3_stmt *st = store_statement(s, STORE_SQL_SAMPLE_ADD);
-    if (!st)
+    int64_t *row = batch_place(s, &s->samples);
+    if (!row)
         return s->failed;
-    store_bind_int(st, 1, x->track);
-    store_bind_int(st, 2, x->time);
-    store_bind_int(st, 3, x->stack);
-    return store_run_statement(s, st, WRITING);
+    row[0] = STORE_ABSENT; /* SQLite gives the next id */
+    row[1] = x->track;
+    row[2] = x->time;
+    row[3] = x->stack;
+    return batch_done(s);
 }
 
 /* ---- the rest ------------------------------------------------------------------------------------------------------------ */

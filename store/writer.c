@@ -115,8 +115,9 @@ static int writer_open(store *s)
     checkpoint_limit(s);
     s->slices = (struct store_batch){.table = "slice", .columns = "iiiiiiii"};
     s->counters = (struct store_batch){.table = "counter", .columns = "iiid"};
+    s->samples = (struct store_batch){.table = "sample", .columns = "iiii"};
     s->aggregates = (struct store_batch){.table = "step_aggregate", .columns = "iiiiiiiii"};
-    struct store_batch *const batches[] = {&s->slices, &s->counters, &s->aggregates};
+    struct store_batch *const batches[] = {&s->slices, &s->counters, &s->aggregates, &s->samples};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         int rc = store_batch_open(batches[i], s->db);
         if (rc != SQLITE_OK)
@@ -146,6 +147,7 @@ void store_close(store *s)
         return;
     store_batch_close(&s->slices);
     store_batch_close(&s->counters);
+    store_batch_close(&s->samples);
     store_batch_close(&s->aggregates);
     for (int i = 0; i < STORE_SQL_COUNT; i++)
         sqlite3_finalize(s->statement[i]);
@@ -368,7 +370,7 @@ static void writer_roll_back(store *s, int code)
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     if (code == TACHO_ENOSPACE) /* the WAL holds a page as often as it was committed: folding it in gives room back */
         sqlite3_wal_checkpoint_v2(s->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    s->slices.rows = s->counters.rows = s->aggregates.rows = 0;
+    s->slices.rows = s->counters.rows = s->aggregates.rows = s->samples.rows = 0;
     s->next = s->mark;
     store_intern_truncate(&s->strings, s->mark.strings);
     store_intern_truncate(&s->details, s->mark.details);
@@ -395,7 +397,7 @@ int store_begin(store *s)
 
 int store_flush(store *s)
 {
-    struct store_batch *const batches[] = {&s->slices, &s->counters, &s->aggregates};
+    struct store_batch *const batches[] = {&s->slices, &s->counters, &s->aggregates, &s->samples};
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         int rc = store_batch_flush(batches[i]);
         if (rc != SQLITE_OK)

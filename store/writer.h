@@ -30,7 +30,6 @@
     X(SLICE_SHIFT, "UPDATE slice SET start=start+?2 WHERE track>=?1") \
     X(COUNTER_SHIFT, "UPDATE counter SET time=time+?2 WHERE track>=?1") \
     X(STACK_ADD, "INSERT INTO stack VALUES(?,?,?)") \
-    X(SAMPLE_ADD, "INSERT INTO sample(track,time,value) VALUES(?,?,?)") \
     X(STEP_ADD, "INSERT INTO step VALUES(?,?,?,?,?,?,?)") \
     X(CEILING_ADD, "INSERT INTO ceiling VALUES(?,?,?,?,?)") \
     X(LOSS_ADD, \
@@ -70,7 +69,7 @@ struct store {
     bool in_transaction; /* between store_begin and store_commit */
     struct store_mark next, mark;
     struct store_intern strings, details, stacks;
-    struct store_batch slices, counters, aggregates;
+    struct store_batch slices, counters, aggregates, samples;
     sqlite3_stmt *statement[STORE_SQL_COUNT];
     char *key; /* buffer in which keys of details are put together */
     size_t key_used, key_cap;

@@ -12,6 +12,7 @@
 
 #include "profiler/collector/collector.h"
 #include "profiler/collector/gpu.h"
+#include "profiler/collector/mappings.h"
 
 #define NAME_MAX_BYTES 4096
 #define TABLE_MAX      (256u << 20) /* bytes of a symbol table that are believed */
@@ -56,7 +57,8 @@ struct map_symbol {
 };
 struct map {
     int32_t pid;
-    off_t bytes; /* read so far, whole lines */
+    off_t bytes;   /* read so far, whole lines */
+    uint64_t turn; /* in which it was read */
     char *text;
     size_t used, cap;
     struct map_symbol *symbol; /* by start */
@@ -69,6 +71,7 @@ struct col_symbols {
     struct map *map;
     size_t maps;
     unsigned held;
+    uint64_t turn; /* col_symbols_look_again */
     char name[NAME_MAX_BYTES];
     char *demangled;
 };
@@ -237,15 +240,6 @@ static int order_symbols(const void *a, const void *b)
     return x->size != y->size ? (x->size < y->size ? -1 : 1) : 0;
 }
 
-/* The file as the process sees it: it may live in a container, or have been replaced since. */
-static int open_file(const struct file *f)
-{
-    char path[COL_PATH_MAX + 32];
-    snprintf(path, sizeof path, "/proc/%d/%s%s", f->pid, "root", f->path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd >= 0 ? fd : open(f->path, O_RDONLY | O_CLOEXEC);
-}
-
 /* Reads the symbols of one ELF file into f. */
 static void read_elf(struct col_symbols *s, struct file *f, int source, int fd)
 {
@@ -270,14 +264,8 @@ static void read_elf(struct col_symbols *s, struct file *f, int source, int fd)
 
 static void read_file(struct col_symbols *s, struct file *f)
 {
-    struct stat st;
-    int fd = s->held < FILES_MAX && f->path[0] == '/' ? open_file(f) : -1;
     f->read = true;
-    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) { /* a device must not be read */
-        close(fd);
-        fd = -1;
-    }
-    read_elf(s, f, 0, fd);
+    read_elf(s, f, 0, s->held < FILES_MAX ? col_mapping_open(f->path, f->pid) : -1);
     if (f->symbols)
         qsort(f->symbol, f->symbols, sizeof *f->symbol, order_symbols);
 }
@@ -324,6 +312,8 @@ int64_t *col_symbols_file_slot(struct col_symbols *s, uint32_t file)
 const char *col_symbols_file_name(const struct col_symbols *s, uint32_t file)
 {
     const char *slash = strrchr(s->file[file]->path, '/');
+    if (strcmp(s->file[file]->path, COL_MAPPING_VDSO) == 0)
+        return "vdso";
     return slash ? slash + 1 : s->file[file]->path;
 }
 
@@ -338,7 +328,7 @@ static struct map *map_of(struct col_symbols *s, int32_t pid)
     if (!list)
         return NULL;
     s->map = list;
-    list[s->maps] = (struct map){.pid = pid};
+    list[s->maps] = (struct map){.pid = pid, .turn = s->turn - 1};
     return &list[s->maps++];
 }
 
@@ -410,7 +400,8 @@ struct col_symbol col_symbols_in_map(struct col_symbols *s, int32_t pid, int32_t
     for (int i = 0; i < 2 && pids[i]; i++) {
         struct map *m = map_of(s, pids[i]);
         struct map_symbol *x = m ? find_in(m, address) : NULL;
-        if (m && !x) {
+        if (m && !x && m->turn != s->turn) {
+            m->turn = s->turn;
             read_more(m);
             x = find_in(m, address);
         }
@@ -418,6 +409,11 @@ struct col_symbol col_symbols_in_map(struct col_symbols *s, int32_t pid, int32_t
             return (struct col_symbol){m->text + x->name, &x->slot};
     }
     return (struct col_symbol){NULL, NULL};
+}
+
+void col_symbols_look_again(struct col_symbols *s)
+{
+    s->turn++;
 }
 
 void col_symbols_forget(struct col_symbols *s)

@@ -29,15 +29,14 @@ static void map(struct col_mappings *m, int32_t pid, uint64_t start, uint64_t by
 
 static void lies(const struct col_mappings *m, int32_t pid, uint64_t address, const char *path, uint64_t offset)
 {
-    struct col_mapping x;
-    bool found = col_mappings_find(m, pid, address, &x);
+    const struct col_mapping *x = col_mappings_find(m, pid, address);
     if (!path) {
-        assert_false(found);
+        assert_null(x);
         return;
     }
-    assert_true(found);
-    assert_string_equal(x.path, path);
-    assert_true(address - x.start + x.offset == offset);
+    assert_non_null(x);
+    assert_string_equal(x->path, path);
+    assert_true(address - x->start + x->offset == offset);
 }
 
 static void test_mappings(void **state)
@@ -72,9 +71,9 @@ static void test_mappings(void **state)
     lies(&m, 7, UINT64_MAX - 5, NULL, 0);
     col_mappings_add(&m, (const uint8_t *)"short", 5);
     col_mappings_learn(&m, getpid()); /* from /proc */
-    struct col_mapping own;
-    assert_true(col_mappings_find(&m, getpid(), (uint64_t)(uintptr_t)test_mappings, &own));
-    assert_non_null(strstr(own.path, "test_col_stacks"));
+    const struct col_mapping *own = col_mappings_find(&m, getpid(), (uint64_t)(uintptr_t)test_mappings);
+    assert_non_null(own);
+    assert_non_null(strstr(own->path, "test_col_stacks"));
     col_mappings_free(&m);
 }
 
@@ -83,11 +82,11 @@ static void test_mappings(void **state)
 static struct col_symbol own_symbol(struct col_symbols *s, uint64_t address, uint32_t *file)
 {
     struct col_mappings m = {0};
-    struct col_mapping x;
     col_mappings_learn(&m, getpid());
-    assert_true(col_mappings_find(&m, getpid(), address, &x));
-    *file = col_symbols_file(s, getpid(), x.path);
-    uint64_t offset = address - x.start + x.offset;
+    const struct col_mapping *x = col_mappings_find(&m, getpid(), address);
+    assert_non_null(x);
+    *file = col_symbols_file(s, getpid(), x->path);
+    uint64_t offset = address - x->start + x->offset;
     col_mappings_free(&m);
     return col_symbols_at(s, *file, offset);
 }
@@ -173,6 +172,8 @@ static void test_map(void **state)
     assert_null(col_symbols_in_map(s, pid, 0, 0x4000).name); /* the line is not whole yet */
     fputs(" and whole\n1000 20 another\n", f);
     fclose(f);
+    assert_null(col_symbols_in_map(s, pid, 0, 0x4000).name); /* it is not read again for every sample */
+    col_symbols_look_again(s);
     assert_string_equal(col_symbols_in_map(s, pid, 0, 0x4000).name, "half and whole");
     assert_string_equal(col_symbols_in_map(s, pid, 0, 0x1000).name, "another");       /* the place was used again */
     assert_string_equal(col_symbols_in_map(s, 1 << 22, pid, 0x1000).name, "another"); /* a child has its parent's code */
