@@ -199,7 +199,7 @@ static void a_rank_that_is_always_last(void **state)
     p.communicator[0] = p.communicator[1] = 9;
     struct store_merge_result r = merged(*state, n, 2, &p, &worst);
     assert_true(worst <= r.error);
-    assert_true(r.error < 20000); /* not 10 ms */
+    assert_true(r.error < 80000); /* not 10 ms; the 50 us that waking a rank may take are in it */
 }
 
 static void three_machines_and_two_ranks_on_one(void **state)
