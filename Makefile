@@ -248,8 +248,8 @@ asan: ## everything under AddressSanitizer and UBSan, in build-asan
 	$(Q)$(MAKE) O=$(O)-asan SAN=address,undefined check
 ubsan: ## everything under UBSan alone, in build-ubsan
 	$(Q)$(MAKE) O=$(O)-ubsan SAN=undefined check
-tsan: ## agent, collector, loader and import tests under ThreadSanitizer, in build-tsan
-	$(Q)$(MAKE) O=$(O)-tsan SAN=thread FILTER='agent|col_|collector|loader|imp_kineto' check
+tsan: ## agent, collector, loader, import and dashboard tests under ThreadSanitizer, in build-tsan
+	$(Q)$(MAKE) O=$(O)-tsan SAN=thread FILTER='agent|col_|collector|loader|imp_kineto|tui_' check
 fuzz-programs: $(FUZZ)
 fuzz: ## libFuzzer targets of all importers and data files, FUZZ_SECONDS each (default 60), in build-fuzz; needs clang
 	$(Q)if ! command -v clang > /dev/null; then echo "fuzz: no clang: nothing was fuzzed ('.ci/deps --dev' installs it)"; else \

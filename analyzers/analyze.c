@@ -216,8 +216,11 @@ int an_analyze(store_reader *r, const struct an_options *o, struct an_result **o
     c.t = t;
     c.r = result;
     c.a = result->arena;
-    if (!part.whole)
+    if (!part.whole) {
         result->run.window = describe_part(&c, &part);
+        result->run.part_start = part.t0;
+        result->run.part_end = part.t1;
+    }
     if (!(rc = an_clocks_align(t, c.a, &result->ranks.clocks)) && !(rc = an_devices_build(&c, err)))
         rc = run_all(&c);
 out:

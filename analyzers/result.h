@@ -37,6 +37,7 @@ struct an_run {
     const char *ended;                 /* how the main process ended, "" when unknown */
     bool live;                         /* the file is still being written */
     const char *window;                /* the part of the run that was looked at: "steps 421 to 450"; NULL: all of it */
+    int64_t part_start, part_end;      /* of that part, ns of the file; part_end INT64_MAX: to the end of the run */
     int64_t processes, ranks, threads; /* ranks: processes that marked steps */
     struct an_count exit_status;
     struct an_count cores;      /* cores the target may use */

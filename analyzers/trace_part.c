@@ -53,8 +53,8 @@ static int look(store_reader *r, enum table table, int64_t from, int64_t stop, s
     return rc < 0 ? rc : 0;
 }
 
-/* The first id from which rows may end at or after `time`: by bisection, then back until a whole block lies before it. */
-static int first_id(store_reader *r, enum table table, int64_t last, int64_t time, int64_t *id)
+/* About the first id whose row ends at or after `time`, as if ids grew with the ends of rows. */
+static int bisect(store_reader *r, enum table table, int64_t last, int64_t time, int64_t *id)
 {
     struct look l;
     int64_t low = 1, high = last + 1;
@@ -68,6 +68,18 @@ static int first_id(store_reader *r, enum table table, int64_t last, int64_t tim
         else
             high = middle;
     }
+    *id = low;
+    return 0;
+}
+
+/* The first id from which rows may end at or after `time`: from there back until a whole block lies before it. */
+static int first_id(store_reader *r, enum table table, int64_t last, int64_t time, int64_t *id)
+{
+    struct look l;
+    int64_t low;
+    int rc = bisect(r, table, last, time, &low);
+    if (rc)
+        return rc;
     while (low > 1) {
         int64_t from = low > BLOCK ? low - BLOCK : 1;
         if ((rc = look(r, table, from, low - 1, &l)))
@@ -243,16 +255,16 @@ int an_trace_part_find(store_reader *r, int64_t slices, int64_t until, struct an
     if (!p->ordered) {
         rc = time_by_sample(r, last, slices, until, &p->t0);
     } else {
-        if (until != INT64_MAX && (rc = first_id(r, SLICE, last, until, &high)))
+        if (until != INT64_MAX && (rc = bisect(r, SLICE, last, until, &high)))
             return rc;
-        rc = look(r, SLICE, high > slices ? high - slices : 1, high > slices ? high - slices : 1, &l);
-        p->t0 = l.end;
+        rc = high > slices ? look(r, SLICE, high - slices, high - slices, &l) : 0;
+        p->t0 = high > slices ? l.end : INT64_MIN; /* so few: from the beginning of the run */
     }
     if (rc || (rc = fit_steps(r, slices, last, high, p)) || (rc = first_aggregate(r, p)))
         return rc;
     if (p->ordered && ((rc = first_id(r, SLICE, last, p->t0, &p->slice)) ||
                        (rc = first_id(r, COUNTER, p->last_counter_row, p->t0, &p->counter))))
         return rc;
-    p->slices = p->ordered ? high - p->slice : slices;
+    p->slices = !p->ordered ? slices : high > p->slice ? high - p->slice : 1;
     return 0;
 }

@@ -73,7 +73,7 @@ static bool next(void *ctx, struct tui_found *f)
     return true;
 }
 
-static int analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices, struct an_result **out,
+static int analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices, int64_t until, struct an_result **out,
                    struct tacho_error *err)
 {
     const struct cli_top_source *s = ctx;
@@ -81,7 +81,8 @@ static int analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_
                            .live = f->live,
                            .peak_flops = s->peak_flops,
                            .flops_per_step = s->flops_per_step,
-                           .part_slices = slices};
+                           .part_slices = slices,
+                           .part_until = until};
     return an_analyze(r, &o, out, err);
 }
 

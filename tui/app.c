@@ -115,6 +115,20 @@ static void options_changed(struct app *a)
     a->changed = true;
 }
 
+/* Another part of the run; a paused screen goes on, or it would not come. */
+static void move(struct app *a, int parts)
+{
+    const struct an_result *r = a->model ? a->model->r : NULL;
+    if (!r || !r->run.window) {
+        snprintf(a->ui.note, sizeof a->ui.note, "%s",
+                 r ? "the whole run is analysed: it has no other part" : "not analysed yet");
+        return;
+    }
+    a->ui.paused = false;
+    snprintf(a->ui.note, sizeof a->ui.note, "analysing the part %s: %s", parts < 0 ? "before" : "behind", a->model->window);
+    tui_data_move(a->data, parts);
+}
+
 static void act(struct app *a, enum tui_action action)
 {
     switch (action) {
@@ -132,6 +146,10 @@ static void act(struct app *a, enum tui_action action)
         break;
     case TUI_REFRESH:
         tui_data_refresh(a->data);
+        break;
+    case TUI_EARLIER:
+    case TUI_LATER:
+        move(a, action == TUI_EARLIER ? -1 : 1);
         break;
     case TUI_REDRAW:
         tui_terminal_redraw();

@@ -29,6 +29,7 @@ struct tui_data {
     pthread_cond_t wake;
     struct tui_model *ready; /* under lock */
     bool stop, again;        /* under lock */
+    int move;                /* under lock: parts to go on (or, below 0, back) */
 
     /* the thread's */
     struct tui_found found;
@@ -42,7 +43,8 @@ struct tui_data {
     double changed, analysed, next_analysis; /* s, monotonic */
     int64_t slices, analysed_until;          /* of the next analysis; newest time that the last one saw */
     int unrecorded;                          /* polls in which nobody held the live run's lock */
-    bool final;                              /* a run that is over was analysed */
+    bool final;                              /* a run that is over was analysed, or a part that is not the newest */
+    int64_t until;                           /* where the part ends that the user went to; 0: the newest one */
 };
 
 static double clock_s(clockid_t id)
@@ -121,6 +123,7 @@ static void start_over(struct tui_data *d)
     tui_shared_drop(d->shared);
     d->shared = NULL;
     d->final = false;
+    d->until = 0;
     d->slices = TUI_SLICES_LIVE;
     d->next_analysis = d->changed = 0;
     d->analysed_until = STORE_ABSENT;
@@ -226,12 +229,12 @@ static void analyse(struct tui_data *d, store_reader *reader)
     bool over = d->state != TUI_LIVE;
     bool small = tui_tail_slices(d->tail) <= TUI_SLICES_WHOLE;
     int64_t slices = !over ? d->slices : small ? TUI_SLICES_WHOLE : TUI_SLICES_ENDED;
-    int rc = d->source->analyze(d->source->ctx, reader, &d->found, slices, &r, &err);
+    int rc = d->source->analyze(d->source->ctx, reader, &d->found, slices, d->until, &r, &err);
 #ifdef __GLIBC__
     malloc_trim(0); /* what an analysis needs for a moment is not kept */
 #endif
     plan_next(d, clock_s(CLOCK_THREAD_CPUTIME_ID) - before);
-    d->final = over;
+    d->final = over || d->until;
     d->analysed_until = tui_tail_newest(d->tail);
     if (rc) {
         snprintf(d->reason, sizeof d->reason, "%s", err.what);
@@ -248,7 +251,7 @@ static void analyse(struct tui_data *d, store_reader *reader)
 
 static bool analysis_due(const struct tui_data *d)
 {
-    if (d->state != TUI_LIVE)
+    if (d->state != TUI_LIVE || d->until)
         return !d->final;
     bool news = d->analysed_until != tui_tail_newest(d->tail) || !d->shared;
     return news && clock_s(CLOCK_MONOTONIC) >= d->next_analysis;
@@ -314,6 +317,28 @@ static void follow_next(struct tui_data *d)
     say(d, "another run began: %.900s", f.run);
 }
 
+/* To the part before the one that is shown, or behind it. Parts lie end to end; the first one is no shorter than the others. */
+static void move(struct tui_data *d, int parts)
+{
+    const struct an_result *r = tui_shared_result(d->shared);
+    int64_t first = tui_tail_start(d->tail), newest = tui_tail_newest(d->tail), until;
+    if (!parts || !r || !r->run.window || first == STORE_ABSENT || newest == STORE_ABSENT)
+        return;
+    int64_t start = r->run.part_start > first ? r->run.part_start : first, end = d->until ? d->until : newest,
+            width = end > start ? end - start : 1;
+    if (parts < 0) {
+        until = start - (-parts - 1) * width;
+        until = until < first + width ? first + width : until;
+        if (until >= end)
+            return; /* this is the first one */
+    } else {
+        until = end + parts * width;
+    }
+    d->until = until >= newest ? 0 : until;
+    d->final = false;
+    d->next_analysis = 0;
+}
+
 /* ---- the thread ---------------------------------------------------------------------------------------------------------------- */
 
 static void *thread_main(void *ctx)
@@ -322,8 +347,11 @@ static void *thread_main(void *ctx)
     pthread_mutex_lock(&d->lock);
     while (!d->stop) {
         bool again = d->again;
+        int parts = d->move;
         d->again = false;
+        d->move = 0;
         pthread_mutex_unlock(&d->lock);
+        move(d, parts);
         if (again) {
             d->final = false;
             d->next_analysis = 0;
@@ -341,7 +369,7 @@ static void *thread_main(void *ctx)
             until.tv_nsec -= 1000000000L;
         }
         pthread_mutex_lock(&d->lock);
-        while (!d->stop && !d->again)
+        while (!d->stop && !d->again && !d->move)
             if (pthread_cond_timedwait(&d->wake, &d->lock, &until) == ETIMEDOUT)
                 break;
     }
@@ -411,6 +439,15 @@ struct tui_model *tui_data_take(struct tui_data *d)
     d->ready = NULL;
     pthread_mutex_unlock(&d->lock);
     return m;
+}
+
+void tui_data_move(struct tui_data *d, int parts)
+{
+    pthread_mutex_lock(&d->lock);
+    if (abs(d->move + parts) < 1000)
+        d->move += parts;
+    pthread_cond_signal(&d->wake);
+    pthread_mutex_unlock(&d->lock);
 }
 
 void tui_data_refresh(struct tui_data *d)

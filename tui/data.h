@@ -31,6 +31,9 @@ int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_
 int tui_data_fd(const struct tui_data *d);
 /* The newest model, or NULL when there is none that was not taken before. The caller frees it. */
 struct tui_model *tui_data_take(struct tui_data *d);
+/* Has the part before (-1) or behind (+1) the one that is analysed analysed; behind the last one: the newest part again. Where
+ * all of the run is analysed there is no other part, and nothing happens. */
+void tui_data_move(struct tui_data *d, int parts);
 /* Looks again now, and analyses. */
 void tui_data_refresh(struct tui_data *d);
 /* Ends the thread. false: it is still busy with one long read; then the program has to end with _exit. NULL is fine. */

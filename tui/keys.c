@@ -18,6 +18,7 @@ const char *const tui_help_lines[] = {
     "s  < >  I     sort by the next column; left, right; the other way round",
     "+ - 0         zoom in, out, all of it; then left and right pan",
     "m  [ ]        the next picture; the next step, device or rank",
+    "{ }           analyse the part of a long run before this one; behind it",
     "Space  r      pause, go on; read and analyse now",
     "e             write this view into a text file of this folder",
     "t  u          theme: dark, light, mono; glyphs: braille, block, ASCII",
@@ -259,6 +260,10 @@ static bool frame_key(struct tui_ui *ui, int key, enum tui_action *action)
         return true;
     case 'r':
         *action = TUI_REFRESH;
+        return true;
+    case '{':
+    case '}':
+        *action = key == '{' ? TUI_EARLIER : TUI_LATER;
         return true;
     case 't':
         ui->theme = (ui->theme + 1) % TUI_THEMES;

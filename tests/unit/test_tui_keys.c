@@ -46,7 +46,7 @@ static void test_views(void **state)
         assert_int_equal(ui.view, i);
         for (int k = 0; k < i; k++)
             assert_int_not_equal(tui_views[k]->key, tui_views[i]->key);
-        assert_null(strchr("q?jkgGnNs<>I+-=0m/\\[]ewtuMr ", tui_views[i]->key)); /* the frame's own */
+        assert_null(strchr("q?jkgGnNs<>I+-=0m/\\[]{}ewtuMr ", tui_views[i]->key)); /* the frame's own */
     }
     assert_true(n >= 10);
     tui_ui_key(&ui, TUI_KEY_TAB);
@@ -67,6 +67,8 @@ static void test_frame(void **state)
     assert_false(ui.paused);
     assert_int_equal(tui_ui_key(&ui, 'e'), TUI_EXPORT);
     assert_int_equal(tui_ui_key(&ui, 'r'), TUI_REFRESH);
+    assert_int_equal(tui_ui_key(&ui, '{'), TUI_EARLIER);
+    assert_int_equal(tui_ui_key(&ui, '}'), TUI_LATER);
     for (int i = 0; i < TUI_THEMES; i++)
         assert_int_equal(tui_ui_key(&ui, 't'), TUI_OPTIONS);
     assert_int_equal(ui.theme, TUI_THEME_DARK);

@@ -142,6 +142,7 @@ struct stage {
     char path[1400], run[64];
     bool there, live, recorded;
     int analyses;
+    int64_t slices; /* of a part, whatever is asked for; 0 */
 };
 
 static int stage_find(void *ctx, struct tui_found *f, struct tacho_error *err)
@@ -166,11 +167,11 @@ static bool stage_recorded(void *ctx, const struct tui_found *f)
     return recorded;
 }
 
-static int stage_analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices, struct an_result **out,
-                         struct tacho_error *err)
+static int stage_analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices, int64_t until,
+                         struct an_result **out, struct tacho_error *err)
 {
     struct stage *s = ctx;
-    struct an_options o = {.file = f->run, .live = f->live, .part_slices = slices};
+    struct an_options o = {.file = f->run, .live = f->live, .part_slices = s->slices ? s->slices : slices, .part_until = until};
     s->analyses++;
     return an_analyze(r, &o, out, err);
 }
@@ -280,6 +281,70 @@ static void test_life(void **state)
     fx_close(f);
 }
 
+/* The window of the next analysis. */
+static void next_window(struct tui_data *d, char text[128], int64_t *first)
+{
+    const char *digits;
+    struct tui_model *m = NULL;
+    for (int i = 0; i < 200; i++) {
+        struct pollfd p = {.fd = tui_data_fd(d), .events = POLLIN};
+        poll(&p, 1, 50);
+        struct tui_model *newer = tui_data_take(d);
+        if (!newer)
+            continue;
+        tui_model_free(m);
+        m = newer;
+        if (m->r && strcmp(m->window, text) != 0)
+            break;
+    }
+    assert_true(m && m->r);
+    snprintf(text, 128, "%s", m->window);
+    digits = strpbrk(text, "0123456789");
+    assert_non_null(digits);
+    *first = strtoll(digits, NULL, 10);
+    assert_true(m->steps_seen == 1000); /* what is tailed is the whole run's all the while */
+    tui_model_free(m);
+}
+
+/* A run too large for one analysis: keys go through it, part by part, to its beginning and back to what is newest. */
+static void test_parts(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    struct stage s = {.there = true, .run = "run.tacho", .slices = 200};
+    struct tui_source source = {
+        .ctx = &s, .find = stage_find, .recorded = stage_recorded, .analyze = stage_analyze, .release = an_result_free};
+    struct tacho_error err = {0};
+    struct tui_data *d = NULL;
+    char window[128] = "";
+    int64_t newest, first, before;
+    int parts = 0;
+    (void)state;
+    pthread_mutex_init(&s.lock, NULL);
+    fx_open(f);
+    snprintf(s.path, sizeof s.path, "%s", f->path);
+    add_steps(f, fx_track(f, f->process, "counter", "loss", ""), 0, 1000);
+    FX(store_commit(f->s));
+    if (tui_data_start(&source, 20, &d, &err))
+        fail_msg("%s", err.what);
+    next_window(d, window, &newest);
+    assert_true(newest > 700);
+    for (first = newest; first > 0; parts++) {
+        before = first;
+        tui_data_move(d, -1);
+        next_window(d, window, &first);
+        assert_true(first < before && parts < 30);
+    }
+    assert_true(parts >= 3);
+    tui_data_move(d, 1);
+    next_window(d, window, &first);
+    assert_true(first > 0 && first < newest);
+    tui_data_move(d, 900);
+    next_window(d, window, &first);
+    assert_int_equal(first, newest);
+    assert_true(tui_data_stop(d));
+    fx_close(f);
+}
+
 /* No run at all: a message, and a quick end. */
 static void test_nothing(void **state)
 {
@@ -310,7 +375,7 @@ static void test_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_growing), cmocka_unit_test(test_bounded),
-                                       cmocka_unit_test(test_learn), cmocka_unit_test(test_life),
-                                       cmocka_unit_test(test_nothing)};
+                                       cmocka_unit_test(test_learn),   cmocka_unit_test(test_life),
+                                       cmocka_unit_test(test_parts),   cmocka_unit_test(test_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
