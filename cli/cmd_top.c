@@ -114,9 +114,10 @@ static int write_line(void *ctx, const struct tui_facts *f, const struct an_resu
     (void)ctx;
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     json_t *line = json_pack(
-        "{s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:{s:I,s:o,s:o,s:o},s:I,s:o,s:o,s:o,s:o}", "schema", SCHEMA, "time", stamp, "run",
+        "{s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:{s:I,s:o,s:o,s:o,s:o,s:o},s:I,s:o,s:o,s:o,s:o}", "schema", SCHEMA, "time", stamp, "run",
         text(f->run), "state", f->state, "message", text(f->message), "now_s", real(f->now_s), "age_s", real(f->age_s), "steps",
-        "seen", (json_int_t)f->steps, "last_index", f->last_index < 0 ? json_null() : json_integer(f->last_index), "recent_ms",
+        "seen", (json_int_t)f->steps, "expected", f->expected > 0 ? json_integer(f->expected) : json_null(), "left_s",
+        real(f->left_s), "last_index", f->last_index < 0 ? json_null() : json_integer(f->last_index), "recent_ms",
         real(f->recent_ms), "recent_tokens_per_s", real(f->recent_tokens_per_s), "slices", (json_int_t)f->slices, "counters",
         series_json(f), "window", text(f->window), "reason", text(f->reason), "report", r ? report_json(r) : json_null());
     char *out = line ? json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;

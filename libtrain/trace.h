@@ -55,7 +55,8 @@
     X(MEMORY_WORKSPACE, "memory.workspace") \
     X(MEMORY_LOADER, "memory.loader") \
     X(MEMORY_TOTAL, "memory.total") \
-    X(MEMORY_PEAK, "memory.peak")
+    X(MEMORY_PEAK, "memory.peak") \
+    X(STEPS_PLANNED, "steps_planned")
 
 #define LT_ENUM_RANGE(id, name, kind) LT_RANGE_##id,
 enum lt_range { LT_RANGE_MAP(LT_ENUM_RANGE) LT_RANGE_COUNT };

@@ -360,6 +360,7 @@ int lt_train(struct lt_model *model, const struct lt_part *train, const struct l
                                 .train_samples = train->samples,
                                 .eval_samples = held_out ? held_out->samples : 0,
                                 .warning = lt_loader_warning(r.loader)};
+        lt_trace_count(r.trace, LT_COUNTER_STEPS_PLANNED, (double)config->schedule.steps);
         tell(&r, &p);
         rc = loop(&r, err);
     }

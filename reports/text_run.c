@@ -142,6 +142,8 @@ void rep_text_series(struct page *p, const struct an_result *r)
         const struct an_series *s = &r->series[i];
         if (!r->memory.reason && !strncmp(s->name, "memory.", 7))
             continue; /* has a place of its own */
+        if (!strcmp(s->name, "steps_planned"))
+            continue; /* once, for who watches */
         if (shown == 8) {
             rest++;
             continue;

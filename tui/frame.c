@@ -102,6 +102,20 @@ static enum tui_style state_text(const struct tui_cells *c, const struct tui_mod
     }
 }
 
+/* "40 s", "12 min", "3.4 h": no more digits than such an estimate has. */
+static const char *left_text(char a[32], double s)
+{
+    if (s < 100)
+        snprintf(a, 32, "%.0f s", s);
+    else if (s < 100 * 60)
+        snprintf(a, 32, "%.0f min", s / 60);
+    else if (s < 100 * 3600)
+        snprintf(a, 32, "%.1f h", s / 3600);
+    else
+        snprintf(a, 32, "%.0f d", s / 86400);
+    return a;
+}
+
 static void draw_header(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, const struct tui_ui *ui)
 {
     struct line l = {.count = 0};
@@ -113,9 +127,11 @@ static void draw_header(struct tui_cells *c, struct tui_rect r, const struct tui
     bool live = m->state == TUI_LIVE;
     part(&l, 9, TUI_BOLD, "%.60s", x && *x->run.program ? x->run.program : *m->run ? base_name(m->run) : "tacho top");
     if (m->last_index >= 0 && m->steps_expected > 0)
-        part(&l, 8, TUI_NORMAL, "step %" PRId64 "/%" PRId64, m->last_index, m->steps_expected);
+        part(&l, 8, TUI_NORMAL, "step %" PRId64 "/%" PRId64, m->last_index + 1, m->steps_expected);
     else if (m->last_index >= 0)
         part(&l, 8, TUI_NORMAL, "step %" PRId64, m->last_index);
+    if (isfinite(tui_model_left_s(m)))
+        part(&l, 6, TUI_NORMAL, "%s left", left_text(a, tui_model_left_s(m)));
     double ms = live || !x || !x->steps.median_ms.valid ? m->recent_ms : x->steps.median_ms.value;
     if (isfinite(ms))
         part(&l, 7, TUI_NORMAL, "%s", page_time(a, ms * 1e6));

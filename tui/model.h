@@ -45,7 +45,7 @@ struct tui_model {
     const struct an_step_point *step;
     size_t step_count;
     int64_t steps_seen;                    /* updates that ended: the most of any rank */
-    int64_t steps_expected;                /* what the run said it will make, 0: it did not say */
+    int64_t steps_expected;                /* counter "steps_planned": what the run said it will make, 0: it did not say */
     int64_t last_index;                    /* index of the newest step; -1: none */
     double recent_ms, recent_tokens_per_s; /* of the newest steps (at most TUI_RECENT of a rank): median; sum over ranks. NAN */
     const struct tui_series *series;       /* by name, then rank */
@@ -71,6 +71,9 @@ void tui_shared_drop(struct tui_shared *s);
 struct an_result *tui_shared_result(struct tui_shared *s);
 void tui_model_free(struct tui_model *m); /* NULL is fine */
 
+/* Seconds until the planned steps are made, at the pace of the newer half of what was tailed (with evaluations and what else
+ * stands between steps); NAN: not known, or the run is over. */
+double tui_model_left_s(const struct tui_model *m);
 /* The series of that name, of the first rank that has it; NULL: none. */
 const struct tui_series *tui_model_series(const struct tui_model *m, const char *name);
 

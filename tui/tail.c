@@ -494,6 +494,11 @@ static bool copy_series(struct tui_tail *t, struct tui_model *m)
         const struct process *p = process_of(t, k->process);
         if (!k->counter || !k->count)
             continue;
+        if (!strcmp(k->name, "steps_planned")) { /* what the run will make: no curve */
+            double planned = k->value[k->count - 1];
+            m->steps_expected = planned >= 1 && planned < 1e15 ? (int64_t)planned : 0;
+            continue;
+        }
         struct tui_series *s = &row[m->series_count++];
         *s = (struct tui_series){.name = put(&text, k->name),
                                  .unit = put(&text, k->unit),

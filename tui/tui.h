@@ -59,7 +59,8 @@ struct tui_facts {
     const char *run, *state, *message, *window; /* state: "opening", "live", "ended", "lost"; message, window: NULL or text */
     const char *reason;                         /* why there is no analysis; NULL */
     double now_s, age_s, recent_ms, recent_tokens_per_s;
-    int64_t steps, last_index, slices; /* last_index -1: none */
+    double left_s;                               /* until the planned steps are made; NAN: not known */
+    int64_t steps, expected, last_index, slices; /* expected 0, last_index -1: not known */
     const struct tui_fact {
         const char *name, *unit, *device;
         int64_t rank, process; /* STORE_ABSENT: none */

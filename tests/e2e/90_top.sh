@@ -111,6 +111,7 @@ keys '\'; sees 'only rows with:'; keys adamw Enter; gone 'matmul.backward'; sees
 keys Escape; sees matmul
 keys /; sees 'search:'; keys gelu Enter; sees gelu; keys n; keys N; keys Escape
 keys 3; keys + ; keys + ; keys Right; keys Left; keys 0; keys ']'; keys '['; keys m; keys -; keys Tab; keys BTab
+keys '{'; sees 'has no other part'; keys '}'; sees 'has no other part'
 keys 1; keys Space; sees paused; keys Space; gone paused
 keys u; keys u
 LC_ALL=C grep -q '[^ -~]' <(sleep 0.5; screen) && fail "glyphs of the ladder's last rung are not ASCII"

@@ -74,6 +74,47 @@ static void test_growing(void **state)
 }
 
 /* Of many steps rows are merged: bounded, no step is lost, the mean is right and the worst step is still to be seen. */
+/* How far the run is: what it planned, and how long the rest takes at the pace of its newer half, pauses between steps
+ * included. */
+static void test_progress(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    struct tacho_error err = {0};
+    store_reader *r = NULL;
+    struct tui_tail *t = tui_tail_new();
+    (void)state;
+    fx_open(f);
+    add_steps(f, fx_track(f, f->process, "counter", "loss", ""), 0, 200);
+    FX(store_commit(f->s));
+    if (store_open(f->path, &r, &err))
+        fail_msg("%s", err.what);
+    poll_all(t, r, 1000000);
+    struct tui_model *m = tui_tail_model(t);
+    m->state = TUI_LIVE;
+    assert_int_equal(m->steps_expected, 0);
+    assert_true(isnan(tui_model_left_s(m)));
+    size_t series = m->series_count;
+    tui_model_free(m);
+    FX(store_begin(f->s));
+    fx_counter(f, fx_track(f, f->process, "counter", "steps_planned", ""), 0, 1000);
+    FX(store_commit(f->s));
+    store_reader_close(r);
+    if (store_open(f->path, &r, &err))
+        fail_msg("%s", err.what);
+    poll_all(t, r, 1000000);
+    m = tui_tail_model(t);
+    m->state = TUI_LIVE;
+    assert_int_equal(m->steps_expected, 1000);
+    assert_int_equal(m->series_count, series);         /* no curve */
+    assert_true(fabs(tui_model_left_s(m) - 8) < 0.01); /* 800 steps, one each 10 ms */
+    m->state = TUI_ENDED;
+    assert_true(isnan(tui_model_left_s(m)));
+    tui_model_free(m);
+    tui_tail_free(t);
+    store_reader_close(r);
+    fx_close(f);
+}
+
 static void test_bounded(void **state)
 {
     struct fixture fixture, *f = &fixture;
@@ -374,8 +415,9 @@ static void test_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_growing), cmocka_unit_test(test_bounded),
-                                       cmocka_unit_test(test_learn),   cmocka_unit_test(test_life),
-                                       cmocka_unit_test(test_parts),   cmocka_unit_test(test_nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_growing), cmocka_unit_test(test_progress),
+                                       cmocka_unit_test(test_bounded), cmocka_unit_test(test_learn),
+                                       cmocka_unit_test(test_life),    cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
