@@ -141,6 +141,7 @@ static void verdict_first(struct an_findings_list *l)
         const char *id;
         enum an_class class;
     } classes[] = {
+        {"STRAGGLER", AN_CLASS_COMM},        {"UNEVEN_DATA", AN_CLASS_COMM},          {"SLOW_STAGE", AN_CLASS_COMM},
         {"INPUT_STALL", AN_CLASS_INPUT},     {"EXPOSED_COMM", AN_CLASS_COMM},         {"LAUNCH_BOUND", AN_CLASS_HOST},
         {"HOST_BOUND", AN_CLASS_HOST},       {"SYNC_STALL", AN_CLASS_HOST},           {"PAGEABLE_COPY", AN_CLASS_COPY},
         {"LOW_PRECISION", AN_CLASS_COMPUTE}, {"UNFUSED_ATTENTION", AN_CLASS_COMPUTE}, {"SMALL_BATCH", AN_CLASS_COMPUTE},

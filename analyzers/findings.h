@@ -67,6 +67,8 @@ bool an_comm_mostly_waits(const struct an_context *c);
 
 /* Ranks beside each other (findings_ranks.c). */
 void an_findings_ranks(struct an_findings_list *l);
+/* Does a finding name the rank that the others wait for? Then waiting is that one's, not communication's. */
+bool an_findings_slow_rank(const struct an_context *c);
 
 /* Who speaks the ranges of the run: whose settings an action may name. */
 enum an_framework { AN_FRAMEWORK_OTHER, AN_FRAMEWORK_LIBTRAIN, AN_FRAMEWORK_TORCH };

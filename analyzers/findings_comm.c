@@ -239,12 +239,13 @@ int an_findings_comm(struct an_findings_list *l)
 {
     struct an_context *c = l->c;
     const struct an_budget *b = &c->r->budget;
-    if (b->reason || !b->pct[AN_CLASS_COMM].valid || (c->gpu && !an_comm_mostly_waits(c)))
+    bool named = an_findings_slow_rank(c); /* then the waiting is that rank's finding */
+    if (b->reason || !b->pct[AN_CLASS_COMM].valid || (c->gpu && (named || !an_comm_mostly_waits(c))))
         return 0;
     struct exposure e = measure(c);
     if (an_class_share(c, AN_CLASS_COMM, &e.share))
         return TACHO_ENOMEM;
-    bool waits = e.split && 2 * e.waiting >= e.exposed;
+    bool waits = e.split && 2 * e.waiting >= e.exposed && !named;
     double part = waits ? e.waiting : e.exposed - e.waiting;
     if (!an_class_share_matters(&e.share) || !part_matters(&e, part)) {
         an_findings_checked(l, "communication that no compute hides");

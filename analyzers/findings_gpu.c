@@ -143,15 +143,27 @@ static int exposed_comm(struct an_findings_list *l)
     int rc = exposed_matters(l, AN_CLASS_COMM, "communication that no compute hides", &s, &yes);
     if (rc || !yes)
         return rc;
-    if (an_comm_mostly_waits(c)) /* the ranks beside each other tell that the link is not the cause: an_findings_comm says it */
+    if (an_comm_mostly_waits(c) && !an_findings_slow_rank(c)) /* the link is not the cause: an_findings_comm says it */
         return 0;
+    const struct an_value *waiting = &c->r->communication.exposed_waiting_ms;
+    double exposed = s.mean, step = c->r->budget.steps ? (double)c->r->budget.step_ns / (double)c->r->budget.steps / 1e6 : 0;
+    bool split = !c->r->communication.reason && waiting->valid && step > 0;
+    s.mean -= split ? fmin(exposed, 100 * waiting->value / step) : 0; /* waiting is not communication's own */
+    if (split && !an_class_share_matters(&s)) {
+        an_findings_checked(l, "transfer between ranks that no compute hides");
+        return 0;
+    }
     const struct an_op *op = largest_of(c->r, "comm");
     const char *world = an_trace_key(c->t, "world_size");
     int64_t ranks = distinct_ranks(c->r), size = world ? strtoll(world, NULL, 10) : 0;
-    struct an_finding *f =
-        an_findings_add(l, "EXPOSED_COMM",
-                        an_arena_format(c->a, "%.1f %% of %s is communication that no compute hides", s.mean, window_of(&s)));
-    an_finding_evidence(f, share_words(c, &s, "exposed communication"));
+    struct an_finding *f = an_findings_add(
+        l, "EXPOSED_COMM",
+        split ? an_arena_format(c->a, "%.1f %% of %s is transfer between ranks that no compute hides", s.mean, window_of(&s))
+              : an_arena_format(c->a, "%.1f %% of %s is communication that no compute hides", s.mean, window_of(&s)));
+    an_finding_evidence(f, share_words(c, &s, split ? "exposed transfer" : "exposed communication"));
+    if (split)
+        an_finding_evidence(
+            f, an_arena_format(c->a, "%.3g ms more are waiting for other ranks: not communication's own", waiting->value));
     for (size_t i = 0; i < c->r->gpu_count && i < 1; i++)
         if (c->r->gpus[i].overlap_pct.valid)
             an_finding_evidence(f, an_arena_format(c->a, "%.1f %% of communication runs beside compute (rank %" PRId64 ")",

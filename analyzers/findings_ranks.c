@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * STRAGGLER and UNEVEN_DATA: a rank that all others wait for, and whether it only has more to do. EXPERT_IMBALANCE: all-to-all
- * in which one rank moves much more than the mean.
+ * STRAGGLER and UNEVEN_DATA: a rank that all others wait for, and whether it only has more to do. SLOW_STAGE: the stage of a
+ * step that makes a rank late. EXPERT_IMBALANCE: all-to-all in which one rank moves much more than the mean. The gains of the
+ * first three are the replay's (what_if_ranks.c).
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "analyzers/findings.h"
 
@@ -18,6 +21,8 @@ static const struct an_rank_row *row_of(const struct an_ranks *r, int64_t rank)
     return NULL;
 }
 
+#define EDITS_MOST 8 /* stragglers that one edit names */
+
 static const char *stage_action(struct an_context *c, const struct an_ranks *r)
 {
     static const char *const actions[AN_STAGE_COUNT] = {
@@ -29,12 +34,39 @@ static const char *stage_action(struct an_context *c, const struct an_ranks *r)
         [AN_STAGE_OPTIMIZER] = "its optimizer: memory bandwidth, offloading, an uneven share of the parameters",
         [AN_STAGE_OTHER] = "what its host does between the stages: logging, checkpoints, synchronising calls",
     };
-    if (r->frontier.stage == AN_STAGE_COUNT || r->frontier.rank != r->straggler.rank)
-        return an_arena_format(
-            c->a, "compare rank %" PRId64 " with the others: its loader, its share of the work, its cores or device",
-            r->straggler.rank);
     return an_arena_format(c->a, "make %s of rank %" PRId64 " as long as the others': look at %s",
-                           an_stage_key(r->frontier.stage), r->straggler.rank, actions[r->frontier.stage]);
+                           an_stage_key(r->frontier.stage), r->frontier.rank, actions[r->frontier.stage]);
+}
+
+/* The edit that makes the stragglers as fast as their peers. */
+static const char *peers_edit(struct an_context *c, const struct an_ranks *r)
+{
+    const char *list = "";
+    size_t n = 0;
+    for (size_t i = 0; i < r->row_count && n < EDITS_MOST; i++)
+        if (r->row_count == 2 ? r->row[i].rank == r->straggler.rank : !strcmp(r->row[i].verdict, "straggler"))
+            list = an_arena_format(c->a, "%s%srank:%" PRId64 "=peers", list, n++ ? "," : "", r->row[i].rank);
+    return list;
+}
+
+static bool is_straggler(const struct an_ranks *r)
+{
+    const struct an_straggler *s = &r->straggler;
+    return !r->reason && !s->reason && s->count && s->gain_low_pct.valid && s->gain_low_pct.value >= FINDINGS_NOISE_PCT;
+}
+
+/* More data makes all stages longer: that is no slow one. */
+static bool is_slow_stage(const struct an_ranks *r)
+{
+    const struct an_frontier *f = &r->frontier;
+    bool data = is_straggler(r) && r->straggler.by_data && r->straggler.rank == f->rank;
+    return !r->reason && !f->reason && f->stage != AN_STAGE_COUNT && f->delay_low_pct.valid &&
+           f->delay_low_pct.value >= FINDINGS_NOISE_PCT && !data;
+}
+
+bool an_findings_slow_rank(const struct an_context *c)
+{
+    return is_straggler(&c->r->ranks) || is_slow_stage(&c->r->ranks);
 }
 
 static void slow_rank(struct an_findings_list *l, const struct an_ranks *r)
@@ -71,16 +103,58 @@ static void slow_rank(struct an_findings_list *l, const struct an_ranks *r)
                                                row->step_ms.value));
     f->action =
         s->by_data ? "give every rank as much in each step: batches by tokens instead of by samples, sorted or packed sequences"
-                   : stage_action(c, r);
+                   : an_arena_format(c->a,
+                                     "compare rank %" PRId64 " with the others: its loader, its share of the work, its cores "
+                                     "or device (clocks, heat, who else uses them)%s",
+                                     s->rank, is_slow_stage(r) && r->frontier.rank == s->rank ? "; SLOW_STAGE says where" : "");
     f->effort = s->by_data ? "a change of the sampler" : "find out what that rank does longer";
     f->gain = (struct an_gain){.low = s->gain_low_pct, .expected = s->gain_pct, .high = s->gain_high_pct};
     f->method =
         "each step again with this rank's own time no longer than that of the slowest other one: sum of steps / (sum - what "
         "that takes away) - 1; 95 % by block bootstrap over steps";
+    f->what_if = s->by_data ? "ranks=even" : peers_edit(c, r);
     f->verify = an_arena_format(c->a, "%s, and read the section of the ranks",
                                 an_findings_rerun(c, an_arena_format(c->a, "%s as fast as the others", who)));
     f->wrong_when = r->missing ? "a rank that is not in the file is slower still"
                                : "the rank does other work by design (stages of a pipeline, evaluation on one rank)";
+}
+
+static void slow_stage(struct an_findings_list *l, const struct an_ranks *r)
+{
+    struct an_context *c = l->c;
+    const struct an_frontier *x = &r->frontier;
+    const char *stage = an_stage_key(x->stage), *none = "nothing was replayed";
+    const struct an_rank_row *row = row_of(r, x->rank);
+    struct an_finding *f = an_findings_add(l, "SLOW_STAGE", NULL);
+    f->claim = an_arena_format(c->a,
+                               "%s of rank %" PRId64 " takes %.3g ms longer than that of its peers in each step, and makes the "
+                               "rank late",
+                               stage, x->rank, x->delay_ms.value);
+    an_finding_evidence(f, an_arena_format(c->a,
+                                           "that is %.1f %% of the step (%.1f at least, all ranks and stages together 95 %%), "
+                                           "%" PRId64 " steps, %zu ranks",
+                                           x->delay_pct.value, x->delay_low_pct.value, r->steps, r->row_count));
+    if (row) {
+        double least = INFINITY, most = 0;
+        for (size_t i = 0; i < r->row_count; i++)
+            if (r->row[i].rank != x->rank && r->row[i].stage_ms[x->stage].valid) {
+                least = fmin(least, r->row[i].stage_ms[x->stage].value);
+                most = fmax(most, r->row[i].stage_ms[x->stage].value);
+            }
+        an_finding_evidence(f, an_arena_format(c->a, "%s takes %.3g ms there, %.3g to %.3g ms on the others", stage,
+                                               row->stage_ms[x->stage].value, least, most));
+    }
+    an_finding_evidence(f, x->stage == 0 ? "no stage lies before it"
+                                         : "no rank is longer than its peers by as much in the stages before it");
+    f->action = stage_action(c, r);
+    f->effort = "find out what that rank does longer there";
+    f->what_if = an_arena_format(c->a, "rank:%" PRId64 ":%s=peers", x->rank, stage);
+    an_finding_ceiling(f, 100, x->delay_pct.value, none);
+    f->method = "ceiling \"the stage as short as its peers'\": step / (step - delay) - 1; nothing was replayed";
+    f->verify = an_arena_format(
+        c->a, "%s, and read the stages of the ranks",
+        an_findings_rerun(c, an_arena_format(c->a, "%s of rank %" PRId64 " as fast as the others'", stage, x->rank)));
+    f->wrong_when = "the rank does other work by design (stages of a pipeline, evaluation on one rank)";
 }
 
 static void experts(struct an_findings_list *l, const struct an_experts *e)
@@ -120,9 +194,11 @@ void an_findings_ranks(struct an_findings_list *l)
         return;
     if (!r->experts.reason)
         experts(l, &r->experts);
+    if (is_slow_stage(r))
+        slow_stage(l, r);
     if (r->straggler.reason)
         return;
-    if (r->straggler.count && r->straggler.gain_low_pct.valid && r->straggler.gain_low_pct.value >= FINDINGS_NOISE_PCT)
+    if (is_straggler(r))
         slow_rank(l, r);
     else
         an_findings_checked(l, r->straggler.count ? "a slow rank that costs 2 % of a step"

@@ -26,6 +26,14 @@ const char *an_stage_key(enum an_step_stage s)
     return s < AN_STAGE_COUNT ? keys[s] : "";
 }
 
+bool an_stage_named(const char *key, enum an_step_stage *out)
+{
+    for (*out = 0; *out < AN_STAGE_COUNT; (*out)++)
+        if (!strcmp(key, an_stage_key(*out)))
+            return true;
+    return false;
+}
+
 /* ---- which stage ---------------------------------------------------------------------------------------------------------- */
 
 /* By the first word of a name; AN_STAGE_COUNT: none. */
@@ -54,18 +62,13 @@ static enum an_step_stage stage_of_pass(const char *pass)
                                                                      : AN_STAGE_COUNT;
 }
 
-struct stages {
-    struct an_context *c;
-    uint8_t *name; /* enum an_step_stage of every string */
-};
-
-static enum an_step_stage named(const struct stages *x, size_t slice)
+static enum an_step_stage named(const struct an_stage_map *x, size_t slice)
 {
     uint32_t name = x->c->t->slice.name[slice];
     return name < x->c->t->string_count ? (enum an_step_stage)x->name[name] : AN_STAGE_COUNT;
 }
 
-static enum an_step_stage stage_of(const struct stages *x, size_t slice)
+static enum an_step_stage stage_of(const struct an_stage_map *x, size_t slice)
 {
     const struct an_trace *t = x->c->t;
     const struct an_detail *d = an_trace_detail(t, t->slice.detail[slice]);
@@ -89,7 +92,16 @@ static int64_t without_phases(const struct an_lane *l, int64_t from, int64_t to)
     return an_time_sub(an_time_sub(to, from), an_spans_within(l->cut, l->cut_count, from, to));
 }
 
-static void on_thread(const struct stages *x, const struct an_step *s, int64_t ns[AN_STAGE_COUNT])
+static int keep(struct an_stage_span **at, size_t *count, size_t *room, int64_t start, int64_t end, enum an_step_stage stage)
+{
+    if (an_grow(at, room, *count + 1, sizeof **at))
+        return TACHO_ENOMEM;
+    (*at)[(*count)++] = (struct an_stage_span){start, end, stage};
+    return 0;
+}
+
+int an_stage_spans(const struct an_stage_map *x, const struct an_step *s, struct an_stage_span **out, size_t *count,
+                   size_t *room)
 {
     const struct an_trace *t = x->c->t;
     const struct an_lane *l = &x->c->lane[s->lane];
@@ -102,10 +114,17 @@ static void on_thread(const struct stages *x, const struct an_step *s, int64_t n
         if (stage == AN_STAGE_COUNT)
             continue;
         int64_t end = an_slice_end(t, i) < s->end ? an_slice_end(t, i) : s->end;
-        ns[stage] += without_phases(l, at, end);
+        if (keep(out, count, room, at, end, stage))
+            return TACHO_ENOMEM;
         at = end;
     }
-    ns[AN_STAGE_OTHER] += without_phases(l, at, s->end);
+    return keep(out, count, room, at, s->end, AN_STAGE_OTHER);
+}
+
+static void on_thread(const struct an_lane *l, const struct an_stage_span *span, size_t n, int64_t ns[AN_STAGE_COUNT])
+{
+    for (size_t i = 0; i < n; i++)
+        ns[span[i].stage] += without_phases(l, span[i].start, span[i].end);
 }
 
 /* ---- a step on a device ------------------------------------------------------------------------------------------------------ */
@@ -117,7 +136,7 @@ static bool on_track(const struct an_trace *t, uint32_t track, size_t slice)
 }
 
 /* By what launched it; AN_STAGE_COMPUTE: nothing tells. */
-static enum an_step_stage stage_of_op(const struct stages *x, const struct an_lane *l, size_t op)
+enum an_step_stage an_stage_of_op(const struct an_stage_map *x, const struct an_lane *l, size_t op)
 {
     const struct an_trace *t = x->c->t;
     uint32_t launch = x->c->gpu->op.launch[op];
@@ -130,7 +149,7 @@ static enum an_step_stage stage_of_op(const struct stages *x, const struct an_la
     return l->track == AN_NONE ? AN_STAGE_COMPUTE : on_track(t, l->track, launch) ? AN_STAGE_FORWARD : AN_STAGE_BACKWARD;
 }
 
-static void on_device(const struct stages *x, const struct an_step *s, int64_t ns[AN_STAGE_COUNT])
+static void on_device(const struct an_stage_map *x, const struct an_step *s, int64_t ns[AN_STAGE_COUNT])
 {
     const struct an_devices *g = x->c->gpu;
     const struct an_lane *l = &x->c->lane[s->lane];
@@ -140,7 +159,7 @@ static void on_device(const struct stages *x, const struct an_step *s, int64_t n
         int64_t from = g->op.start[i] > at ? g->op.start[i] : at, end = g->op.end[i] < s->end ? g->op.end[i] : s->end;
         if (!(1u << g->op.class[i] & AN_DEVICE_COMPUTE_MASK) || end <= from)
             continue;
-        ns[stage_of_op(x, l, i)] += without_phases(l, from, end);
+        ns[an_stage_of_op(x, l, i)] += without_phases(l, from, end);
         at = end;
     }
     ns[AN_STAGE_INPUT] += s->class_ns[AN_CLASS_INPUT];
@@ -154,27 +173,37 @@ static void on_device(const struct stages *x, const struct an_step *s, int64_t n
     ns[AN_STAGE_OTHER] = rest;
 }
 
+int an_stage_map_of(struct an_context *c, struct an_stage_map *out)
+{
+    *out = (struct an_stage_map){.c = c, .name = an_arena_zero(c->work, c->t->string_count + 1, 1)};
+    for (size_t i = 0; out->name && i < c->t->string_count; i++)
+        out->name[i] = (uint8_t)stage_of_name(c->t->string[i]);
+    return out->name ? 0 : TACHO_ENOMEM;
+}
+
 static int fill(struct an_context *c, struct an_rank_matrix *m)
 {
-    struct stages x = {.c = c, .name = an_arena_zero(c->work, c->t->string_count + 1, 1)};
+    struct an_stage_map x;
+    struct an_stage_span *span = NULL;
+    size_t room = 0;
+    int rc = an_stage_map_of(c, &x);
     for (int k = 0; k < AN_STAGE_COUNT; k++)
         if (!(m->stage[k] = an_arena_zero(c->work, m->ranks * m->steps + 1, sizeof **m->stage)))
             return TACHO_ENOMEM;
-    if (!x.name)
-        return TACHO_ENOMEM;
-    for (size_t i = 0; i < c->t->string_count; i++)
-        x.name[i] = (uint8_t)stage_of_name(c->t->string[i]);
-    for (size_t cell = 0; cell < m->ranks * m->steps; cell++) {
+    for (size_t cell = 0; cell < m->ranks * m->steps && !rc; cell++) {
         const struct an_step *s = &c->step[m->step[cell]];
+        const struct an_lane *l = &c->lane[s->lane];
         int64_t ns[AN_STAGE_COUNT] = {0};
-        if (c->lane[s->lane].device != AN_NONE)
+        size_t n = 0;
+        if (l->device != AN_NONE)
             on_device(&x, s, ns);
-        else
-            on_thread(&x, s, ns);
+        else if (!(rc = an_stage_spans(&x, s, &span, &n, &room)))
+            on_thread(l, span, n, ns);
         for (int k = 0; k < AN_STAGE_COUNT; k++)
             m->stage[k][cell] = (double)ns[k];
     }
-    return 0;
+    free(span);
+    return rc;
 }
 
 /* ---- the frontier -------------------------------------------------------------------------------------------------------------- */

@@ -29,6 +29,8 @@ enum an_step_stage {
         AN_STAGE_COUNT
 };
 const char *an_stage_key(enum an_step_stage s);
+/* The stage of that key; false: there is none, *out is AN_STAGE_COUNT. */
+bool an_stage_named(const char *key, enum an_step_stage *out);
 
 /* One rank; times are means of a step. */
 struct an_rank_row {

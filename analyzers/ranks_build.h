@@ -48,6 +48,26 @@ struct an_rank_matrix {
 };
 
 int an_ranks_frontier(struct an_context *c, struct an_rank_matrix *m);
+
+/* ---- stages (frontier.c) ------------------------------------------------------------------------------------------------------ */
+
+struct an_stage_map {
+    struct an_context *c;
+    uint8_t *name; /* enum an_step_stage of every string */
+};
+struct an_stage_span {
+    int64_t start, end;
+    enum an_step_stage stage;
+};
+/* What names say of stages. Memory from the work arena. 0 or TACHO_ENOMEM. */
+int an_stage_map_of(struct an_context *c, struct an_stage_map *out);
+/* Appends the stages of a step on its lane's thread, which cover it without holes, to *at (malloc'ed; the caller frees it). 0
+ * or TACHO_ENOMEM. */
+int an_stage_spans(const struct an_stage_map *x, const struct an_step *s, struct an_stage_span **at, size_t *count,
+                   size_t *room);
+/* Stage of a compute op of the lane's device by what launched it; AN_STAGE_COMPUTE: nothing tells. */
+enum an_step_stage an_stage_of_op(const struct an_stage_map *x, const struct an_lane *l, size_t op);
+
 /* What communication leaves for the comparison (an_context.exchanges). */
 struct an_exchanges {
     uint32_t *peers;    /* of a lane: lowest lane whose ranks do the same as it (a stage of a pipeline); NULL: all are peers */

@@ -21,6 +21,7 @@ enum an_edit_kind {
     AN_EDIT_WORKERS, /* loader.workers=N */
     AN_EDIT_GRAPH,   /* launch=graph: one launch a step */
     AN_EDIT_OVERLAP, /* comm=overlap: on a thread or stream of its own */
+    AN_EDIT_PEERS,   /* rank:2=peers, rank:2:backward=peers: as fast as the others; ranks=even: all alike */
 };
 
 struct an_edit {

@@ -9,15 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzers/ranks.h"
 #include "analyzers/what_if.h"
 
 #define WORKERS_MOST 4096
 #define FACTOR_MOST  1000.0
 
 static const char *const keys[] = {
-    "comm",           "peers",       "copy",          "compute",        "loader",     "launch",       "sync",
-    "allocation",     "collection",  "compile",       "framework",      "think",      "dispatch",     "profiler",
-    "loader.workers", "loader.read", "loader.decode", "loader.collate", "loader.pin", "loader.fetch", NULL};
+    "comm",          "peers",          "copy",       "compute",      "loader",   "launch",   "sync",           "allocation",
+    "collection",    "compile",        "framework",  "think",        "dispatch", "profiler", "loader.workers", "loader.read",
+    "loader.decode", "loader.collate", "loader.pin", "loader.fetch", "ranks",    NULL};
 static const char *const prefixes[] = {"op:", "kernel:", "collective:", "copy:", NULL};
 
 const char *const *an_edit_keys(void)
@@ -25,8 +26,20 @@ const char *const *an_edit_keys(void)
     return keys;
 }
 
+/* "rank:2", "rank:2:backward" */
+static bool is_rank(const char *key)
+{
+    enum an_step_stage stage;
+    if (strncmp(key, "rank:", 5) != 0 || !key[5])
+        return false;
+    const char *rest = key + 5 + strspn(key + 5, "0123456789");
+    return rest > key + 5 && rest - key < 15 && (!*rest || (*rest == ':' && an_stage_named(rest + 1, &stage)));
+}
+
 static bool known(const char *key)
 {
+    if (is_rank(key))
+        return true;
     for (size_t i = 0; keys[i]; i++)
         if (!strcmp(key, keys[i]))
             return true;
@@ -78,6 +91,13 @@ static int value_of(struct an_edit *e, const char *value, struct tacho_error *er
     if (!strcmp(e->key, "comm") && !strcmp(value, "overlap")) {
         e->kind = AN_EDIT_OVERLAP;
         return 0;
+    }
+    if (!strcmp(e->key, "ranks") || (!strncmp(e->key, "rank:", 5) && !strcmp(value, "peers"))) {
+        e->kind = AN_EDIT_PEERS;
+        if (strcmp(e->key, "ranks") != 0 || !strcmp(value, "even"))
+            return 0;
+        return tacho_fail(err, TACHO_EUSAGE, "give ranks=even, or one of them: rank:2=peers, rank:2:backward=0.5x",
+                          "--what-if: ranks: '%.60s' is nothing that all ranks can become", value);
     }
     e->kind = AN_EDIT_SCALE;
     if (factor_of(value, &e->factor))

@@ -11,6 +11,7 @@
 #include "analyzers/findings.h"
 #include "analyzers/stats.h"
 #include "analyzers/what_if_loader.h"
+#include "analyzers/what_if_ranks.h"
 #include "analyzers/what_if_run.h"
 
 #define ROUNDS    1000
@@ -226,7 +227,11 @@ static int apply_one(struct plan *p, const struct an_edit *e)
     case AN_EDIT_OVERLAP:
         apply_overlap(p);
         return 0;
+    case AN_EDIT_PEERS:
+        return an_what_if_ranks(p->s->r, e, p->s->own, &p->touched, &p->reason);
     default:
+        if (!strncmp(e->key, "rank:", 5))
+            return an_what_if_ranks(p->s->r, e, p->s->own, &p->touched, &p->reason);
         return apply_scale(p, e);
     }
 }

@@ -63,7 +63,9 @@ slow() { # FOLDER OPTIONS...: rank 41 of 64 is slow in backward, rank 7 is missi
     shift
     python3 "$many" "$folder" --ranks 64 --slow 41 --missing 7 --offset-ms 800 --drift-ppm 200 "$@" || fail "many_ranks.py"
     check "$folder" 's["says"] == "rank 41"' 'f["stage"] == "backward" and f["rank"] == 41' '"STRAGGLER" in ids' \
-        '"rank 7 of 64 is not in the file" in r["missing"]' 'len(r["ranks"]) == 63' '15 < s["gain_pct"]["expected"] < 25' || fail "$folder"
+        '"rank 7 of 64 is not in the file" in r["missing"]' 'len(r["ranks"]) == 63' '15 < s["gain_pct"]["expected"] < 25' \
+        'ids[0] == "STRAGGLER" and "SLOW_STAGE" in ids and "EXPOSED_COMM" not in ids' \
+        'all(15 < x["gain_pct"]["expected"] < 25 and x["method"].startswith("replay of") for x in j["findings"][:2])' || fail "$folder"
     clocks "$folder" || fail "$folder: clocks"
     echo "ok  64 ranks, $folder: the slow one, its stage, the missing one"
 }
@@ -73,6 +75,17 @@ slow tacho --format tacho
 python3 "$many" even --ranks 64 --jitter 0.03 --kernels 4 && check even 's["says"] == "none"' '"STRAGGLER" not in ids' 'f["stage"] is None' || fail "even ranks"
 python3 "$many" four --ranks 4 --slow 2 --slow-stage input --offset-ms 3000 --drift-ppm 200 --kernels 4 &&
     check four 's["says"] == "rank 2"' 'f["stage"] == "input"' && clocks four || fail "four ranks"
+# the gain of STRAGGLER and SLOW_STAGE beside the same job without the slow rank
+for stage in forward backward optimizer; do
+    python3 "$many" with --ranks 4 --slow 2 --factor 1.4 --slow-stage $stage --kernels 4 --offset-ms 50 &&
+        python3 "$many" without --ranks 4 --kernels 4 --offset-ms 50 || fail "many_ranks.py"
+    "$TACHO" report without --json > fast.json || fail "no report"
+    check with "f['stage'] == '$stage' and f['rank'] == 2" 'ids[0] in ("STRAGGLER", "SLOW_STAGE") and ids[1] in ("STRAGGLER", "SLOW_STAGE")' \
+        'all(abs(x["gain_pct"]["expected"] - 100 * (j["steps"]["median_ms"] / json.load(open("fast.json"))["steps"]["median_ms"] - 1)) < 1
+            for x in j["findings"][:2])' || fail "gain in $stage"
+    rm -rf with without
+done
+echo "ok  gain of a slow rank and of its stage: as if it had not been slow, within 1 %"
 rm -rf kineto ordinals tacho even four
 
 # ---- the engine
@@ -91,7 +104,7 @@ go() { # RANKS OPTIONS...
 injected() { # RANKS RANK STAGE SECONDS
     go "$1" --slow-rank "$2:$3=$4"
     check run.tacho "s['rank'] == $2" "f['stage'] == '$3' and f['rank'] == $2" '"STRAGGLER" in ids' "f['delay_ms'] > 500 * $4" \
-        "$1 > 2 or s['says'] == 'rank $2 (the slower of two)'" "all(x['how'] in ('reference', 'the same clock') for x in k.values())"
+        '"SLOW_STAGE" in ids' "$1 > 2 or s['says'] == 'rank $2 (the slower of two)'" "all(x['how'] in ('reference', 'the same clock') for x in k.values())"
 }
 attempt 3 injected 2 1 forward 0.1
 attempt 3 injected 4 2 optimizer 0.15

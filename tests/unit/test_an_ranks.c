@@ -170,6 +170,12 @@ static void test_slow_stage(void **state)
         assert_string_equal(x->row[(k + 1) % RANKS].verdict, "none");
         assert_non_null(found(r, "STRAGGLER"));
         assert_null(found(r, "UNEVEN_DATA"));
+        assert_null(found(r, "EXPOSED_COMM")); /* the waiting is the rank's */
+        const struct an_finding *stage = found(r, "SLOW_STAGE");
+        assert_non_null(stage);
+        assert_non_null(strstr(stage->claim, an_stage_key(stages[k])));
+        assert_near(stage->gain.expected.value, 100 * (12700 / 10700. - 1), 0.1);
+        assert_near(found(r, "STRAGGLER")->gain.expected.value, 100 * (12700 / 10700. - 1), 0.1);
         fx_close(f);
     }
 }
@@ -184,6 +190,7 @@ static void test_none(void **state)
     assert_string_equal(r->ranks.straggler.says, "none");
     assert_int_equal(r->ranks.frontier.stage, AN_STAGE_COUNT);
     assert_null(found(r, "STRAGGLER"));
+    assert_null(found(r, "SLOW_STAGE"));
     fx_close(f);
     r = make(f, (struct job){.slow = 1, .stage = FORWARD, .more = 150}); /* 1.4 %: below the margin */
     assert_int_equal(r->ranks.straggler.count, 0);
@@ -207,6 +214,8 @@ static void test_uneven_data(void **state)
     assert_near(r->ranks.uneven.max_over_mean.value, 96 / 72., 1e-9);
     assert_non_null(found(r, "UNEVEN_DATA"));
     assert_null(found(r, "STRAGGLER"));
+    assert_null(found(r, "SLOW_STAGE"));
+    assert_null(found(r, "EXPOSED_COMM"));
     fx_close(f);
     r = make(f, (struct job){.slow = 2, .stage = FORWARD, .more = 3000, .tokens = {96, 0, 0, 0}}); /* another rank gets more */
     assert_true(r->ranks.uneven.found);

@@ -362,10 +362,29 @@ static void test_one(void **state)
 
 static void test_parse(void **state)
 {
-    static const char *const wrong[] = {"",          "comm",      "comm=",   "comm=fast",        "comm=2",
-                                        "comm=-1x",  "comm=0x5",  "=0.5x",   "loader.workers=0", "loader.workers=x",
-                                        "lunch=0",   "op:=0.5x",  "comm=0,", "comm=0,comm=0.5x", "launch=graphs",
-                                        "comm=nan%", "comm=1e9x", NULL};
+    static const char *const wrong[] = {"",
+                                        "comm",
+                                        "comm=",
+                                        "comm=fast",
+                                        "comm=2",
+                                        "comm=-1x",
+                                        "comm=0x5",
+                                        "=0.5x",
+                                        "loader.workers=0",
+                                        "loader.workers=x",
+                                        "lunch=0",
+                                        "op:=0.5x",
+                                        "comm=0,",
+                                        "comm=0,comm=0.5x",
+                                        "launch=graphs",
+                                        "comm=nan%",
+                                        "comm=1e9x",
+                                        "rank:=peers",
+                                        "rank:x=peers",
+                                        "rank:1:nap=peers",
+                                        "rank:1:forward=even",
+                                        "ranks=0.5x",
+                                        NULL};
     struct an_edit e[AN_EDITS_MOST];
     char key[AN_EDIT_KEY];
     size_t n;
@@ -381,6 +400,10 @@ static void test_parse(void **state)
     assert_near(e[2].factor, 0.8, 1e-12);
     assert_int_equal(e[3].kind, AN_EDIT_GRAPH);
     assert_near(e[4].factor, 0, 0);
+    assert_int_equal(an_edits_parse("rank:12=peers,rank:3:backward=0.5x,ranks=even", e, &n, key, NULL), 0);
+    assert_int_equal(e[0].kind, AN_EDIT_PEERS);
+    assert_int_equal(e[1].kind, AN_EDIT_SCALE);
+    assert_int_equal(e[2].kind, AN_EDIT_PEERS);
     for (size_t i = 0; wrong[i]; i++) {
         struct tacho_error err = {0};
         if (an_edits_parse(wrong[i], e, &n, key, &err) != TACHO_EUSAGE || strncmp(err.what, "--what-if: ", 11) != 0)
