@@ -78,6 +78,38 @@ static void walk_all(struct graph_run *run, int64_t ns[AN_CAUSE_COUNT], struct a
     free(p.at);
 }
 
+/* A run that is made by hand, and the walk through the first window of its first lane. */
+struct path_case {
+    struct fixture fx;
+    struct graph_run run;
+    struct an_path_walk p;
+    int64_t ns[AN_CAUSE_COUNT], steps; /* by cause; steps of the window */
+};
+
+/* source: the tool that recorded it, NULL: tacho. The case's fixture, to add rows to. */
+static struct fixture *path_open(struct path_case *x, const char *source)
+{
+    struct fixture *f = &x->fx;
+    memset(x, 0, sizeof *x);
+    fx_open(f);
+    if (source)
+        FX(store_run_set(f->s, "source", source));
+    return f;
+}
+
+static void path_walk(struct path_case *x)
+{
+    graph_open(&x->fx, &x->run);
+    walk_all(&x->run, x->ns, &x->p);
+    x->steps = (int64_t)x->p.window.count;
+}
+
+static void path_close(struct path_case *x)
+{
+    free(x->p.at);
+    graph_close(&x->fx, &x->run);
+}
+
 #define STEPS 6
 
 static void host_step(struct fixture *f, int i, int64_t b, int64_t us)
@@ -91,13 +123,9 @@ static void host_step(struct fixture *f, int i, int64_t b, int64_t us)
  * window's steps nothing of the device is on it. A copy on a stream of its own ends last, and gates nothing. */
 static void test_host_bound(void **state)
 {
-    struct fixture fx, *f = &fx;
-    struct graph_run run;
-    struct an_path_walk p = {0};
-    int64_t ns[AN_CAUSE_COUNT];
+    struct path_case x;
+    struct fixture *f = path_open(&x, "kineto");
     (void)state;
-    fx_open(f);
-    FX(store_run_set(f->s, "source", "kineto"));
     int64_t s7 = gpu_stream(f, f->process, "gpu:0", 7), s9 = gpu_stream(f, f->process, "gpu:0", 9);
     for (int i = 0; i < STEPS; i++) {
         int64_t b = i * 100, c = 10 * i;
@@ -108,34 +136,27 @@ static void test_host_bound(void **state)
         gpu_row(f, f->thread, b + 80, b + 85, "cudaMemcpyAsync", "runtime", c + 3);
         gpu_row(f, s9, b + 90, b + 150, "Memcpy HtoD", "memcpy", c + 3);
     }
-    graph_open(f, &run);
-    walk_all(&run, ns, &p);
+    path_walk(&x);
     int64_t sum = 0;
     for (int k = 0; k < AN_CAUSE_COUNT; k++)
-        sum += ns[k];
-    assert_int_equal(sum, p.window.end - p.window.start);
-    int64_t steps = (int64_t)p.window.count;
-    assert_int_equal(sum, steps * 100000);
-    assert_int_equal(ns[AN_CAUSE_COMPUTE], 0);
-    assert_int_equal(ns[AN_CAUSE_COPY], 0);
-    assert_int_equal(ns[AN_CAUSE_GAP], 0);
-    assert_int_equal(ns[AN_CAUSE_THINK], steps * 10000);  /* 90 - 100 of each step */
-    assert_int_equal(ns[AN_CAUSE_LAUNCH], steps * 25000); /* the first kernel starts 2 us behind its launch */
-    free(p.at);
-    graph_close(f, &run);
+        sum += x.ns[k];
+    assert_int_equal(sum, x.p.window.end - x.p.window.start);
+    assert_int_equal(sum, x.steps * 100000);
+    assert_int_equal(x.ns[AN_CAUSE_COMPUTE], 0);
+    assert_int_equal(x.ns[AN_CAUSE_COPY], 0);
+    assert_int_equal(x.ns[AN_CAUSE_GAP], 0);
+    assert_int_equal(x.ns[AN_CAUSE_THINK], x.steps * 10000);  /* 90 - 100 of each step */
+    assert_int_equal(x.ns[AN_CAUSE_LAUNCH], x.steps * 25000); /* the first kernel starts 2 us behind its launch */
+    path_close(&x);
 }
 
 /* The device needs 100 us a step, the host 20 us, and it waits at the end of each step until the device is done: the device is
  * the path, but for the launch of the next step's first kernel. */
 static void test_device_bound(void **state)
 {
-    struct fixture fx, *f = &fx;
-    struct graph_run run;
-    struct an_path_walk p = {0};
-    int64_t ns[AN_CAUSE_COUNT];
+    struct path_case x;
+    struct fixture *f = path_open(&x, "kineto");
     (void)state;
-    fx_open(f);
-    FX(store_run_set(f->s, "source", "kineto"));
     int64_t s7 = gpu_stream(f, f->process, "gpu:0", 7);
     for (int i = 0; i < STEPS; i++) {
         int64_t b = i * 120, c = 10 * i;
@@ -144,16 +165,13 @@ static void test_device_bound(void **state)
         gpu_launch(f, s7, b + 8, b + 16, b + 60, b + 110, "relu", c + 2);
         gpu_row(f, f->thread, b + 16, b + 115, "cudaDeviceSynchronize", "runtime", c + 3);
     }
-    graph_open(f, &run);
-    walk_all(&run, ns, &p);
-    int64_t steps = (int64_t)p.window.count;
-    assert_int_equal(ns[AN_CAUSE_COMPUTE], steps * 100000);
-    assert_int_equal(ns[AN_CAUSE_SYNC], steps * 5000); /* what the call needs to come back */
-    assert_int_equal(ns[AN_CAUSE_LAUNCH], steps * 8000);
-    assert_int_equal(ns[AN_CAUSE_DISPATCH], steps * 2000);
-    assert_int_equal(ns[AN_CAUSE_THINK], steps * 5000);
-    free(p.at);
-    graph_close(f, &run);
+    path_walk(&x);
+    assert_int_equal(x.ns[AN_CAUSE_COMPUTE], x.steps * 100000);
+    assert_int_equal(x.ns[AN_CAUSE_SYNC], x.steps * 5000); /* what the call needs to come back */
+    assert_int_equal(x.ns[AN_CAUSE_LAUNCH], x.steps * 8000);
+    assert_int_equal(x.ns[AN_CAUSE_DISPATCH], x.steps * 2000);
+    assert_int_equal(x.ns[AN_CAUSE_THINK], x.steps * 5000);
+    path_close(&x);
 }
 
 /* What a picture of the path through a step may be drawn from: it covers the step, every number is in its table. */
@@ -242,13 +260,9 @@ static void test_step(void **state)
 /* An op without a launch in the file that starts late: 200 us are a gap, and no other time is. */
 static void test_gap(void **state)
 {
-    struct fixture fx, *f = &fx;
-    struct graph_run run;
-    struct an_path_walk p = {0};
-    int64_t ns[AN_CAUSE_COUNT];
+    struct path_case x;
+    struct fixture *f = path_open(&x, "kineto");
     (void)state;
-    fx_open(f);
-    FX(store_run_set(f->s, "source", "kineto"));
     int64_t s7 = gpu_stream(f, f->process, "gpu:0", 7);
     for (int i = 0; i < STEPS; i++) {
         int64_t b = i * 1000, c = 10 * i;
@@ -256,31 +270,26 @@ static void test_gap(void **state)
         gpu_launch(f, s7, b, b + 10, b + 10, b + 500, "gemm", c + 1);
         gpu_row(f, s7, b + 700, b + 990, "lost", "kernel", c + 2);
     }
-    graph_open(f, &run);
-    walk_all(&run, ns, &p);
-    int64_t steps = (int64_t)p.window.count;
-    assert_true(ns[AN_CAUSE_COMPUTE] + ns[AN_CAUSE_GAP] <= steps * 1000000);
-    struct an_context *c = &run.c;
+    path_walk(&x);
+    assert_true(x.ns[AN_CAUSE_COMPUTE] + x.ns[AN_CAUSE_GAP] <= x.steps * 1000000);
+    struct an_context *c = &x.run.c;
     assert_int_equal(an_critical_path.run(c), 0);
-    const struct an_critical_path *r = &run.r.critical_path;
+    const struct an_critical_path *r = &x.run.r.critical_path;
     assert_null(r->reason);
     assert_int_equal(r->length_ns.value, r->window_ns.value);
-    assert_near(r->gap_pct.value, 100.0 * (double)ns[AN_CAUSE_GAP] / (double)r->length_ns.value, 1e-9);
+    assert_near(r->gap_pct.value, 100.0 * (double)x.ns[AN_CAUSE_GAP] / (double)r->length_ns.value, 1e-9);
     assert_true((r->explained_pct.value < 90) == (r->doubt != NULL));
-    free(p.at);
-    graph_close(f, &run);
+    path_close(&x);
 }
 
 /* Two ranks: the second one works 300 of 500, the first one 100 and waits; 100 are transfer. Whoever's window it is, the path
  * is the second rank's work and the transfer. */
 static void test_two_ranks(void **state)
 {
-    struct fixture fx, *f = &fx;
-    struct graph_run run;
-    struct an_path_walk p = {0};
-    int64_t ns[AN_CAUSE_COUNT], thread[2], process[2];
+    struct path_case x;
+    struct fixture *f = path_open(&x, NULL);
+    int64_t thread[2], process[2];
     (void)state;
-    fx_open(f);
     int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1);
     struct store_detail d = fx_empty();
     d.schema = "tacho.comm";
@@ -297,33 +306,30 @@ static void test_two_ranks(void **state)
             int64_t b = i * 500, busy = r ? 300 : 100;
             fx_step(f, process[r], thread[r], i, b, b + 500, 8, false);
             fx_slice(f, thread[r], b, b + busy, "matmul", work);
-            struct store_slice x = {.track = thread[r],
-                                    .start = FX_BASE + b + busy,
-                                    .dur = 400 - busy,
-                                    .name = fx_string(f, "all_reduce"),
-                                    .category = fx_string(f, "test"),
-                                    .detail = comm,
-                                    .correlation = i};
-            FX(store_slice_add(f->s, &x));
+            struct store_slice slice = {.track = thread[r],
+                                        .start = FX_BASE + b + busy,
+                                        .dur = 400 - busy,
+                                        .name = fx_string(f, "all_reduce"),
+                                        .category = fx_string(f, "test"),
+                                        .detail = comm,
+                                        .correlation = i};
+            FX(store_slice_add(f->s, &slice));
             fx_slice(f, thread[r], b + 400, b + 500, "adamw", work);
         }
-    graph_open(f, &run);
-    walk_all(&run, ns, &p);
-    int64_t steps = (int64_t)p.window.count;
-    assert_int_equal(ns[AN_CAUSE_PEERS], 0);
-    assert_int_equal(ns[AN_CAUSE_TRANSFER], steps * 100);
-    assert_int_equal(ns[AN_CAUSE_COMPUTE], steps * 400);
+    path_walk(&x);
+    assert_int_equal(x.ns[AN_CAUSE_PEERS], 0);
+    assert_int_equal(x.ns[AN_CAUSE_TRANSFER], x.steps * 100);
+    assert_int_equal(x.ns[AN_CAUSE_COMPUTE], x.steps * 400);
     size_t second = 0, other = 0;
-    for (size_t i = 0; i < p.count; i++)
-        if (p.at[i].cause == AN_CAUSE_COMPUTE && p.at[i].end - p.at[i].start >= 300) {
-            const struct an_track *k = &run.t->track[run.c.graph->track[p.at[i].node]];
-            second += run.t->process[k->process].rank == 1;
-            other += run.t->process[k->process].rank != 1;
+    for (size_t i = 0; i < x.p.count; i++)
+        if (x.p.at[i].cause == AN_CAUSE_COMPUTE && x.p.at[i].end - x.p.at[i].start >= 300) {
+            const struct an_track *k = &x.run.t->track[x.run.c.graph->track[x.p.at[i].node]];
+            second += x.run.t->process[k->process].rank == 1;
+            other += x.run.t->process[k->process].rank != 1;
         }
     assert_true(second > 0);
     assert_int_equal(other, 0);
-    free(p.at);
-    graph_close(f, &run);
+    path_close(&x);
 }
 
 /* One rank of a device-bound job: steps of 500 us that are launched 200 us ahead; the all-reduce begins when its gemm is done,
@@ -403,12 +409,9 @@ static void test_two_devices(void **state)
  * the first one is used (one slot more than the batch that is held). */
 static void test_loader(void **state)
 {
-    struct fixture fx, *f = &fx;
-    struct graph_run run;
-    struct an_path_walk p = {0};
-    int64_t ns[AN_CAUSE_COUNT];
+    struct path_case x;
+    struct fixture *f = path_open(&x, NULL);
     (void)state;
-    fx_open(f);
     int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1), wait = fx_kind(f, "input_wait");
     int64_t worker = fx_track(f, f->process, "thread", "loader-0", NULL);
     for (int i = 0; i < STEPS; i++) {
@@ -420,26 +423,20 @@ static void test_loader(void **state)
         fx_slice(f, f->thread, b, made + 10, "input_wait", wait);
         fx_slice(f, f->thread, made + 10, made + 110, "matmul", work);
     }
-    graph_open(f, &run);
-    walk_all(&run, ns, &p);
-    assert_int_equal(ns[AN_CAUSE_COMPUTE], 100); /* of the last step only */
-    assert_int_equal(ns[AN_CAUSE_INPUT], p.window.end - p.window.start - 100);
-    assert_int_equal(run.c.graph->by_kind[AN_EDGE_HANDOFF], STEPS);
-    assert_int_equal(run.c.graph->inferred[AN_EDGE_HANDOFF], 0);
-    free(p.at);
-    graph_close(f, &run);
+    path_walk(&x);
+    assert_int_equal(x.ns[AN_CAUSE_COMPUTE], 100); /* of the last step only */
+    assert_int_equal(x.ns[AN_CAUSE_INPUT], x.p.window.end - x.p.window.start - 100);
+    assert_int_equal(x.run.c.graph->by_kind[AN_EDGE_HANDOFF], STEPS);
+    assert_int_equal(x.run.c.graph->inferred[AN_EDGE_HANDOFF], 0);
+    path_close(&x);
 }
 
 /* Backward on a thread of its own, while the step's thread stands still inside of a Python frame. */
 static void test_backward(void **state)
 {
-    struct fixture fx, *f = &fx;
-    struct graph_run run;
-    struct an_path_walk p = {0};
-    int64_t ns[AN_CAUSE_COUNT];
+    struct path_case x;
+    struct fixture *f = path_open(&x, "kineto");
     (void)state;
-    fx_open(f);
-    FX(store_run_set(f->s, "source", "kineto"));
     int64_t s7 = gpu_stream(f, f->process, "gpu:0", 7);
     int64_t other = fx_track(f, f->process, "thread", "pt_autograd_0", NULL);
     for (int i = 0; i < STEPS; i++) {
@@ -451,21 +448,19 @@ static void test_backward(void **state)
         gpu_row(f, other, b + 100, b + 110, "cudaLaunchKernel", "runtime", c + 2);
         gpu_row(f, s7, b + 112, b + 120, "gemm", "kernel", c + 2);
     }
-    graph_open(f, &run);
-    walk_all(&run, ns, &p);
+    path_walk(&x);
     size_t on_other = 0;
     int64_t there = 0;
-    for (size_t i = 0; i < p.count; i++)
-        if (p.at[i].node != AN_NONE && !strcmp(run.t->track[run.c.graph->track[p.at[i].node]].name, "pt_autograd_0")) {
+    for (size_t i = 0; i < x.p.count; i++)
+        if (x.p.at[i].node != AN_NONE && !strcmp(x.run.t->track[x.run.c.graph->track[x.p.at[i].node]].name, "pt_autograd_0")) {
             on_other++;
-            there += p.at[i].end - p.at[i].start;
+            there += x.p.at[i].end - x.p.at[i].start;
         }
     assert_true(on_other > 0);
-    assert_int_equal(there, (int64_t)p.window.count * 180000); /* 50 - 230 of each step: what the main thread waits for */
-    assert_int_equal(run.c.graph->inferred[AN_EDGE_HANDOFF], 0);
-    assert_true(run.c.graph->by_kind[AN_EDGE_HANDOFF] >= 2 * STEPS - 1);
-    free(p.at);
-    graph_close(f, &run);
+    assert_int_equal(there, x.steps * 180000); /* 50 - 230 of each step: what the main thread waits for */
+    assert_int_equal(x.run.c.graph->inferred[AN_EDGE_HANDOFF], 0);
+    assert_true(x.run.c.graph->by_kind[AN_EDGE_HANDOFF] >= 2 * STEPS - 1);
+    path_close(&x);
 }
 
 int main(void)
