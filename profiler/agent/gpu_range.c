@@ -285,24 +285,29 @@ static void begin_parts(void)
         set_phase(PARTS);
 }
 
+/* A pass has ended (rc): begins another one with the plan as `prepare` leaves it, or, when these were all, reads the values.
+ * Are they read? What fails is told. */
+static bool all_counted(int rc, bool all, void (*prepare)(struct gpu_plan *), double (*value)[GPU_HOST_METRICS], size_t pieces)
+{
+    enum wire_counters_stage stage = WIRE_COUNTERS_STAGE_START;
+    if (!rc && all) {
+        stage = WIRE_COUNTERS_STAGE_DECODE;
+        rc = read_values(value, pieces);
+    } else if (!rc) {
+        prepare(&range.plan);
+        rc = start_pass();
+    }
+    if (rc)
+        fail(stage, rc);
+    return !rc && all;
+}
+
 static void go_on_whole(void)
 {
     bool all = false;
     int rc = end_pass(&all);
-    if (!rc && !all) {
-        gpu_plan_clear(&range.plan);
-        rc = start_pass();
-    }
-    if (rc) {
-        fail(WIRE_COUNTERS_STAGE_START, rc);
+    if (!all_counted(rc, all, gpu_plan_clear, &range.value, 1))
         return;
-    }
-    if (!all)
-        return;
-    if ((rc = read_values(&range.value, 1))) {
-        fail(WIRE_COUNTERS_STAGE_DECODE, rc);
-        return;
-    }
     release();
     atomic_store_explicit(&range.whole, READY, memory_order_release);
     begin_parts();
@@ -323,20 +328,8 @@ static void go_on_parts(void)
         agent_cupti_pause(false);
         return;
     }
-    if (!rc && !all) {
-        gpu_plan_begin(&range.plan);
-        rc = start_pass();
-    }
-    if (rc) {
-        fail(WIRE_COUNTERS_STAGE_START, rc);
+    if (!all_counted(rc, all, gpu_plan_begin, range.piece, gpu_plan_pieces(&range.plan)))
         return;
-    }
-    if (!all)
-        return;
-    if ((rc = read_values(range.piece, gpu_plan_pieces(&range.plan)))) {
-        fail(WIRE_COUNTERS_STAGE_DECODE, rc);
-        return;
-    }
     atomic_store_explicit(&range.parts, READY, memory_order_release);
     end_all();
 }
