@@ -7,38 +7,18 @@ set -u
 # shellcheck source=tests/e2e/report_common.sh
 . "$(dirname "$0")/report_common.sh"
 traces_for_script
-check=$SRC/tests/e2e/absent_exact.py
-compared=0
-for trace in "$traces"/*.json.gz "$traces"/*.sqlite.gz; do
-    name=$(basename "$trace")
-    [ -f "$trace" ] || continue
-    "$TACHO" report "$trace" --json > "$name.report" 2> err || fail "$name: report: $(cat err)"
-    python3 "$check" "$trace" "$name.report" > out 2>&1 || fail "$name: $(tail -n 20 out)"
-    echo "$name: $(tail -n 1 out)"
-    compared=$((compared + 1))
-done
-[ "$compared" -ge 10 ] || fail "only $compared traces in $traces"
+every_trace "$SRC/tests/e2e/absent_exact.py"
 
 # The script must notice: each of these changes one number of a report.
-trace=$traces/hta_trace_filter_2ranks_rank1.json.gz
-report=$(basename "$trace").report
-spoil() { # WHAT PYTHON: the statement changes d, a device, and x, its split
-    python3 - "$report" "$2" << 'END' || fail "could not spoil: $1"
-import json, sys
-r = json.load(open(sys.argv[1]))
-d, x = r["devices"][0], r["compute_absent"][0]
-exec(sys.argv[2])
-json.dump(r, open("spoilt.json", "w"))
-END
-    python3 "$check" "$trace" spoilt.json > out 2>&1 && fail "not noticed: $1"
-    grep -q 'brute force' out || fail "$1: the script died: $(tail -n 3 out)"
+first() { # WHAT PYTHON: of the first device d, and its split x
+    spoil hta_trace_filter_2ranks_rank1.json.gz "$1" "d, x = r['devices'][0], r['compute_absent'][0]; $2"
 }
-spoil "a nanosecond of launch-starved time" 'd["absent_launch_starved_us"] = round(d["absent_launch_starved_us"] + 0.001, 3)'
-spoil "time that changed its part" 'x["blocked_us"] -= 1; x["dispatch_us"] += 1'
-spoil "what occupied the device" 'x["occupied"]["blocked"]["communication_us"] += 1'
-spoil "communication that blocks" 'd["blocking_comm_us"]["inferred"] += 1'
-spoil "a cause" 'x["causes"][0]["us"] += 1'
-spoil "time behind a wait" 'x["after_wait_us"] += 1'
+first "a nanosecond of launch-starved time" 'd["absent_launch_starved_us"] = round(d["absent_launch_starved_us"] + 0.001, 3)'
+first "time that changed its part" 'x["blocked_us"] -= 1; x["dispatch_us"] += 1'
+first "what occupied the device" 'x["occupied"]["blocked"]["communication_us"] += 1'
+first "communication that blocks" 'd["blocking_comm_us"]["inferred"] += 1'
+first "a cause" 'x["causes"][0]["us"] += 1'
+first "time behind a wait" 'x["after_wait_us"] += 1'
 
 # ---- injected causes on the engine -------------------------------------------------------------------------------------------------
 

@@ -7,17 +7,7 @@ set -u
 # shellcheck source=tests/e2e/report_common.sh
 . "$(dirname "$0")/report_common.sh"
 traces_for_script
-check=$SRC/tests/e2e/gpu_exact.py
-compared=0
-for trace in "$traces"/*.json.gz "$traces"/*.sqlite.gz; do
-    name=$(basename "$trace")
-    [ -f "$trace" ] || continue
-    "$TACHO" report "$trace" --json > "$name.report" 2> err || fail "$name: report: $(cat err)"
-    python3 "$check" "$trace" "$name.report" > out 2>&1 || fail "$name: $(tail -n 20 out)"
-    echo "$name: $(tail -n 1 out)"
-    compared=$((compared + 1))
-done
-[ "$compared" -ge 10 ] || fail "only $compared traces in $traces"
+every_trace "$SRC/tests/e2e/gpu_exact.py"
 
 # What an independent reading of the Nsight exports found; nothing overlaps there, so that a memset adds to the compute kernels.
 python3 - "$traces/expected.json" << 'END' > out 2>&1 || fail "Nsight unions: $(tail -n 20 out)"
@@ -39,23 +29,12 @@ END
 tail -n 1 out
 
 # The script must notice: each of these changes one number of a report.
-trace=$traces/hta_trace_filter_2ranks_rank1.json.gz
-report=$(basename "$trace").report
-spoil() { # WHAT PYTHON: the statement changes r, the report
-    python3 - "$report" "$2" << 'END' || fail "could not spoil: $1"
-import json, sys
-r = json.load(open(sys.argv[1]))
-exec(sys.argv[2])
-json.dump(r, open("spoilt.json", "w"))
-END
-    python3 "$check" "$trace" spoilt.json > out 2>&1 && fail "not noticed: $1"
-    grep -q 'brute force' out || fail "$1: the script died: $(tail -n 3 out)"
-}
-spoil "a nanosecond of idle time" 'd = r["devices"][0]; d["idle_us"] = round(d["idle_us"] + 0.001, 3)'
-spoil "exposed communication" 'd = r["devices"][0]; d["exposed_comm_us"] -= 0.001'
-spoil "overlap" 'r["devices"][0]["overlap_pct"] *= 1 + 1e-9'
-spoil "a step" 'r["steps"]["counted"] += 1'
-spoil "the median" 'r["steps"]["median_ms"] += 0.000001'
-spoil "the host step" 'r["steps"]["host_median_ms"] = r["steps"]["median_ms"]'
-spoil "a class of the budget" 'r["budget_by_device"][0]["host_pct"] += 1e-6'
-spoil "a device" 'r["devices"].append(dict(r["devices"][0], device=7, ops=0))'
+trace=hta_trace_filter_2ranks_rank1.json.gz
+spoil $trace "a nanosecond of idle time" 'd = r["devices"][0]; d["idle_us"] = round(d["idle_us"] + 0.001, 3)'
+spoil $trace "exposed communication" 'd = r["devices"][0]; d["exposed_comm_us"] -= 0.001'
+spoil $trace "overlap" 'r["devices"][0]["overlap_pct"] *= 1 + 1e-9'
+spoil $trace "a step" 'r["steps"]["counted"] += 1'
+spoil $trace "the median" 'r["steps"]["median_ms"] += 0.000001'
+spoil $trace "the host step" 'r["steps"]["host_median_ms"] = r["steps"]["median_ms"]'
+spoil $trace "a class of the budget" 'r["budget_by_device"][0]["host_pct"] += 1e-6'
+spoil $trace "a device" 'r["devices"].append(dict(r["devices"][0], device=7, ops=0))'

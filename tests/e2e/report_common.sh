@@ -38,6 +38,31 @@ traces_for_script() {
     work_folder
     export XDG_CACHE_HOME=$PWD/cache
 }
+# every_trace SCRIPT: compares the report of each shared trace, ./NAME.report, with the answer of a brute-force script
+every_trace() {
+    local trace name compared=0
+    check=$1
+    for trace in "$traces"/*.json.gz "$traces"/*.sqlite.gz; do
+        name=$(basename "$trace")
+        [ -f "$trace" ] || continue
+        "$TACHO" report "$trace" --json > "$name.report" 2> err || fail "$name: report: $(cat err)"
+        python3 "$check" "$trace" "$name.report" > out 2>&1 || fail "$name: $(tail -n 20 out)"
+        echo "$name: $(tail -n 1 out)"
+        compared=$((compared + 1))
+    done
+    [ "$compared" -ge 10 ] || fail "only $compared traces in $traces"
+}
+# spoil NAME WHAT PYTHON: after every_trace; the statement changes r, the report of this trace, and the script must notice
+spoil() {
+    python3 - "$1.report" "$3" << 'END' || fail "could not spoil: $2"
+import json, sys
+r = json.load(open(sys.argv[1]))
+exec(sys.argv[2])
+json.dump(r, open("spoilt.json", "w"))
+END
+    python3 "$check" "$traces/$1" spoilt.json > out 2>&1 && fail "not noticed: $2"
+    grep -q 'brute force' out || fail "$2: the script died: $(tail -n 3 out)"
+}
 # field FILE SECTION KEY: a value of tacho-report/1, which has one key a line
 field() {
     awk -v section="^ \"$2\":" -v key="^  \"$3\":" '$0 ~ section { on = 1; next } on && /^ [}\]]/ { exit } on && $0 ~ key { sub(/^[^:]*: /, ""); sub(/,$/, ""); print; exit }' "$1"
