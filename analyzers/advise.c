@@ -47,7 +47,7 @@ static int base_of(struct an_context *c, struct an_what_if_state *s)
     an_replay_run(r, NULL, &s->base);
     for (size_t i = 0; i < r->step_count; i++)
         if (an_replay_counts(&r->step[i])) {
-            sum += s->b[n++] = (double)an_replay_step_ns(&r->step[i], &s->base);
+            sum += s->b[n++] = (double)an_replay_step_ns(r, &r->step[i], &s->base);
             real += (double)an_step_ns(&c->step[r->step[i].step]);
         }
     s->base_pct = real > 0 ? 100 * (sum / real - 1) : NAN;
@@ -93,7 +93,7 @@ static double frames_ns(const struct an_what_if_state *s, double *steps)
         const struct an_replay_frame *x = &s->r->frame[f];
         const struct an_replay_step *first = &s->r->step[x->step_first];
         for (size_t i = x->step_first; i < x->step_first + first->of; i++)
-            sum += (double)an_replay_step_ns(&s->r->step[i], &s->base);
+            sum += (double)an_replay_step_ns(s->r, &s->r->step[i], &s->base);
         *steps += first->of;
     }
     return sum;

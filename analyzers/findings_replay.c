@@ -32,13 +32,10 @@ static void take_interval(struct an_context *c, struct an_finding *f, const stru
                                 w->condition ? "; takes for granted: " : "", w->condition ? w->condition : "");
 }
 
-/* Two upper bounds: the lower one counts. Taking time away cannot make a step longer: where the replay says so it does not know
- * this step well enough to bound it. */
+/* Two upper bounds: the lower one counts. */
 static void take_bound(struct an_context *c, struct an_finding *f, const struct an_what_if *w)
 {
     const char *why = w->ceiling ? w->ceiling : "how much of it the change takes away is not in the run";
-    if (w->gain.high.valid && w->gain.high.value <= 0)
-        return;
     if (!w->gain.high.valid || (f->gain.high.valid && f->gain.high.value <= w->gain.high.value)) {
         f->method = an_arena_format(c->a, "%.400s; the replay of %.80s allows more", f->method, w->edit);
         return;

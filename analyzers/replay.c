@@ -77,6 +77,28 @@ static uint32_t mark(const struct an_replay *r, const struct an_lane *l, int64_t
     return n;
 }
 
+/* Where a step ends: of a device with the start of the next one's first kernel; nothing behind it: with what it launched, which
+ * lies in the order of launch. */
+static void mark_end(const struct an_replay *r, const struct an_lane *l, const struct an_step *s, struct an_replay_step *x)
+{
+    const struct an_context *c = r->c;
+    x->to = l->device != AN_NONE && c->gpu ? mark_on_device(c, r->g, l->device, s->end) : AN_NONE;
+    if (x->to != AN_NONE)
+        return;
+    if (l->device == AN_NONE || !c->gpu) {
+        x->to = mark(r, l, s->end, &x->to_offset);
+        return;
+    }
+    size_t first = an_device_launch_seek(c, l->device, s->host_start), last = an_device_launch_seek(c, l->device, s->host_end);
+    for (size_t i = first; i < last; i++) {
+        uint32_t op = c->gpu->by_launch[i];
+        if (c->gpu->op.end[op] == s->end && r->g->op_node[op] != AN_NONE)
+            x->to = r->g->op_node[op];
+    }
+    x->op = c->gpu->by_launch + first;
+    x->op_count = last > first ? last - first : 0;
+}
+
 static void add_steps(struct an_replay *r, const struct an_window *w, uint32_t frame)
 {
     struct an_context *c = r->c;
@@ -88,7 +110,7 @@ static void add_steps(struct an_replay *r, const struct an_window *w, uint32_t f
         if (s->end == STORE_ABSENT || s->end <= s->start || !an_step_detailed(s))
             continue;
         x.from = mark(r, l, s->start, &x.from_offset);
-        x.to = mark(r, l, s->end, &x.to_offset);
+        mark_end(r, l, s, &x);
         if (x.from != AN_NONE && x.to != AN_NONE)
             r->step[r->step_count++] = x;
     }

@@ -26,10 +26,14 @@
 /* What waits for what is typical of a stream: ns by what released the op (program order, an edge) and whether it is a copy. */
 enum an_latency { AN_AFTER_ORDER, AN_AFTER_EDGE, AN_LATENCIES };
 
-/* A step as the replay sees it: from `from`'s start + from_offset to `to`'s start + to_offset, without the phases in it. */
+/* A step as the replay sees it: from `from`'s start + from_offset to `to`'s start + to_offset, without the phases in it. Of a
+ * device the last step ends with the last one of the ops it launched, whichever that is then: op[0 .. op_count), and `to` is
+ * the one that was last. */
 struct an_replay_step {
     size_t step; /* in an_context.step */
     uint32_t frame, from, to;
+    const uint32_t *op; /* device ops; NULL: the step ends with the start of `to` */
+    size_t op_count;
     uint32_t ordinal, of; /* among the steps of its lane in its frame */
     uint32_t place;       /* the same for all ranks: its index from the first one of the frame; the ordinal where they skip */
     int64_t from_offset, to_offset, cut;
@@ -81,8 +85,10 @@ int an_replay_of(struct an_context *c, const struct an_replay **out, const char 
 int an_times_new(const struct an_replay *r, struct an_times *t);
 /* One pass over all frames. `change` may be NULL. */
 void an_replay_run(const struct an_replay *r, const struct an_change *change, struct an_times *t);
+/* When a step ends in replayed times. */
+int64_t an_replay_step_end(const struct an_replay *r, const struct an_replay_step *s, const struct an_times *t);
 /* ns of a step in replayed times, phases cut out. */
-int64_t an_replay_step_ns(const struct an_replay_step *s, const struct an_times *t);
+int64_t an_replay_step_ns(const struct an_replay *r, const struct an_replay_step *s, const struct an_times *t);
 /* Does a step count for a prediction? All but the first of each frame and lane do, where there are three or more: the first one
  * begins with what was recorded before it. */
 static inline bool an_replay_counts(const struct an_replay_step *s)
@@ -108,16 +114,19 @@ struct an_slack {
 
 /* Tails of every node of the graph, all AN_NEVER, in the work arena. 0 or TACHO_ENOMEM. */
 int an_slack_new(const struct an_replay *r, struct an_slack **out);
-/* Backward pass over one frame after an_replay_run(r, NULL, t). Returns the node whose start is the frame's end, AN_NONE: none.
- */
-uint32_t an_replay_back(const struct an_replay *r, size_t frame, const struct an_times *t, struct an_slack *s);
+/* The step that a frame ends with: the last one of the lane that takes longest. NULL: none. */
+const struct an_replay_step *an_replay_sink(const struct an_replay *r, size_t frame, const struct an_times *t);
+/* Backward pass over one frame after an_replay_run(r, NULL, t). */
+void an_replay_back(const struct an_replay *r, size_t frame, const struct an_replay_step *sink, const struct an_times *t,
+                    struct an_slack *s);
 /* How much longer n's own work may take without the frame getting longer; INT64_MAX: it leads nowhere. */
 static inline int64_t an_slack_ns(const struct an_slack *s, const struct an_times *t, uint32_t n)
 {
     return s->tail[n] == AN_NEVER ? INT64_MAX : s->sink - t->end[n] - s->tail[n];
 }
-/* Of every node of the frame (by place in an_replay.node, from the frame's first): do all longest paths to the start of `sink`
+/* Of every node of the frame (by place in an_replay.node, from the frame's first): do all longest paths to the end of `sink`
  * lead through its own work, so that one ns less of it is one less of the frame? 0 or TACHO_ENOMEM. */
-int an_replay_on_every_path(const struct an_replay *r, size_t frame, const struct an_times *t, uint32_t sink, bool *every);
+int an_replay_on_every_path(const struct an_replay *r, size_t frame, const struct an_times *t,
+                            const struct an_replay_step *sink, bool *every);
 
 #endif

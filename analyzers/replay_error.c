@@ -285,7 +285,7 @@ static int predict(const struct an_replay *r, const int64_t *own, struct an_repl
     if (!rc) {
         an_replay_run(r, &(struct an_change){.own = own, .latency = 1}, &t);
         for (size_t i = 0; i < r->step_count; i++)
-            value[i] = (double)an_replay_step_ns(&r->step[i], &t);
+            value[i] = (double)an_replay_step_ns(r, &r->step[i], &t);
         e->odd = an_replay_blocks(r, value, 1, x);
         double predicted = e->odd ? median_of(x, e->odd) : NAN;
         e->even = an_replay_blocks(r, NULL, 0, x);

@@ -44,13 +44,16 @@ static int64_t base_of(const struct an_replay *r, const struct an_replay_frame *
     return r->g->kind[n] == AN_NODE_DEVICE && r->g->start[n] >= f->start ? f->start : r->g->start[n];
 }
 
-/* How long before its end a node lets others go. */
+/* How long before its end a node lets others go. The part of a lead that lies in its own work shrinks with it; what is longer
+ * than its own work lies in its waiting, and stays; so does one before its start: less work never lets anything go later. */
 static int64_t lead_of(const struct an_replay *r, const struct an_change *x, size_t e)
 {
     int64_t lead = r->g->in_lead[e];
     uint32_t from = r->g->in_from[e];
-    if (!x->scale_leads || !lead || x->own[from] >= r->own[from])
+    if (!x->scale_leads || !lead || (r->g->in_kind[e] & AN_EDGE_AT_START) || x->own[from] >= r->own[from])
         return lead;
+    if (lead >= r->own[from])
+        return lead - (r->own[from] - x->own[from]);
     return (int64_t)((double)lead * (double)x->own[from] / (double)r->own[from]);
 }
 
@@ -93,9 +96,19 @@ void an_replay_run(const struct an_replay *r, const struct an_change *change, st
     }
 }
 
-int64_t an_replay_step_ns(const struct an_replay_step *s, const struct an_times *t)
+int64_t an_replay_step_end(const struct an_replay *r, const struct an_replay_step *s, const struct an_times *t)
 {
-    return t->start[s->to] + s->to_offset - (t->start[s->from] + s->from_offset) - s->cut;
+    int64_t end = AN_NEVER;
+    for (size_t i = 0; i < s->op_count; i++) {
+        uint32_t n = r->g->op_node[s->op[i]];
+        end = n != AN_NONE && t->end[n] > end ? t->end[n] : end;
+    }
+    return end != AN_NEVER ? end : t->start[s->to] + s->to_offset;
+}
+
+int64_t an_replay_step_ns(const struct an_replay *r, const struct an_replay_step *s, const struct an_times *t)
+{
+    return an_replay_step_end(r, s, t) - (t->start[s->from] + s->from_offset) - s->cut;
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------------------------- */
@@ -127,30 +140,33 @@ static void one_node_back(const struct an_replay *r, uint32_t n, struct an_slack
     }
 }
 
-/* The last step's end of the lane that takes longest. */
-static const struct an_replay_step *sink_of(const struct an_replay *r, const struct an_replay_frame *f,
-                                            const struct an_times *t)
+const struct an_replay_step *an_replay_sink(const struct an_replay *r, size_t frame, const struct an_times *t)
 {
+    const struct an_replay_frame *f = &r->frame[frame];
     const struct an_replay_step *sink = NULL;
     for (size_t i = f->step_first; i < f->step_first + f->step_count; i++) {
         const struct an_replay_step *s = &r->step[i];
-        if (!sink || t->start[s->to] + s->to_offset > t->start[sink->to] + sink->to_offset)
+        if (!sink || an_replay_step_end(r, s, t) > an_replay_step_end(r, sink, t))
             sink = s;
     }
     return sink;
 }
 
-uint32_t an_replay_back(const struct an_replay *r, size_t frame, const struct an_times *t, struct an_slack *s)
+void an_replay_back(const struct an_replay *r, size_t frame, const struct an_replay_step *sink, const struct an_times *t,
+                    struct an_slack *s)
 {
     const struct an_replay_frame *f = &r->frame[frame];
-    const struct an_replay_step *sink = sink_of(r, f, t);
-    if (!sink)
-        return AN_NONE;
-    s->sink = t->start[sink->to];
-    s->tail_start[sink->to] = 0;
+    if (sink->op) {
+        s->sink = an_replay_step_end(r, sink, t);
+        for (size_t i = 0; i < sink->op_count; i++)
+            if (r->g->op_node[sink->op[i]] != AN_NONE)
+                s->tail[r->g->op_node[sink->op[i]]] = 0;
+    } else {
+        s->sink = t->start[sink->to];
+        s->tail_start[sink->to] = 0;
+    }
     for (size_t i = f->first + f->count; i-- > f->first;)
         one_node_back(r, r->node[i], s);
-    return sink->to;
 }
 
 int an_slack_new(const struct an_replay *r, struct an_slack **out)

@@ -129,7 +129,21 @@ static void count_backward(const struct an_replay *r, const uint32_t *node, size
     }
 }
 
-int an_replay_on_every_path(const struct an_replay *r, size_t frame, const struct an_times *t, uint32_t sink, bool *every)
+/* The next tight way into the end of the step a frame ends with: *i from 0. The node, AN_NONE: no more. */
+static uint32_t next_into(const struct an_replay *r, const struct an_replay_step *sink, const struct an_times *t, size_t *i)
+{
+    if (!sink->op)
+        return (*i)++ ? AN_NONE : sink->to;
+    for (int64_t end = an_replay_step_end(r, sink, t); *i < sink->op_count;) {
+        uint32_t n = r->g->op_node[sink->op[(*i)++]];
+        if (n != AN_NONE && t->end[n] == end)
+            return n;
+    }
+    return AN_NONE;
+}
+
+int an_replay_on_every_path(const struct an_replay *r, size_t frame, const struct an_times *t,
+                            const struct an_replay_step *sink, bool *every)
 {
     const struct an_replay_frame *f = &r->frame[frame];
     const uint32_t *node = r->node + f->first;
@@ -137,11 +151,16 @@ int an_replay_on_every_path(const struct an_replay *r, size_t frame, const struc
     struct paths p = {calloc(all, 8), calloc(all, 8), calloc(all, 8), calloc(all, 8)};
     int rc = p.to_start && p.to_end && p.from_start && p.from_end ? 0 : TACHO_ENOMEM;
     if (!rc) {
-        p.from_start[sink] = 1;
+        uint64_t all_paths = 0;
         count_forward(r, node, f->count, t, &p);
+        size_t at = 0;
+        for (uint32_t n; (n = next_into(r, sink, t, &at)) != AN_NONE;) {
+            (sink->op ? p.from_end : p.from_start)[n] = 1;
+            all_paths = add(all_paths, (sink->op ? p.to_end : p.to_start)[n]);
+        }
         count_backward(r, node, f->count, t, &p);
         for (size_t i = 0; i < f->count; i++)
-            every[i] = p.from_end[node[i]] && multiply(p.to_end[node[i]], p.from_end[node[i]]) == p.to_start[sink];
+            every[i] = p.from_end[node[i]] && multiply(p.to_end[node[i]], p.from_end[node[i]]) == all_paths;
     }
     free(p.to_start);
     free(p.to_end);
@@ -191,6 +210,18 @@ static void least_of_node(const struct an_replay *r, const struct an_times *t, c
     l->to_end[n] = (end == INT64_MAX ? 0 : end) + own;
 }
 
+static int64_t least_into(const struct an_replay *r, const struct an_replay_step *sink, const struct an_times *t,
+                          const struct least *l)
+{
+    int64_t least = INT64_MAX;
+    size_t i = 0;
+    for (uint32_t n; (n = next_into(r, sink, t, &i)) != AN_NONE;) {
+        int64_t ns = (sink->op ? l->to_end : l->to_start)[n];
+        least = ns < least ? ns : least;
+    }
+    return least == INT64_MAX ? 0 : least;
+}
+
 int an_sensitivity(const struct an_replay *r, const struct an_times *t, const struct an_rows *rows, int64_t *ns)
 {
     size_t all = r->g->node_count;
@@ -199,12 +230,15 @@ int an_sensitivity(const struct an_replay *r, const struct an_times *t, const st
     uint32_t *list = malloc((r->node_count + 1) * sizeof *list);
     int rc = l.to_start && l.to_end && list ? an_slack_new(r, &s) : TACHO_ENOMEM;
     for (size_t f = 0; !rc && f < r->frame_count; f++) {
-        uint32_t sink = an_replay_back(r, f, t, s);
-        size_t count = sink != AN_NONE ? critical_nodes(r, &r->frame[f], t, s, list) : 0;
+        const struct an_replay_step *sink = an_replay_sink(r, f, t);
+        if (!sink)
+            continue;
+        an_replay_back(r, f, sink, t, s);
+        size_t count = critical_nodes(r, &r->frame[f], t, s, list);
         for (size_t row = 0; count && row < rows->count; row++) {
             for (size_t i = 0; i < count; i++)
                 least_of_node(r, t, rows, row, list[i], &l);
-            ns[row] += l.to_start[sink];
+            ns[row] += least_into(r, sink, t, &l);
         }
     }
     free(l.to_start);

@@ -107,6 +107,18 @@ for trace in "$traces"/*.gz; do
 done
 [ "$replayed" -ge 8 ] || fail "only $replayed traces could be replayed"
 
+# ---- less work never makes a step longer, of no kind, in no trace: a whole class away at a time
+"$TACHO" advise "$traces/tracelens_mi300_resnet_act_checkpoint_rank0.json.gz" --what-if comm=0,compute=0,launch=0,think=0,framework=0,dispatch=0 \
+    --json > less.json || fail "advise of the last step's end"
+python3 - << 'END' || fail "work taken away makes the step longer"
+import json, sys
+d = json.load(open("less.json"))
+gains = {w["edit"]: w["gain_pct"]["high"] for w in d["what_if"]}
+print("at most, in per cent:", {k: round(g) for k, g in gains.items()})
+# its last step ends with the device's last op, whichever that is then; 62 % of a step is exposed communication
+sys.exit(not (min(gains.values()) >= 0 and gains["comm=0"] > 100))
+END
+
 # ---- the ResNet-50 pair: from the run without workers, the device step of that with four
 pair=$traces/kineto_tb_resnet50_num_workers
 "$TACHO" advise "${pair}_0_steps16-21_rank0.json.gz" --what-if loader.workers=4 --json > a.json || fail "advise of the pair"
