@@ -31,8 +31,7 @@ static int rooms_of(struct an_context *c, struct an_what_if_state *s)
     s->own = an_arena_zero(c->work, r->g->node_count, sizeof *s->own);
     s->b = an_arena_zero(c->work, s->steps + 1, sizeof *s->b);
     s->e = an_arena_zero(c->work, s->steps + 1, sizeof *s->e);
-    s->e2 = an_arena_zero(c->work, s->steps + 1, sizeof *s->e2);
-    if (!s->own || !s->b || !s->e || !s->e2)
+    if (!s->own || !s->b || !s->e)
         return TACHO_ENOMEM;
     return an_times_new(r, &s->base) || an_times_new(r, &s->edited) ? TACHO_ENOMEM : 0;
 }
@@ -137,7 +136,7 @@ static int replaying_run(struct an_context *c)
         return rc;
     }
     if ((rc = rooms_of(c, s)) || (rc = base_of(c, s)) || (rc = an_replay_odd_even(s->r, &s->error)) ||
-        (rc = an_rows_of(s->r, &s->rows)))
+        (rc = an_rows_of(s->r, &s->rows)) || (rc = an_shares_of(s->r, &s->base, &s->shares, &s->cores)))
         return rc;
     if (!(s->median_ms > 0) || isnan(s->base_pct)) {
         all_absent(c, "the replayed steps take no time");

@@ -12,11 +12,10 @@
 #include "analyzers/loader.h"
 #include "analyzers/system.h"
 
-#define WORTH_PCT      2.0      /* of a step: a smaller wait is none */
-#define STORAGE_RATIO  0.8      /* of the sequential rate: from here on it is storage that binds */
-#define CACHED_RATIO   0.01     /* of the bytes that were asked for: less from storage is a cache */
-#define CPU_MARGIN     1.1      /* what sampled CPU time must be above the step before it limits anything */
-#define WINDOW_LEAST   50000000 /* ns between two looks at CPU and storage */
+#define WORTH_PCT      2.0  /* of a step: a smaller wait is none */
+#define STORAGE_RATIO  0.8  /* of the sequential rate: from here on it is storage that binds */
+#define CACHED_RATIO   0.01 /* of the bytes that were asked for: less from storage is a cache */
+#define CPU_MARGIN     1.1  /* what sampled CPU time must be above the step before it limits anything */
 #define NO_STEPS_WORDS "no counted step has all its ranges in the file"
 
 /* What the ranks of the run share. */
@@ -26,47 +25,6 @@ struct machine {
     int64_t from, to;
     int64_t hosts;
 };
-
-/* ---- counters of the collector ------------------------------------------------------------------------------------------ */
-
-/* Value of a counter at a time: on the line between its samples, before the first one from 0 at the start of its process. */
-static double value_at(const struct an_trace *t, const struct an_track *k, int64_t time)
-{
-    size_t first = k->counter_first, last = first + k->counter_count - 1;
-    int64_t start = k->process != AN_NONE ? t->process[k->process].start : STORE_ABSENT;
-    size_t i = an_times_seek(t->counter.time, first, last + 1, time);
-    if (i > last)
-        return t->counter.value[last];
-    int64_t t0 = i > first ? t->counter.time[i - 1] : start;
-    double v0 = i > first ? t->counter.value[i - 1] : 0, v1 = t->counter.value[i];
-    if (t0 == STORE_ABSENT || t0 >= t->counter.time[i])
-        return v1;
-    if (time <= t0)
-        return v0;
-    return v0 + (v1 - v0) * (double)an_time_sub(time, t0) / (double)an_time_sub(t->counter.time[i], t0);
-}
-
-/* Growth of a counter of processes in [from, to), a second, and of `other`, one of the machine; absent when nobody sampled it
- * there. A counter of the machine with the processes' name holds other programs too. */
-static struct an_value rate_of(const struct an_context *c, const char *name, const char *other, int64_t from, int64_t to)
-{
-    const struct an_trace *t = c->t;
-    double sum = 0;
-    bool any = false;
-    if (to <= from || an_time_sub(to, from) < WINDOW_LEAST)
-        return an_num_none("the counted steps are too short to sample /proc in them");
-    for (size_t i = 0; i < t->track_count; i++) {
-        const struct an_track *k = &t->track[i];
-        if (strcmp(k->kind, "counter") || !k->counter_count || !an_system_owns(k) ||
-            (k->process != AN_NONE ? strcmp(k->name, name) : !other || strcmp(k->name, other)))
-            continue;
-        any = any || (k->counter_count > 1 && t->counter.time[k->counter_first + k->counter_count - 1] > from);
-        sum += value_at(t, k, to) - value_at(t, k, from);
-    }
-    if (!any || !isfinite(sum))
-        return an_num_none("/proc was not sampled during the counted steps");
-    return an_num(sum / (double)an_time_sub(to, from) * 1e9);
-}
 
 static int64_t hosts_of(const struct an_context *c)
 {
@@ -90,10 +48,10 @@ static struct machine look_at_machine(const struct an_context *c, const struct a
             m.from = from < m.from ? from : m.from;
             m.to = to > m.to ? to : m.to;
         }
-    m.cores = rate_of(c, "cpu_time", "other_cpu_time", m.from, m.to);
+    m.cores = an_system_rate(c, "cpu_time", "other_cpu_time", m.from, m.to);
     if (m.cores.valid)
         m.cores.value /= 1e9; /* ns a second */
-    m.device_bytes_per_s = rate_of(c, "disk_read", NULL, m.from, m.to);
+    m.device_bytes_per_s = an_system_rate(c, "disk_read", NULL, m.from, m.to);
     return m;
 }
 

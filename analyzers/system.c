@@ -11,6 +11,7 @@
 #include "analyzers/system.h"
 
 #define CPU_WINDOW_LEAST 50000000   /* ns: below it a share of cores means nothing */
+#define WINDOW_LEAST     50000000   /* ns between two looks at a counter */
 #define COUNTER_KEY      "counter." /* run keys: status of a hardware counter */
 
 static const struct {
@@ -88,6 +89,62 @@ static struct an_value machine_mean(const struct an_trace *t, const char *name, 
     }
     return an_num_none(reason);
 }
+
+/* ---- rates between two times ------------------------------------------------------------------------------------------------ */
+
+/* Value of a counter at a time: on the line between its samples, before the first one from 0 at the start of its process. */
+static double value_at(const struct an_trace *t, const struct an_track *k, int64_t time)
+{
+    size_t first = k->counter_first, last = first + k->counter_count - 1;
+    int64_t start = k->process != AN_NONE ? t->process[k->process].start : STORE_ABSENT;
+    size_t i = an_times_seek(t->counter.time, first, last + 1, time);
+    if (i > last)
+        return t->counter.value[last];
+    int64_t t0 = i > first ? t->counter.time[i - 1] : start;
+    double v0 = i > first ? t->counter.value[i - 1] : 0, v1 = t->counter.value[i];
+    if (t0 == STORE_ABSENT || t0 >= t->counter.time[i])
+        return v1;
+    if (time <= t0)
+        return v0;
+    return v0 + (v1 - v0) * (double)an_time_sub(time, t0) / (double)an_time_sub(t->counter.time[i], t0);
+}
+
+struct an_value an_system_rate(const struct an_context *c, const char *name, const char *other, int64_t from, int64_t to)
+{
+    const struct an_trace *t = c->t;
+    double sum = 0;
+    bool any = false;
+    if (to <= from || an_time_sub(to, from) < WINDOW_LEAST)
+        return an_num_none("the counted steps are too short to sample /proc in them");
+    for (size_t i = 0; i < t->track_count; i++) {
+        const struct an_track *k = &t->track[i];
+        if (strcmp(k->kind, "counter") || !k->counter_count || !an_system_owns(k) ||
+            (k->process != AN_NONE ? strcmp(k->name, name) : !other || strcmp(k->name, other)))
+            continue;
+        any = any || (k->counter_count > 1 && t->counter.time[k->counter_first + k->counter_count - 1] > from);
+        sum += value_at(t, k, to) - value_at(t, k, from);
+    }
+    if (!any || !isfinite(sum))
+        return an_num_none("/proc was not sampled during the counted steps");
+    return an_num(sum / (double)an_time_sub(to, from) * 1e9);
+}
+
+struct an_value an_system_busy(const struct an_context *c, int64_t from, int64_t to)
+{
+    const struct an_trace *t = c->t;
+    double sum = 0, time = 0;
+    for (size_t k = 0; k < t->track_count; k++)
+        for (size_t i = t->track[k].counter_first;
+             is_track(&t->track[k], "cpu_busy", true) && i < t->track[k].counter_first + t->track[k].counter_count;
+             i++) /* a sample is the mean since the one before */
+            if (t->counter.time[i] >= from && (t->counter.time[i] <= to || !time)) {
+                sum += t->counter.value[i];
+                time += 1;
+            }
+    return time > 0 && isfinite(sum) ? an_num(sum / time) : an_num_none("the machine was not sampled during the counted steps");
+}
+
+/* ---- the whole run ---------------------------------------------------------------------------------------------------------- */
 
 /* From the start of the first process to the last sample of CPU time. A start that does not fit the first sample (more CPU time
  * than the cores can give since then) is that of the recording, not of the process: then the first sample is the start. */

@@ -17,7 +17,8 @@
 struct take {
     uint32_t wait, lane; /* wait: the node that has to wait for it */
     uint32_t copy;       /* the device op that copies it to the device, AN_NONE: none */
-    int64_t work, made, taken;
+    int64_t work, begun, made, taken;
+    double stretch; /* slowdown by shared cores */
 };
 
 struct an_route {
@@ -26,7 +27,7 @@ struct an_route {
     size_t count, room, lanes;
     size_t *base; /* of each lane: its first take in the frame */
     int64_t workers, frame, pin;
-    double factor, write_ns, batch_ns;
+    double factor, write_ns, batch_ns, recorded; /* recorded: the slowdown that work holds */
 };
 
 /* ---- finding the batches ------------------------------------------------------------------------------------------------------ */
@@ -192,6 +193,7 @@ int an_route_new(const struct an_replay *r, int64_t workers, double work_factor,
     qsort(take, x->count, sizeof *take, take_order);
     for (size_t i = 0; i < x->count; i++)
         work += (double)take[i].work;
+    an_route_recorded(x, 1);
     x->write_ns = written / (double)x->count;
     x->batch_ns = work / (double)x->count;
     charge(r, x, hand_over, own);
@@ -236,11 +238,12 @@ int64_t an_route_release(struct an_route *x, uint32_t n, int64_t start, int64_t 
     if (x->base[k->lane] == SIZE_MAX)
         x->base[k->lane] = i;
     size_t j = i - x->base[k->lane]; /* its ordinal in the frame */
-    int64_t work = (int64_t)((double)k->work * x->factor);
+    int64_t work = (int64_t)((double)k->work * x->factor * k->stretch / x->recorded);
     /* The frame begins with every worker as far into its first batch as in a pipeline that runs. */
     int64_t begun = j < w ? x->frame - (int64_t)((double)work * (double)(w - 1 - j) / (double)w) : k[-(ptrdiff_t)w].made;
     if (j >= room)
         begun = later(begun, k[-(ptrdiff_t)room].taken);
+    k->begun = begun;
     k->made = begun + work;
     if (x->pin)
         k->made = (j ? later(k->made, k[-1].made) : k->made) + x->pin;
@@ -256,4 +259,34 @@ double an_route_write_ns(const struct an_route *x)
 double an_route_batch_ns(const struct an_route *x)
 {
     return x->batch_ns;
+}
+
+size_t an_route_count(const struct an_route *x)
+{
+    return x->count;
+}
+
+uint32_t an_route_use(const struct an_route *x, uint32_t i, int64_t *start, int64_t *end)
+{
+    const struct take *k = &x->take[i];
+    *start = k->begun;
+    *end = (int64_t)((double)k->begun + (double)k->work * x->factor * k->stretch / x->recorded);
+    return k->wait;
+}
+
+void an_route_recorded(struct an_route *x, double stretch)
+{
+    x->recorded = stretch;
+    for (size_t i = 0; i < x->count; i++)
+        x->take[i].stretch = stretch;
+}
+
+void an_route_stretch(struct an_route *x, uint32_t i, double stretch)
+{
+    x->take[i].stretch = stretch;
+}
+
+double an_route_stretched(const struct an_route *x, uint32_t i)
+{
+    return x->take[i].stretch;
 }

@@ -30,4 +30,13 @@ int64_t an_route_release(struct an_route *x, uint32_t n, int64_t start, int64_t 
 double an_route_write_ns(const struct an_route *x);
 double an_route_batch_ns(const struct an_route *x);
 
+/* For shared cores (replay_shares.h). Number of batches; when the last replay had batch i made, [*start, *end), empty for one
+ * it did not reach: returns the node that takes it. */
+size_t an_route_count(const struct an_route *x);
+uint32_t an_route_use(const struct an_route *x, uint32_t i, int64_t *start, int64_t *end);
+/* Slowdown of all batches as they were recorded, and of batch i from now on. */
+void an_route_recorded(struct an_route *x, double stretch);
+void an_route_stretch(struct an_route *x, uint32_t i, double stretch);
+double an_route_stretched(const struct an_route *x, uint32_t i);
+
 #endif

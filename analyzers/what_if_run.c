@@ -30,6 +30,7 @@ struct plan {
     int64_t workers, touched; /* touched: ns of own work that edits name */
     bool more;                /* something gets more work, or other threads: a step may get longer */
     double worker_factor;
+    double cores;  /* of a host after the edits; 0: as many as there are */
     double *floor; /* ns of each counted step that it takes at least; NULL: nothing is known */
 };
 
@@ -239,55 +240,7 @@ static int apply_one(struct plan *p, const struct an_edit *e)
     }
 }
 
-/* ---- the replay of a plan ------------------------------------------------------------------------------------------------------- */
-
-static void replay_into(struct an_what_if_state *s, const struct plan *p, double *x)
-{
-    size_t n = 0;
-    an_replay_run(s->r, &p->change, &s->edited);
-    for (size_t i = 0; i < s->r->step_count; i++)
-        if (an_replay_counts(&s->r->step[i])) {
-            double ns = (double)an_replay_step_ns(s->r, &s->r->step[i], &s->edited);
-            x[n] = ns > p->floor[n] ? ns : p->floor[n];
-            n++;
-        }
-}
-
-/* The loader on other threads, handing over for nothing and for what moving the batch through memory takes. */
-static int replay_route(struct plan *p)
-{
-    struct an_what_if_state *s = p->s;
-    size_t nodes = s->r->g->node_count;
-    int64_t *kept = malloc((nodes + 1) * sizeof *kept);
-    bool in_line = s->r->c->r->loader.workers.valid && !s->r->c->r->loader.workers.value;
-    bool unknown = in_line && an_findings_framework(s->r->c) != AN_FRAMEWORK_LIBTRAIN; /* that one hands over by address */
-    double share = in_line ? 1 : worker_share(s); /* in line the work that moves is the scaled one */
-    if (!kept)
-        return TACHO_ENOMEM;
-    memcpy(kept, s->own, nodes * sizeof *kept);
-    core_floor(p);
-    int rc = 0;
-    for (int worst = 0; worst < 2 && !rc && !p->reason; worst++) {
-        memcpy(s->own, kept, nodes * sizeof *kept);
-        rc = an_route_new(s->r, p->workers, share, worst && unknown ? PASSES : 0, s->own, &p->change.route, &p->reason);
-        if (!rc && !p->reason)
-            replay_into(s, p, worst ? s->e2 : s->e);
-    }
-    free(kept);
-    return rc;
-}
-
-static int replay_plan(struct plan *p)
-{
-    struct an_what_if_state *s = p->s;
-    if (p->workers)
-        return replay_route(p);
-    replay_into(s, p, s->e);
-    memcpy(s->e2, s->e, s->steps * sizeof *s->e);
-    return 0;
-}
-
-/* ---- intervals ------------------------------------------------------------------------------------------------------------------ */
+/* ---- over steps -------------------------------------------------------------------------------------------------------------- */
 
 static double ratio_of(const double *e, const double *b, size_t n)
 {
@@ -335,6 +288,85 @@ static void no_longer(struct an_interval *x)
     x->high = x->high < 1 ? x->high : 1;
 }
 
+/* ---- the replay of a plan ------------------------------------------------------------------------------------------------------- */
+
+/* What the replays of one plan say of the step, as a share of the recorded one: the hull of all, and the mean of those that are
+ * the ends of what is expected. */
+struct outcome {
+    double low, high, sum;
+    int count;
+};
+
+static int add_outcome(struct plan *p, struct outcome *o, bool expected)
+{
+    struct an_what_if_state *s = p->s;
+    struct an_interval x;
+    size_t n = 0;
+    for (size_t i = 0; i < s->r->step_count; i++)
+        if (an_replay_counts(&s->r->step[i])) {
+            double ns = (double)an_replay_step_ns(s->r, &s->r->step[i], &s->edited);
+            s->e[n] = ns > p->floor[n] ? ns : p->floor[n];
+            n++;
+        }
+    if (bootstrap(s->e, s->b, s->steps, &x))
+        return TACHO_ENOMEM;
+    if (!p->more)
+        no_longer(&x);
+    o->low = x.low < o->low ? x.low : o->low;
+    o->high = x.high > o->high ? x.high : o->high;
+    o->sum += expected ? x.estimate : 0;
+    o->count += expected;
+    return 0;
+}
+
+/* With the resources shared as the model says, which is what is expected, and with every piece of work as slow as it was
+ * recorded: the truth lies between, where threads do not share fairly. */
+static int replay_shared(struct plan *p, struct outcome *o)
+{
+    struct an_what_if_state *s = p->s;
+    if (s->shares) {
+        int rc = an_shares_run(s->shares, &p->change, p->cores, &s->edited);
+        if (rc || (rc = add_outcome(p, o, true)) || p->cores > 0)
+            return rc;
+        if (p->change.route)
+            an_route_recorded(p->change.route, 1);
+    }
+    an_replay_run(s->r, &p->change, &s->edited);
+    return add_outcome(p, o, !s->shares);
+}
+
+/* The loader on other threads, handing over for nothing and for what moving the batch through memory takes. */
+static int replay_route(struct plan *p, struct outcome *o)
+{
+    struct an_what_if_state *s = p->s;
+    size_t nodes = s->r->g->node_count;
+    int64_t *kept = malloc((nodes + 1) * sizeof *kept);
+    bool in_line = s->r->c->r->loader.workers.valid && !s->r->c->r->loader.workers.value;
+    bool unknown = in_line && an_findings_framework(s->r->c) != AN_FRAMEWORK_LIBTRAIN; /* that one hands over by address */
+    double share = in_line ? 1 : worker_share(s); /* in line the work that moves is the scaled one */
+    if (!kept)
+        return TACHO_ENOMEM;
+    memcpy(kept, s->own, nodes * sizeof *kept);
+    core_floor(p);
+    int rc = 0;
+    for (int worst = 0; worst < (unknown ? 2 : 1) && !rc && !p->reason; worst++) {
+        memcpy(s->own, kept, nodes * sizeof *kept);
+        rc = an_route_new(s->r, p->workers, share, worst ? PASSES : 0, s->own, &p->change.route, &p->reason);
+        if (!rc && !p->reason)
+            rc = replay_shared(p, o);
+    }
+    free(kept);
+    return rc;
+}
+
+static int replay_plan(struct plan *p, struct outcome *o)
+{
+    *o = (struct outcome){.low = INFINITY, .high = -INFINITY};
+    return p->workers ? replay_route(p, o) : replay_shared(p, o);
+}
+
+/* ---- intervals ------------------------------------------------------------------------------------------------------------------ */
+
 /* As a share: what the replay was seen to miss, of the odd steps with the work of the even ones and of all as they are. */
 static double error_of(const struct an_what_if_state *s)
 {
@@ -353,19 +385,11 @@ const char *an_what_if_none(struct an_context *c, const struct an_what_if_state 
                            pct);
 }
 
-static int fill(struct plan *p, struct an_what_if *w)
+static void fill(struct plan *p, const struct outcome *o, struct an_what_if *w)
 {
     struct an_what_if_state *s = p->s;
-    struct an_interval best, worst;
-    double error = error_of(s);
-    if (bootstrap(s->e, s->b, s->steps, &best) || bootstrap(s->e2, s->b, s->steps, &worst))
-        return TACHO_ENOMEM;
-    if (!p->more) {
-        no_longer(&best);
-        no_longer(&worst);
-    }
-    double low = s->median_ms * best.low * (1 - error), high = s->median_ms * worst.high * (1 + error);
-    double expected = s->median_ms * (best.estimate + worst.estimate) / 2;
+    double error = error_of(s), low = s->median_ms * o->low * (1 - error), high = s->median_ms * o->high * (1 + error);
+    double expected = s->median_ms * o->sum / o->count;
     const char *none = p->ceiling;
     if (!none && isnan(s->error.pct))
         none = "too few steps to see how well the replay predicts this run (4 consecutive ones are needed)";
@@ -379,7 +403,6 @@ static int fill(struct plan *p, struct an_what_if *w)
                          .expected = none ? an_num_none(none) : an_num(100 * (s->median_ms / expected - 1)),
                          .high = low > 0 ? an_num(100 * (s->median_ms / low - 1)) : an_num_none("nothing is left of the step"),
                          .ceiling = none != NULL};
-    return 0;
 }
 
 static void absent(struct an_what_if *w, const char *reason)
@@ -407,6 +430,7 @@ int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_
 {
     struct an_context *c = s->r->c;
     struct plan p = {.s = s, .change = {.own = s->own, .latency = 1, .scale_leads = true}};
+    struct outcome outcome;
     const char *text = "";
     for (size_t i = 0; i < count; i++)
         text = an_arena_format(c->a, "%s%s%s", text, i ? "," : "", edit[i].text);
@@ -428,11 +452,11 @@ int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_
         p.reason = an_arena_format(c->a, "nothing in the replayed steps is called %.100s", p.unknown);
     }
     if (!rc && !p.reason)
-        rc = replay_plan(&p);
+        rc = replay_plan(&p, &outcome);
     if (!rc && p.reason)
         absent(w, p.reason);
     else if (!rc)
-        rc = fill(&p, w);
+        fill(&p, &outcome, w);
     free(p.floor);
     return rc;
 }

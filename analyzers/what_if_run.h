@@ -7,6 +7,7 @@
 #define ANALYZERS_WHAT_IF_RUN_H
 
 #include "analyzers/replay_error.h"
+#include "analyzers/replay_shares.h"
 #include "analyzers/sensitivity.h"
 #include "analyzers/what_if.h"
 
@@ -16,8 +17,10 @@ struct an_what_if_state {
     struct an_replay_error error;
     double base_pct; /* replayed steps / recorded ones - 1, of those that count */
     struct an_times base, edited;
-    int64_t *own;       /* of the edit at hand */
-    double *b, *e, *e2; /* ns of the steps that count: as recorded, edited at best, edited at worst */
+    int64_t *own;             /* of the edit at hand */
+    struct an_shares *shares; /* NULL: nothing is shared */
+    struct an_core_use cores;
+    double *b, *e; /* ns of the steps that count: as recorded, edited */
     size_t steps;
     double median_ms;
     const char *none; /* why nothing is predicted; NULL */

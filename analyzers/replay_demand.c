@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who wants how much of what (replay_shares.h). A thread of the run that works wants one core; a thread that sleeps in a range,
+ * or works on several cores (OpenMP), cannot be seen in ranges: the CPU time that was sampled meanwhile tells.
+ *
+ *     wanted = sum of demand x work as recorded       used = CPU time of the run's processes
+ *
+ * More used than wanted: compute runs on several cores each. Less, on a machine with cores free: threads slept in their ranges,
+ * the loader's first. Less, on a machine without: others got the rest, and O is what explains it.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/replay_shares_build.h"
+#include "analyzers/system.h"
+
+#define SATURATED 95.0 /* % of the machine's CPU time: from here on threads wait for cores */
+#define HALVINGS  40
+#define OTHERS    64.0 /* times the cores: the most that others may want */
+
+/* ---- who shares what --------------------------------------------------------------------------------------------------------- */
+
+static const char *host_of(const struct an_trace *t, uint32_t track)
+{
+    uint32_t p = t->track[track].process;
+    return p == AN_NONE ? "" : t->process[p].host;
+}
+
+static bool is_work(const struct an_shares *s, uint32_t n)
+{
+    const struct an_graph *g = s->r->g;
+    const struct an_count *workers = &s->r->c->r->loader.workers;
+    switch (g->kind[n]) {
+    case AN_NODE_HOST:
+    case AN_NODE_COLLECTIVE:
+        return true;
+    case AN_NODE_THINK:
+        return s->lane[g->track[n]];
+    case AN_NODE_WAIT: /* in line a fetch is work */
+        return s->lane[g->track[n]] && g->cause[n] == AN_CAUSE_INPUT && workers->valid && !workers->value;
+    default:
+        return false;
+    }
+}
+
+static int add_share(struct an_shares *s, size_t *room, double capacity)
+{
+    if (an_grow(&s->share, room, s->count + 1, sizeof *s->share))
+        return TACHO_ENOMEM;
+    s->share[s->count++] = (struct an_share){.capacity = capacity};
+    return 0;
+}
+
+/* One share a host: threads of the run's processes on its cores. */
+static int find_cores(struct an_shares *s, size_t *room)
+{
+    const struct an_context *c = s->r->c;
+    const struct an_graph *g = s->r->g;
+    uint32_t *first = an_arena_zero(c->work, c->t->track_count + 1, sizeof *first);
+    uint16_t *of = s->host = an_arena_zero(c->work, c->t->track_count + 1, sizeof *of);
+    int rc = first && of ? 0 : TACHO_ENOMEM;
+    for (uint32_t k = 0; k < c->t->track_count && !rc; k++) {
+        size_t h = 0;
+        if (g->track_first[k] == g->track_first[k + 1])
+            continue;
+        while (h < s->count && strcmp(host_of(c->t, first[h]), host_of(c->t, k)) != 0)
+            h++;
+        of[k] = (uint16_t)h;
+        if (h < s->count || h == AN_NO_SHARE)
+            continue;
+        first[h] = k;
+        rc = add_share(s, room, (double)c->r->run.cores.value);
+    }
+    for (size_t i = 0; i < s->r->node_count && !rc; i++) {
+        uint32_t n = s->r->node[i];
+        if (g->kind[n] != AN_NODE_DEVICE && is_work(s, n))
+            s->of[n] = of[g->track[n]];
+    }
+    s->hosts = s->count;
+    s->cores = s->hosts > 0;
+    return rc;
+}
+
+/* Copies of one kind on one device share its link to the host; transfers of collectives on one device, where they are told from
+ * waiting, its link to the others. */
+static int find_links(struct an_shares *s, size_t *room)
+{
+    const struct an_context *c = s->r->c;
+    const struct an_device_ops *o = &c->gpu->op;
+    struct {
+        const char *kind;
+        size_t share;
+    } link[16];
+    int rc = 0;
+    for (size_t d = 0; d < c->gpu->device_count && !rc; d++) {
+        size_t links = 0;
+        for (size_t i = c->gpu->device[d].first; i < c->gpu->device[d].first + c->gpu->device[d].count && !rc; i++) {
+            const struct an_detail *x = an_trace_detail(c->t, c->t->slice.detail[o->slice[i]]);
+            const char *kind = o->class[i] == AN_DEVICE_COPY && x && *x->copy_kind                     ? x->copy_kind
+                               : o->class[i] == AN_DEVICE_COMM && c->r->communication.waiting_ms.valid ? ""
+                                                                                                       : NULL;
+            uint32_t n = s->r->g->op_node[i];
+            size_t k = 0;
+            if (!kind || n == AN_NONE || !s->r->inside[n])
+                continue;
+            while (k < links && strcmp(link[k].kind, kind) != 0)
+                k++;
+            if (k == sizeof link / sizeof *link || s->count >= AN_NO_SHARE)
+                continue;
+            if (k == links) {
+                link[links].kind = kind;
+                link[links++].share = s->count;
+                rc = add_share(s, room, 1);
+            }
+            s->of[n] = (uint16_t)link[k].share;
+        }
+    }
+    return rc;
+}
+
+int an_shares_find(struct an_shares *s)
+{
+    struct an_context *c = s->r->c;
+    struct an_share *all = NULL;
+    size_t room = 0;
+    if (!(s->lane = an_arena_zero(c->work, c->t->track_count + 1, sizeof *s->lane)))
+        return TACHO_ENOMEM;
+    for (size_t k = 0; k < c->lane_count; k++)
+        if (c->lane[k].track != AN_NONE)
+            s->lane[c->lane[k].track] = true;
+    int rc = c->r->run.cores.valid && c->r->run.cores.value > 0 ? find_cores(s, &room) : 0;
+    if (!rc && c->gpu)
+        rc = find_links(s, &room);
+    if (!rc && s->count)
+        all = an_arena_copy(c->work, s->share, s->count * sizeof *all);
+    rc = rc || all || !s->count ? rc : TACHO_ENOMEM;
+    free(s->share);
+    s->share = all;
+    return rc;
+}
+
+/* ---- how much ---------------------------------------------------------------------------------------------------------------- */
+
+/* Sums over the uses of cores. */
+struct sums {
+    double work[AN_CAUSE_COUNT]; /* ns as recorded, without demands */
+    double time;                 /* ns of frames, times hosts */
+};
+
+static struct sums sums_of(const struct an_shares *s)
+{
+    struct sums x = {{0}, 0};
+    for (size_t i = 0; i < s->use_count; i++)
+        if (s->use[i].share < s->hosts)
+            x.work[s->r->g->cause[s->use[i].node]] += (double)an_time_sub(s->use[i].end, s->use[i].start);
+    for (size_t f = 0; f < s->r->frame_count; f++)
+        x.time += (double)an_time_sub(s->r->frame[f].end, s->r->frame[f].start);
+    return x;
+}
+
+static double wanted_of(const struct an_shares *s, const struct sums *x)
+{
+    double sum = 0;
+    for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
+        sum += (double)s->demand[k] * x->work[k];
+    return x->time > 0 ? sum / x->time : 0;
+}
+
+/* Mean of a rate over the frames. */
+static struct an_value over_frames(const struct an_replay *r, const char *name, const char *other)
+{
+    double sum = 0, time = 0;
+    struct an_value x = an_num_none("no steps");
+    for (size_t f = 0; f < r->frame_count; f++) {
+        x = an_system_rate(r->c, name, other, r->frame[f].start, r->frame[f].end);
+        if (!x.valid)
+            continue;
+        double ns = (double)an_time_sub(r->frame[f].end, r->frame[f].start);
+        sum += x.value * ns;
+        time += ns;
+    }
+    return time > 0 ? an_num(sum / time) : x;
+}
+
+/* CPU time per time that the run's uses of cores get by the model. */
+static double received(struct an_shares *s, double others, const struct sums *x)
+{
+    double sum = 0;
+    for (size_t k = 0; k < s->hosts; k++)
+        s->share[k].others = others;
+    an_shares_sweep_again(s);
+    for (size_t i = 0; i < s->use_count; i++)
+        if (s->use[i].share < s->hosts)
+            sum += (double)s->use[i].demand * (double)an_time_sub(s->use[i].end, s->use[i].start) / (double)s->use[i].stretch;
+    return x->time > 0 ? sum / x->time : 0;
+}
+
+static double others_of(struct an_shares *s, double used, double least, const struct sums *x)
+{
+    double low = least, high = OTHERS * s->share[0].capacity;
+    if (received(s, low, x) <= used)
+        return low;
+    for (int i = 0; i < HALVINGS; i++) {
+        double middle = (low + high) / 2;
+        if (received(s, middle, x) > used)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void set_demands(struct an_shares *s)
+{
+    for (size_t i = 0; i < s->use_count; i++)
+        if (s->use[i].share < s->hosts)
+            s->use[i].demand = s->demand[s->r->g->cause[s->use[i].node]];
+}
+
+/* Compute on several cores each, so that what is wanted is what was used. */
+static void more_cores(struct an_shares *s, double used, const struct sums *x)
+{
+    double compute = x->time > 0 ? x->work[AN_CAUSE_COMPUTE] / x->time : 0, rest = wanted_of(s, x) - compute;
+    double each = compute > 0 ? (used - rest) / compute : 1;
+    s->demand[AN_CAUSE_COMPUTE] = (float)(each < 1 ? 1 : each > s->share[0].capacity ? s->share[0].capacity : each);
+}
+
+/* Threads that slept in their ranges: the loader's, then all. */
+static void less_cores(struct an_shares *s, double used, const struct sums *x)
+{
+    double input = x->time > 0 ? x->work[AN_CAUSE_INPUT] / x->time : 0, rest = wanted_of(s, x) - input;
+    double each = input > 0 && used > rest ? (used - rest) / input : 0;
+    if (input > 0)
+        s->demand[AN_CAUSE_INPUT] = (float)(each < 1 ? each : 1);
+    if (rest > used && rest > 0)
+        for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
+            s->demand[k] *= (float)(used / rest);
+}
+
+static void core_use_absent(struct an_core_use *use, const char *why)
+{
+    struct an_value *all[] = {&use->wanted, &use->used, &use->others, &use->short_pct, &use->slowdown_pct};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        *all[i] = an_num_none(why);
+}
+
+/* What the run did to cores as it was recorded. */
+static void fill(const struct an_shares *s, const struct sums *x, struct an_core_use *use)
+{
+    double full = 0, stretched = 0, alone = 0;
+    for (size_t k = 0; k < s->hosts; k++)
+        full += s->share[k].full_ns;
+    for (size_t i = 0; i < s->use_count; i++)
+        if (s->use[i].share < s->hosts) {
+            double ns = (double)an_time_sub(s->use[i].end, s->use[i].start);
+            stretched += ns;
+            alone += ns / (double)s->use[i].stretch;
+        }
+    use->wanted = an_num(wanted_of(s, x) / (double)s->hosts);
+    use->short_pct = x->time > 0 ? an_num(100 * full / x->time / (double)s->hosts) : an_num_none("the steps take no time");
+    use->slowdown_pct = alone > 0 ? an_num(100 * (stretched / alone - 1)) : an_num_none("no thread works in the steps");
+}
+
+static void calibrate_cores(struct an_shares *s, struct an_core_use *use)
+{
+    const struct an_replay *r = s->r;
+    struct sums x = sums_of(s);
+    struct an_value used = over_frames(r, "cpu_time", "other_cpu_time"),
+                    busy = an_system_busy(r->c, r->frame[0].start, r->frame[r->frame_count - 1].end);
+    double cores = s->share[0].capacity, others = 0;
+    use->used = used;
+    use->others = an_num_none(used.valid ? busy.reason : used.reason);
+    if (used.valid) {
+        double got = use->used.value /= 1e9; /* ns a second */
+        double wanted = wanted_of(s, &x);
+        bool full = busy.valid && busy.value >= SATURATED;
+        if (got > wanted)
+            more_cores(s, got, &x);
+        else if (!full)
+            less_cores(s, got, &x);
+        set_demands(s);
+        if (busy.valid) {
+            const char *text = an_trace_key(r->c->t, "cpu.online");
+            double online = text ? strtod(text, NULL) : cores;
+            double least = online * busy.value / 100 - got / (double)s->hosts;
+            least = least > 0 ? least : 0;
+            others = full ? others_of(s, got, least, &x) : least;
+            use->others = an_num(others);
+        }
+    }
+    (void)received(s, others, &x);
+    fill(s, &x, use);
+}
+
+int an_shares_calibrate(struct an_shares *s, const struct an_times *base, struct an_core_use *use)
+{
+    for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
+        s->demand[k] = 1;
+    int rc = an_shares_uses(s, s->r->own, NULL, base);
+    if (rc)
+        return rc;
+    an_shares_sweep(s);
+    const struct an_count *cores = &s->r->c->r->run.cores;
+    use->cores = cores->valid ? an_num((double)cores->value) : an_num_none(cores->reason);
+    if (s->cores)
+        calibrate_cores(s, use);
+    else
+        core_use_absent(use, cores->valid ? "no thread of the run is replayed" : cores->reason);
+    return 0;
+}

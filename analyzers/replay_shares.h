@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: resources that nodes of the replay share (docs/advise.md): the cores of a host, and the links of a
+ * rank or device.
+ *
+ * Threads that are ready at once share the cores fairly (processor sharing, Kleinrock 1967): with a demand of D cores of the
+ * run, O of other programs, and C cores, every one of them works at the speed min(1, C / (D + O)). What was recorded holds that
+ * slowdown already: the speed at which a node worked when it was recorded, by what else was ready then, says how much work it
+ * is; the replay of an edit stretches that work by what is ready at once after the edit. The times after an edit and the
+ * slowdown depend on each other: they are found by iterating. As recorded they are what they were, to the nanosecond.
+ *
+ * A link is shared the same way by the transfers that are on it at once: its capacity is one of them at full speed.
+ */
+#ifndef ANALYZERS_REPLAY_SHARES_H
+#define ANALYZERS_REPLAY_SHARES_H
+
+#include "analyzers/replay.h"
+
+/* What a host's cores are asked for, means over the replayed steps. Absent: why is the reason. */
+struct an_core_use {
+    struct an_value cores;        /* that the run may use */
+    struct an_value wanted;       /* by threads of the run that are ready, as if each had a core */
+    struct an_value used;         /* CPU time of the run's processes / time */
+    struct an_value others;       /* wanted by other programs: what the run's threads felt of it */
+    struct an_value short_pct;    /* of the time: more is wanted than there is */
+    struct an_value slowdown_pct; /* by so much longer the work on threads took than with cores of its own */
+};
+
+struct an_shares;
+
+/* Finds demands and slowdowns in the replay as recorded, `base`. *out is NULL where nothing is shared or the cores are not
+ * known; *use is filled in any case. Lies in the work arena. 0 or TACHO_ENOMEM. */
+int an_shares_of(const struct an_replay *r, const struct an_times *base, struct an_shares **out, struct an_core_use *use);
+/* an_replay_run with the resources: `cores` (0: as many as there are) after the edit. x->own is the edit's own work, as long as
+ * it would take with the recorded slowdown. 0 or TACHO_ENOMEM. */
+int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, struct an_times *t);
+/* Are cores among the resources? */
+bool an_shares_has_cores(const struct an_shares *s);
+
+#endif
