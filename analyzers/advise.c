@@ -11,13 +11,16 @@
 #include "analyzers/stats.h"
 #include "analyzers/what_if_run.h"
 
-#define GAIN_LEAST 0.00005 /* % of the step per 1 %: rows below are left out */
+#define SHORT_LEAST 5.0     /* % of the time: fewer cores than threads for less does not matter */
+#define GAIN_LEAST  0.00005 /* % of the step per 1 %: rows below are left out */
 
 static void all_absent(struct an_context *c, const char *reason)
 {
     struct an_advice *a = &c->r->advice;
     a->reason = reason;
     a->step_ms = a->base_error_pct = a->unmatched_pct = a->think_pct = a->held_pct = an_num_none(reason);
+    a->cores.cores = a->cores.wanted = a->cores.used = a->cores.others = a->cores.short_pct = a->cores.slowdown_pct =
+        an_num_none(reason);
     c->r->trust.replay_error_pct = an_num_none(reason);
 }
 
@@ -56,6 +59,20 @@ static int base_of(struct an_context *c, struct an_what_if_state *s)
     return 0;
 }
 
+/* Steps differ by who got the cores when: neither the graph nor the steps before tell. */
+static const char *disturbed(struct an_context *c, const struct an_core_use *x)
+{
+    if (!x->short_pct.valid || x->short_pct.value < SHORT_LEAST)
+        return NULL;
+    const char *others =
+        x->others.valid && x->others.value >= 0.05 ? an_arena_format(c->a, ", other programs' %.2g", x->others.value) : "";
+    return an_arena_format(
+        c->a,
+        "more threads were ready than there are cores for %.0f %% of the time (its own want %.2g%s; there are "
+        "%.0f): who gets them when differs from step to step",
+        x->short_pct.value, x->wanted.value, others, x->cores.value);
+}
+
 static void tell(struct an_context *c, struct an_what_if_state *s)
 {
     struct an_advice *a = &c->r->advice;
@@ -72,7 +89,9 @@ static void tell(struct an_context *c, struct an_what_if_state *s)
     a->unmatched_pct = checked ? an_num(s->error.unmatched_pct) : an_num_none(few);
     a->think_pct = time > 0 ? an_num(100 * (double)r->think_ns / time) : an_num_none("the steps take no time");
     a->held_pct = time > 0 ? an_num(100 * (double)r->held_ns / time) : an_num_none("the steps take no time");
+    a->cores = s->cores;
     c->r->trust.replay_error_pct = checked ? an_num(fabs(s->error.pct)) : an_num_none(few);
+    c->r->trust.replay_error_because = disturbed(c, &s->cores);
 }
 
 /* ---- sensitivity ---------------------------------------------------------------------------------------------------------------- */

@@ -3,10 +3,12 @@
  * Who wants how much of what (replay_shares.h). A thread of the run that works wants one core; a thread that sleeps in a range,
  * or works on several cores (OpenMP), cannot be seen in ranges: the CPU time that was sampled meanwhile tells.
  *
- *     wanted = sum of demand x work as recorded       used = CPU time of the run's processes
+ *     wanted = sum of demand x work as recorded       used = CPU time of the run's processes       ready = used + waited for a
+ * core
  *
- * More used than wanted: compute runs on several cores each. Less, on a machine with cores free: threads slept in their ranges,
- * the loader's first. Less, on a machine without: others got the rest, and O is what explains it.
+ * More ready than wanted: compute runs on several cores each. Less: threads slept in their ranges, the loader's first. Then
+ * what others want, O, is what explains that only so much was used. Where the time threads wait for a core was not sampled,
+ * ready is wanted on a machine that has no core free, and used on one that has.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -74,7 +76,7 @@ static int find_cores(struct an_shares *s, size_t *room)
     }
     for (size_t i = 0; i < s->r->node_count && !rc; i++) {
         uint32_t n = s->r->node[i];
-        if (g->kind[n] != AN_NODE_DEVICE && is_work(s, n))
+        if (!an_graph_on_device(g, n) && is_work(s, n))
             s->of[n] = of[g->track[n]];
     }
     s->hosts = s->count;
@@ -218,24 +220,24 @@ static void set_demands(struct an_shares *s)
             s->use[i].demand = s->demand[s->r->g->cause[s->use[i].node]];
 }
 
-/* Compute on several cores each, so that what is wanted is what was used. */
-static void more_cores(struct an_shares *s, double used, const struct sums *x)
+/* Compute on several cores each, so that what is wanted is what was ready. */
+static void more_cores(struct an_shares *s, double ready, const struct sums *x)
 {
     double compute = x->time > 0 ? x->work[AN_CAUSE_COMPUTE] / x->time : 0, rest = wanted_of(s, x) - compute;
-    double each = compute > 0 ? (used - rest) / compute : 1;
+    double each = compute > 0 ? (ready - rest) / compute : 1;
     s->demand[AN_CAUSE_COMPUTE] = (float)(each < 1 ? 1 : each > s->share[0].capacity ? s->share[0].capacity : each);
 }
 
 /* Threads that slept in their ranges: the loader's, then all. */
-static void less_cores(struct an_shares *s, double used, const struct sums *x)
+static void less_cores(struct an_shares *s, double ready, const struct sums *x)
 {
     double input = x->time > 0 ? x->work[AN_CAUSE_INPUT] / x->time : 0, rest = wanted_of(s, x) - input;
-    double each = input > 0 && used > rest ? (used - rest) / input : 0;
+    double each = input > 0 && ready > rest ? (ready - rest) / input : 0;
     if (input > 0)
         s->demand[AN_CAUSE_INPUT] = (float)(each < 1 ? each : 1);
-    if (rest > used && rest > 0)
+    if (rest > ready && rest > 0)
         for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
-            s->demand[k] *= (float)(used / rest);
+            s->demand[k] *= (float)(ready / rest);
 }
 
 static void core_use_absent(struct an_core_use *use, const char *why)
@@ -269,23 +271,23 @@ static void calibrate_cores(struct an_shares *s, struct an_core_use *use)
     struct an_value used = over_frames(r, "cpu_time", "other_cpu_time"),
                     busy = an_system_busy(r->c, r->frame[0].start, r->frame[r->frame_count - 1].end);
     double cores = s->share[0].capacity, others = 0;
+    struct an_value waited = over_frames(r, "cpu_wait", NULL);
     use->used = used;
     use->others = an_num_none(used.valid ? busy.reason : used.reason);
     if (used.valid) {
-        double got = use->used.value /= 1e9; /* ns a second */
-        double wanted = wanted_of(s, &x);
-        bool full = busy.valid && busy.value >= SATURATED;
-        if (got > wanted)
-            more_cores(s, got, &x);
-        else if (!full)
-            less_cores(s, got, &x);
+        double got = use->used.value /= 1e9, ready = got + (waited.valid ? waited.value / 1e9 : 0); /* ns a second */
+        bool full = waited.valid || (busy.valid && busy.value >= SATURATED);
+        if (ready > wanted_of(s, &x))
+            more_cores(s, ready, &x);
+        else if (waited.valid || !full)
+            less_cores(s, ready, &x);
         set_demands(s);
-        if (busy.valid) {
+        if (busy.valid || waited.valid) {
             const char *text = an_trace_key(r->c->t, "cpu.online");
             double online = text ? strtod(text, NULL) : cores;
-            double least = online * busy.value / 100 - got / (double)s->hosts;
+            double least = busy.valid ? online * busy.value / 100 - got / (double)s->hosts : 0;
             least = least > 0 ? least : 0;
-            others = full ? others_of(s, got, least, &x) : least;
+            others = full ? others_of(s, got, waited.valid ? 0 : least, &x) : least;
             use->others = an_num(others);
         }
     }

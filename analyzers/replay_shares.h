@@ -16,16 +16,6 @@
 
 #include "analyzers/replay.h"
 
-/* What a host's cores are asked for, means over the replayed steps. Absent: why is the reason. */
-struct an_core_use {
-    struct an_value cores;        /* that the run may use */
-    struct an_value wanted;       /* by threads of the run that are ready, as if each had a core */
-    struct an_value used;         /* CPU time of the run's processes / time */
-    struct an_value others;       /* wanted by other programs: what the run's threads felt of it */
-    struct an_value short_pct;    /* of the time: more is wanted than there is */
-    struct an_value slowdown_pct; /* by so much longer the work on threads took than with cores of its own */
-};
-
 struct an_shares;
 
 /* Finds demands and slowdowns in the replay as recorded, `base`. *out is NULL where nothing is shared or the cores are not

@@ -456,6 +456,16 @@ struct an_sensitivity_row {
     struct an_value work_ms; /* of it a step, wherever it runs; of latencies not known */
 };
 
+/* What the cores of a host are asked for while the replayed steps run (docs/advise.md): means over time and hosts. */
+struct an_core_use {
+    struct an_value cores;        /* that the run may use */
+    struct an_value wanted;       /* by its threads that are ready, as if each had what it asks for */
+    struct an_value used;         /* CPU time of its processes / time */
+    struct an_value others;       /* wanted by other programs: what the run's threads felt of them */
+    struct an_value short_pct;    /* of the time: more is wanted than there is */
+    struct an_value slowdown_pct; /* by so much longer the work on threads took than alone */
+};
+
 /* The replay of the dependency graph, and what follows from it. */
 struct an_advice {
     const char *reason; /* why nothing was replayed; NULL when it was */
@@ -465,7 +475,8 @@ struct an_advice {
     struct an_value unmatched_pct;  /* odd and even steps: own work of nodes without a partner */
     struct an_value think_pct; /* of the steps, on the threads that run them: outside of every range, replayed as recorded */
     struct an_value held_pct;  /* the same: in waits that no recorded release ends */
-    struct an_what_if *edits;  /* of findings, by gain; with --what-if the user's, as they came */
+    struct an_core_use cores;
+    struct an_what_if *edits; /* of findings, by gain; with --what-if the user's, as they came */
     size_t edit_count;
     struct an_what_if together;            /* edit NULL: fewer than two */
     const struct an_sensitivity_row *rows; /* by gain, largest first */
@@ -506,12 +517,13 @@ struct an_trust {
     struct an_value overhead_pct;                        /* median step recorded / median step paused - 1 */
     struct an_value overhead_low_pct, overhead_high_pct; /* 95 % bootstrap interval */
     struct an_value replay_error_pct;
-    int64_t open_ranges; /* ranges without an end */
-    const char *source;  /* "tacho", "kineto", "nsight": who recorded it */
-    const char *tool;    /* the foreign profiler and its version as the trace says it; "" when unknown */
-    const char *clock;   /* "tsc", "monotonic" ...; "" when unknown */
-    const char *version; /* tacho that recorded; "" when unknown */
-    const char *ended;   /* how the recording ended: "complete", "still running", "recovered: ..." */
+    const char *replay_error_because; /* what is known to disturb the replay; NULL: nothing */
+    int64_t open_ranges;              /* ranges without an end */
+    const char *source;               /* "tacho", "kineto", "nsight": who recorded it */
+    const char *tool;                 /* the foreign profiler and its version as the trace says it; "" when unknown */
+    const char *clock;                /* "tsc", "monotonic" ...; "" when unknown */
+    const char *version;              /* tacho that recorded; "" when unknown */
+    const char *ended;                /* how the recording ended: "complete", "still running", "recovered: ..." */
     const struct an_loss *losses;
     size_t loss_count;
     const struct an_gap *gaps;

@@ -135,7 +135,7 @@ struct an_value an_system_busy(const struct an_context *c, int64_t from, int64_t
     double sum = 0, time = 0;
     for (size_t k = 0; k < t->track_count; k++)
         for (size_t i = t->track[k].counter_first;
-             is_track(&t->track[k], "cpu_busy", true) && i < t->track[k].counter_first + t->track[k].counter_count;
+             an_system_track(&t->track[k], "cpu_busy", true) && i < t->track[k].counter_first + t->track[k].counter_count;
              i++) /* a sample is the mean since the one before */
             if (t->counter.time[i] >= from && (t->counter.time[i] <= to || !time)) {
                 sum += t->counter.value[i];

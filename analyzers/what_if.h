@@ -2,7 +2,7 @@
  *
  * Public header of the room analyzers/: edits of a run's dependency graph, as people type them (docs/advise.md):
  *
- *     comm=0.5x,loader.workers=8,op:attention=80%,launch=graph
+ *     comm=0.5x,loader.workers=8,op:attention=80%,launch=graph,cores=8,link=2x
  */
 #ifndef ANALYZERS_WHAT_IF_H
 #define ANALYZERS_WHAT_IF_H
@@ -19,6 +19,9 @@
 enum an_edit_kind {
     AN_EDIT_SCALE,   /* KEY=0.5x, KEY=50%, KEY=0: takes so much of its time */
     AN_EDIT_WORKERS, /* loader.workers=N */
+    AN_EDIT_AHEAD,   /* loader.prefetch=N: batches made ahead */
+    AN_EDIT_CORES,   /* cores=N: of each host */
+    AN_EDIT_LINK,    /* link=2x: twice as fast */
     AN_EDIT_GRAPH,   /* launch=graph: one launch a step */
     AN_EDIT_OVERLAP, /* comm=overlap: on a thread or stream of its own */
     AN_EDIT_PEERS,   /* rank:2=peers, rank:2:backward=peers: as fast as the others; ranks=even: all alike */
@@ -28,8 +31,8 @@ struct an_edit {
     enum an_edit_kind kind;
     char key[AN_EDIT_KEY];       /* "comm", "op:attention" */
     char text[AN_EDIT_KEY + 32]; /* as it was typed */
-    double factor;               /* SCALE */
-    int64_t workers;             /* WORKERS: at least 1 */
+    double factor;               /* SCALE: what is left of the time; LINK: of the speed */
+    int64_t number;              /* WORKERS, AHEAD, CORES: at least 1 */
 };
 
 /* Reads a list of edits. Returns 0, or TACHO_EUSAGE with *err and, in *wrong (may be NULL), the key nothing is called by, to

@@ -9,9 +9,8 @@
 #include "analyzers/replay.h"
 #include "analyzers/what_if_loader.h"
 
-#define AHEAD \
-    2 /* batches that one worker makes before they are taken: PyTorch's default, and the engine's with two workers \
-       */
+#define AHEAD_TURNS   2 /* batches that each worker makes before they are taken: PyTorch's default */
+#define AHEAD_WHOEVER 4 /* the engine's, of all workers together (docs/loader.md) */
 
 /* Where a step's thread takes a batch: consecutive nodes of one range. */
 struct take {
@@ -26,7 +25,9 @@ struct an_route {
     struct take *take; /* by node: those of one lane stand together */
     size_t count, room, lanes;
     size_t *base; /* of each lane: its first take in the frame */
-    int64_t workers, frame, pin;
+    int64_t workers, ahead, frame, pin;
+    bool whoever;
+    int64_t *free_at;                            /* lane by lane, `workers` each: when they are done; whoever only */
     double factor, write_ns, batch_ns, recorded; /* recorded: the slowdown that work holds */
 };
 
@@ -104,6 +105,53 @@ static int64_t pin_of(const struct an_context *c, bool in_line)
     return 0;
 }
 
+/* ---- worker time ---------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t handed_by(const struct an_graph *g, uint32_t n)
+{
+    for (size_t e = g->in_first[n]; e < g->in_first[n + 1]; e++)
+        if ((g->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_HANDOFF)
+            return g->in_from[e];
+    return AN_NONE;
+}
+
+/* Own work of the batch whose last stage is node n: what the worker did since the batch before. `last` marks last stages. */
+static int64_t work_until(const struct an_replay *r, const bool *last, uint32_t n)
+{
+    const struct an_graph *g = r->g;
+    int64_t sum = 0;
+    for (uint32_t m = n; m != AN_NONE && (m == n || !last[m]); m = an_graph_before(g, m)) {
+        if (g->kind[m] == AN_NODE_WAIT)
+            break;
+        if (g->cause[m] == AN_CAUSE_INPUT)
+            sum = an_time_add(sum, r->own[m]);
+    }
+    return sum;
+}
+
+/* Batches differ: each has its own work where the hand-over tells which it is, else the mean. */
+static int work_of_batches(const struct an_replay *r, struct an_route *x, size_t first, int64_t mean)
+{
+    const struct an_graph *g = r->g;
+    bool *last = calloc(g->node_count + 1, sizeof *last);
+    if (!last)
+        return TACHO_ENOMEM;
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        uint32_t from = g->cause[n] == AN_CAUSE_INPUT ? handed_by(g, n) : AN_NONE;
+        if (from != AN_NONE)
+            last[from] = true;
+    }
+    for (size_t i = first; i < x->count; i++) {
+        uint32_t from = handed_by(g, x->take[i].wait);
+        uint32_t before = from != AN_NONE && x->pin ? an_graph_before(g, from) : AN_NONE; /* a pin thread's wait */
+        from = before != AN_NONE ? handed_by(g, before) : from;
+        int64_t work = from != AN_NONE ? work_until(r, last, from) : 0;
+        x->take[i].work = work > 0 ? work : mean;
+    }
+    free(last);
+    return 0;
+}
+
 static int route_lane(const struct an_replay *r, uint32_t lane, int64_t *own, struct an_route *x, const char **why,
                       double *written)
 {
@@ -113,17 +161,19 @@ static int route_lane(const struct an_replay *r, uint32_t lane, int64_t *own, st
     struct an_value batch = l ? l->batch_ms : all->batch_ms;
     bool in_line = workers.valid && !workers.value;
     size_t first = x->count;
+    if (!x->workers && workers.valid && workers.value > 0)
+        x->workers = workers.value;
     if (!workers.valid)
         *why = all->reason ? all->reason : workers.reason;
     else if (!in_line && !batch.valid)
         *why = batch.reason;
+    else if (!x->workers)
+        *why = "the loader is in line, nothing is made ahead: add loader.workers=N";
     if (*why)
         return 0;
     int rc = add_takes(r, lane, in_line, own, x, written);
-    for (size_t i = first; !rc && !in_line && i < x->count; i++)
-        x->take[i].work = (int64_t)(batch.value * 1e6);
     x->pin = pin_of(r->c, in_line);
-    return rc;
+    return rc || in_line ? rc : work_of_batches(r, x, first, (int64_t)(batch.value * 1e6));
 }
 
 static int take_order(const void *a, const void *b)
@@ -164,8 +214,8 @@ static void charge(const struct an_replay *r, struct an_route *x, double hand_ov
     }
 }
 
-int an_route_new(const struct an_replay *r, int64_t workers, double work_factor, double hand_over, int64_t *own,
-                 struct an_route **out, const char **why)
+int an_route_new(const struct an_replay *r, const struct an_route_plan *plan, int64_t *own, struct an_route **out,
+                 const char **why)
 {
     struct an_context *c = r->c;
     struct an_route *x = an_arena_zero(c->work, 1, sizeof *x);
@@ -177,8 +227,9 @@ int an_route_new(const struct an_replay *r, int64_t workers, double work_factor,
         return TACHO_ENOMEM;
     x->g = r->g;
     x->lanes = c->lane_count;
-    x->workers = workers;
-    x->factor = work_factor;
+    x->workers = plan->workers;
+    x->factor = plan->work_factor;
+    x->whoever = plan->whoever;
     int rc = 0;
     for (uint32_t k = 0; k < c->lane_count && !rc && !*why; k++)
         if (c->lane[k].track != AN_NONE)
@@ -196,7 +247,10 @@ int an_route_new(const struct an_replay *r, int64_t workers, double work_factor,
     an_route_recorded(x, 1);
     x->write_ns = written / (double)x->count;
     x->batch_ns = work / (double)x->count;
-    charge(r, x, hand_over, own);
+    charge(r, x, plan->hand_over, own);
+    x->ahead = plan->ahead ? plan->ahead : x->whoever ? AHEAD_WHOEVER : AHEAD_TURNS * x->workers;
+    if (x->whoever && !(x->free_at = an_arena_zero(c->work, x->lanes * (size_t)x->workers, sizeof *x->free_at)))
+        return TACHO_ENOMEM;
     *out = x;
     return 0;
 }
@@ -208,6 +262,8 @@ void an_route_begin(struct an_route *x, int64_t start)
     x->frame = start;
     for (size_t k = 0; k < x->lanes; k++)
         x->base[k] = SIZE_MAX;
+    for (size_t i = 0; x->whoever && i < x->lanes * (size_t)x->workers; i++)
+        x->free_at[i] = INT64_MIN;
 }
 
 static struct take *take_at(const struct an_route *x, uint32_t n)
@@ -229,20 +285,34 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* The worker of a lane that is done first. */
+static int64_t *first_free(const struct an_route *x, uint32_t lane)
+{
+    int64_t *first = &x->free_at[lane * (size_t)x->workers];
+    for (int64_t *w = first + 1; w < &x->free_at[(lane + 1) * (size_t)x->workers]; w++)
+        first = *w < *first ? w : first;
+    return first;
+}
+
 int64_t an_route_release(struct an_route *x, uint32_t n, int64_t start, int64_t body)
 {
     struct take *k = take_at(x, n);
     if (!k)
         return body;
-    size_t i = (size_t)(k - x->take), w = (size_t)x->workers, room = AHEAD * w;
+    size_t i = (size_t)(k - x->take), w = (size_t)x->workers, room = (size_t)x->ahead;
     if (x->base[k->lane] == SIZE_MAX)
         x->base[k->lane] = i;
     size_t j = i - x->base[k->lane]; /* its ordinal in the frame */
     int64_t work = (int64_t)((double)k->work * x->factor * k->stretch / x->recorded);
+    int64_t *worker = x->whoever ? first_free(x, k->lane) : NULL;
     /* The frame begins with every worker as far into its first batch as in a pipeline that runs. */
-    int64_t begun = j < w ? x->frame - (int64_t)((double)work * (double)(w - 1 - j) / (double)w) : k[-(ptrdiff_t)w].made;
+    int64_t begun = j < w    ? x->frame - (int64_t)((double)work * (double)(w - 1 - j) / (double)w)
+                    : worker ? *worker
+                             : k[-(ptrdiff_t)w].made;
     if (j >= room)
         begun = later(begun, k[-(ptrdiff_t)room].taken);
+    if (worker)
+        *worker = begun + work;
     k->begun = begun;
     k->made = begun + work;
     if (x->pin)

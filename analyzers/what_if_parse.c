@@ -12,13 +12,14 @@
 #include "analyzers/ranks.h"
 #include "analyzers/what_if.h"
 
-#define WORKERS_MOST 4096
-#define FACTOR_MOST  1000.0
+#define NUMBER_MOST 4096
+#define FACTOR_MOST 1000.0
 
 static const char *const keys[] = {
-    "comm",          "peers",          "copy",       "compute",      "loader",   "launch",   "sync",           "allocation",
-    "collection",    "compile",        "framework",  "think",        "dispatch", "profiler", "loader.workers", "loader.read",
-    "loader.decode", "loader.collate", "loader.pin", "loader.fetch", "ranks",    NULL};
+    "comm",           "peers",           "copy",    "compute",   "loader",      "launch",        "sync",
+    "allocation",     "collection",      "compile", "framework", "think",       "dispatch",      "profiler",
+    "loader.workers", "loader.prefetch", "cores",   "link",      "loader.read", "loader.decode", "loader.collate",
+    "loader.pin",     "loader.fetch",    "ranks",   NULL};
 static const char *const prefixes[] = {"op:", "kernel:", "collective:", "copy:", NULL};
 
 const char *const *an_edit_keys(void)
@@ -66,23 +67,38 @@ static bool factor_of(const char *text, double *factor)
     return *factor >= 0 && *factor <= FACTOR_MOST;
 }
 
-static bool workers_of(const char *text, int64_t *n)
+static bool number_of(const char *text, int64_t *n)
 {
     char *end = NULL;
     errno = 0;
     long long x = strtoll(text, &end, 10);
     *n = x;
-    return !errno && end != text && !*end && x >= 1 && x <= WORKERS_MOST;
+    return !errno && end != text && !*end && x >= 1 && x <= NUMBER_MOST;
 }
+
+static const struct {
+    const char *key, *what, *hint;
+    enum an_edit_kind kind;
+} numbers[] = {{"loader.workers", "workers", "give a number of workers: loader.workers=4", AN_EDIT_WORKERS},
+               {"loader.prefetch", "batches", "give a number of batches made ahead: loader.prefetch=8", AN_EDIT_AHEAD},
+               {"cores", "cores", "give the number of cores of each host: cores=8", AN_EDIT_CORES}};
 
 static int value_of(struct an_edit *e, const char *value, struct tacho_error *err)
 {
-    if (!strcmp(e->key, "loader.workers")) {
-        e->kind = AN_EDIT_WORKERS;
-        if (!workers_of(value, &e->workers))
-            return tacho_fail(err, TACHO_EUSAGE, "give a number of workers: loader.workers=4",
-                              "--what-if: %.80s: '%.60s' is no number of workers from 1 to %d", e->key, value, WORKERS_MOST);
-        return 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!strcmp(e->key, numbers[i].key)) {
+            e->kind = numbers[i].kind;
+            return number_of(value, &e->number) ? 0
+                                                : tacho_fail(err, TACHO_EUSAGE, numbers[i].hint,
+                                                             "--what-if: %.80s: '%.60s' is no number of %s from 1 to %d",
+                                                             e->key, value, numbers[i].what, NUMBER_MOST);
+        }
+    if (!strcmp(e->key, "link")) {
+        e->kind = AN_EDIT_LINK;
+        if (factor_of(value, &e->factor) && e->factor > 0)
+            return 0;
+        return tacho_fail(err, TACHO_EUSAGE, "give how fast the link is then: link=2x is twice as fast",
+                          "--what-if: link: '%.60s' is no speed", value);
     }
     if (!strcmp(e->key, "launch") && !strcmp(value, "graph")) {
         e->kind = AN_EDIT_GRAPH;

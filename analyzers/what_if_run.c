@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Edits at work: each changes the own work of nodes, or which releases count; the replay says what becomes of the steps. The
- * interval is that of the steps (block bootstrap), widened by the error the replay was seen to make.
+ * Predictions: the replay says what becomes of the steps under edits (what_if_edits.c). The interval is that of the steps
+ * (block bootstrap), widened by the error the replay was seen to make.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,234 +11,13 @@
 #include "analyzers/findings.h"
 #include "analyzers/stats.h"
 #include "analyzers/what_if_loader.h"
-#include "analyzers/what_if_ranks.h"
-#include "analyzers/what_if_run.h"
+#include "analyzers/what_if_plan.h"
 
-#define ROUNDS    1000
-#define ERROR_MAX 20.0 /* % of a step: a replay that misses the run by more predicts nothing */
-#define SEED      0x7461636f
-#define PASSES    2.0 /* at worst the bytes of a batch move through memory twice more: received, and read cold */
-
-/* What the edits of one prediction come to. */
-struct plan {
-    struct an_what_if_state *s;
-    struct an_change change;
-    const char *ceiling; /* why no value is expected; NULL */
-    const char *unknown; /* an edit that names nothing of the run */
-    const char *reason;
-    const char *condition;
-    int64_t workers, touched; /* touched: ns of own work that edits name */
-    bool more;                /* something gets more work, or other threads: a step may get longer */
-    double worker_factor;
-    double cores;  /* of a host after the edits; 0: as many as there are */
-    double *floor; /* ns of each counted step that it takes at least; NULL: nothing is known */
-};
-
-/* ---- what an edit names -------------------------------------------------------------------------------------------------------- */
-
-static const struct {
-    const char *key;
-    enum an_cause cause;
-} cause_keys[] = {{"comm", AN_CAUSE_TRANSFER},    {"peers", AN_CAUSE_PEERS},           {"copy", AN_CAUSE_COPY},
-                  {"compute", AN_CAUSE_COMPUTE},  {"loader", AN_CAUSE_INPUT},          {"launch", AN_CAUSE_LAUNCH},
-                  {"sync", AN_CAUSE_SYNC},        {"allocation", AN_CAUSE_ALLOCATION}, {"collection", AN_CAUSE_COLLECTION},
-                  {"compile", AN_CAUSE_COMPILE},  {"framework", AN_CAUSE_FRAMEWORK},   {"think", AN_CAUSE_THINK},
-                  {"profiler", AN_CAUSE_PROFILER}};
-
-static enum an_cause cause_named(const char *key)
-{
-    for (size_t i = 0; i < sizeof cause_keys / sizeof *cause_keys; i++)
-        if (!strcmp(cause_keys[i].key, key))
-            return cause_keys[i].cause;
-    return AN_CAUSE_COUNT;
-}
-
-static size_t row_named(const struct an_rows *rows, const char *key)
-{
-    for (size_t i = 0; i < rows->count; i++)
-        if (!strcmp(rows->row[i].key, key))
-            return i;
-    return AN_ROWS_MOST;
-}
-
-/* Is a word in the name of the device op? Names are looked at once. */
-static bool kernel_named(const struct an_replay *r, uint8_t *memo, const char *word, uint32_t n)
-{
-    uint32_t slice = r->g->slice[n], name = slice != AN_NONE ? r->c->t->slice.name[slice] : AN_NONE;
-    if (!an_graph_on_device(r->g, n) || name == AN_NONE)
-        return false;
-    if (!memo[name])
-        memo[name] = strstr(an_trace_name(r->c->t, name), word) ? 2 : 1;
-    return memo[name] == 2;
-}
-
-static int scale(struct plan *p, const struct an_edit *e)
-{
-    struct an_what_if_state *s = p->s;
-    const struct an_replay *r = s->r;
-    enum an_cause cause = cause_named(e->key);
-    size_t row = row_named(&s->rows, e->key);
-    bool kernel = !strncmp(e->key, "kernel:", 7), any = false;
-    uint8_t *memo = kernel ? calloc(r->c->t->string_count + 1, 1) : NULL;
-    if (kernel && !memo)
-        return TACHO_ENOMEM;
-    for (size_t i = 0; i < r->node_count; i++) {
-        uint32_t n = r->node[i];
-        bool hit = kernel                    ? kernel_named(r, memo, e->key + 7, n)
-                   : cause != AN_CAUSE_COUNT ? r->g->cause[n] == cause
-                                             : s->rows.of[n] == row && row < s->rows.count;
-        if (!hit)
-            continue;
-        any = true;
-        p->touched = an_time_add(p->touched, r->own[n]);
-        s->own[n] = (int64_t)((double)s->own[n] * e->factor);
-    }
-    free(memo);
-    if (!any)
-        p->unknown = e->key;
-    return 0;
-}
-
-/* ---- edits of one kind ---------------------------------------------------------------------------------------------------------- */
-
-static bool names_comm(const struct an_what_if_state *s, const char *key)
-{
-    size_t row = row_named(&s->rows, key);
-    return !strcmp(key, "comm") || !strncmp(key, "collective:", 11) ||
-           (row < s->rows.count && s->rows.row[row].cause == AN_CAUSE_TRANSFER);
-}
-
-static int apply_scale(struct plan *p, const struct an_edit *e)
-{
-    struct an_what_if_state *s = p->s;
-    p->more = p->more || e->factor > 1;
-    if (!strcmp(e->key, "dispatch")) {
-        p->change.latency = e->factor;
-        return 0;
-    }
-    int rc = scale(p, e);
-    if (names_comm(s, e->key) && !s->r->c->r->communication.waiting_ms.valid)
-        p->ceiling =
-            "the file lacks ranks, or clocks that agree: how much of a collective is transfer and how much is waiting for "
-            "others is not known";
-    if (!strcmp(e->key, "peers")) {
-        if (e->factor != 0)
-            p->reason = "waiting for other ranks is not scaled, only taken away: peers=0";
-        p->change.without_peers = true;
-        p->unknown = s->r->g->by_kind[AN_EDGE_COLLECTIVE] ? NULL : p->unknown;
-        p->ceiling = "how even the ranks can get is not in the run";
-    }
-    if (!strcmp(e->key, "sync") && e->factor == 0) {
-        p->change.without_syncs = true;
-        p->ceiling = "whether the program can do without what it waits for is not in the run";
-    }
-    return rc;
-}
-
-/* A captured graph: of the calls that launch, one a step is left; the framework between them does not run. */
-static void apply_graph(struct plan *p)
-{
-    const struct an_replay *r = p->s->r;
-    const struct an_graph *g = r->g;
-    const struct an_step *open = NULL;
-    for (size_t i = 0; i < r->node_count; i++) {
-        uint32_t n = r->node[i], cause = g->cause[n];
-        if (an_graph_on_device(g, n) ||
-            (cause != AN_CAUSE_LAUNCH && cause != AN_CAUSE_FRAMEWORK && cause != AN_CAUSE_ALLOCATION))
-            continue;
-        uint32_t lane = an_lane_of_process(r->c, r->c->t->track[g->track[n]].process);
-        const struct an_step *step = lane == AN_NONE ? NULL : an_step_at_host(r->c, &r->c->lane[lane], g->start[n]);
-        p->touched = an_time_add(p->touched, r->own[n]);
-        if (cause == AN_CAUSE_LAUNCH && step && step != open)
-            open = step;
-        else
-            p->s->own[n] = 0;
-    }
-    p->ceiling = "what launching a graph of this size costs was not measured";
-    if (!g->by_kind[AN_EDGE_LAUNCH])
-        p->unknown = "launch";
-}
-
-/* Mean of the transfer on a lane's own thread or device, a step. */
-static void apply_overlap(struct plan *p)
-{
-    const struct an_replay *r = p->s->r;
-    int64_t sum = 0;
-    for (size_t i = 0; i < r->node_count; i++) {
-        uint32_t n = r->node[i];
-        if (r->g->cause[n] != AN_CAUSE_TRANSFER)
-            continue;
-        sum = an_time_add(sum, r->own[n]);
-        p->s->own[n] = 0;
-    }
-    p->touched = an_time_add(p->touched, sum);
-    for (size_t i = 0; i < p->s->steps && r->step_count; i++) {
-        double least = (double)sum / (double)r->step_count;
-        p->floor[i] = p->floor[i] > least ? p->floor[i] : least;
-    }
-    if (!sum)
-        p->unknown = "comm";
-    p->ceiling = "compute and communication slow each other down where they overlap, and by how much was not measured";
-}
-
-/* Cores that the run is known to keep busy, whatever thread they are on, bound a step that gets shorter. */
-static void core_floor(struct plan *p)
-{
-    const struct an_result *r = p->s->r->c->r;
-    const struct an_count *cores = &r->run.cores;
-    if (!cores->valid || cores->value <= 0) {
-        p->condition = "a free core for each worker: the run does not say how many cores there are";
-        return;
-    }
-    p->condition = an_arena_format(p->s->r->c->a, "%" PRId64 " cores, of which the run keeps %.2g busy", cores->value,
-                                   r->system.cpu_cores.valid ? r->system.cpu_cores.value : NAN);
-    if (!r->system.cpu_cores.valid) {
-        p->condition = an_arena_format(
-            p->s->r->c->a, "a free core for each worker: of %" PRId64 " cores it is not known how many are busy", cores->value);
-        return;
-    }
-    for (size_t i = 0; i < p->s->steps; i++) {
-        double least = p->s->b[i] * r->system.cpu_cores.value / (double)cores->value;
-        p->floor[i] = p->floor[i] > least ? p->floor[i] : least;
-    }
-}
-
-/* The work of workers may be scaled as well: what of theirs is left. */
-static double worker_share(const struct an_what_if_state *s)
-{
-    const struct an_replay *r = s->r;
-    double before = 0, after = 0;
-    for (size_t i = 0; i < r->node_count; i++) {
-        uint32_t n = r->node[i];
-        if (r->g->cause[n] != AN_CAUSE_INPUT || r->g->kind[n] != AN_NODE_HOST)
-            continue;
-        before += (double)r->own[n];
-        after += (double)s->own[n];
-    }
-    return before > 0 ? after / before : 1;
-}
-
-static int apply_one(struct plan *p, const struct an_edit *e)
-{
-    switch (e->kind) {
-    case AN_EDIT_WORKERS:
-        p->workers = e->workers;
-        p->more = true;
-        return 0;
-    case AN_EDIT_GRAPH:
-        apply_graph(p);
-        return 0;
-    case AN_EDIT_OVERLAP:
-        apply_overlap(p);
-        return 0;
-    case AN_EDIT_PEERS:
-        return an_what_if_ranks(p->s->r, e, p->s->own, &p->touched, &p->reason);
-    default:
-        if (!strncmp(e->key, "rank:", 5))
-            return an_what_if_ranks(p->s->r, e, p->s->own, &p->touched, &p->reason);
-        return apply_scale(p, e);
-    }
-}
+#define ROUNDS      1000
+#define ERROR_MAX   20.0 /* % of a step: a replay that misses the run by more predicts nothing */
+#define SHORT_LEAST 5.0  /* % of the time: the cores are named as a condition */
+#define SEED        0x7461636f
+#define PASSES      2.0 /* at worst the bytes of a batch move through memory twice more: received, and read cold */
 
 /* ---- over steps -------------------------------------------------------------------------------------------------------------- */
 
@@ -297,7 +76,7 @@ struct outcome {
     int count;
 };
 
-static int add_outcome(struct plan *p, struct outcome *o, bool expected)
+static int add_outcome(struct an_plan *p, struct outcome *o, bool expected)
 {
     struct an_what_if_state *s = p->s;
     struct an_interval x;
@@ -321,7 +100,7 @@ static int add_outcome(struct plan *p, struct outcome *o, bool expected)
 
 /* With the resources shared as the model says, which is what is expected, and with every piece of work as slow as it was
  * recorded: the truth lies between, where threads do not share fairly. */
-static int replay_shared(struct plan *p, struct outcome *o)
+static int replay_shared(struct an_plan *p, struct outcome *o)
 {
     struct an_what_if_state *s = p->s;
     if (s->shares) {
@@ -336,22 +115,23 @@ static int replay_shared(struct plan *p, struct outcome *o)
 }
 
 /* The loader on other threads, handing over for nothing and for what moving the batch through memory takes. */
-static int replay_route(struct plan *p, struct outcome *o)
+static int replay_route(struct an_plan *p, struct outcome *o)
 {
     struct an_what_if_state *s = p->s;
     size_t nodes = s->r->g->node_count;
     int64_t *kept = malloc((nodes + 1) * sizeof *kept);
     bool in_line = s->r->c->r->loader.workers.valid && !s->r->c->r->loader.workers.value;
-    bool unknown = in_line && an_findings_framework(s->r->c) != AN_FRAMEWORK_LIBTRAIN; /* that one hands over by address */
-    double share = in_line ? 1 : worker_share(s); /* in line the work that moves is the scaled one */
+    bool engine = an_findings_framework(s->r->c) == AN_FRAMEWORK_LIBTRAIN, unknown = in_line && !engine; /* by address */
+    double share = in_line ? 1 : an_plan_worker_share(s); /* in line the work that moves is the scaled one */
     if (!kept)
         return TACHO_ENOMEM;
     memcpy(kept, s->own, nodes * sizeof *kept);
-    core_floor(p);
     int rc = 0;
     for (int worst = 0; worst < (unknown ? 2 : 1) && !rc && !p->reason; worst++) {
         memcpy(s->own, kept, nodes * sizeof *kept);
-        rc = an_route_new(s->r, p->workers, share, worst ? PASSES : 0, s->own, &p->change.route, &p->reason);
+        const struct an_route_plan plan = {
+            .workers = p->workers, .ahead = p->ahead, .whoever = engine, .work_factor = share, .hand_over = worst ? PASSES : 0};
+        rc = an_route_new(s->r, &plan, s->own, &p->change.route, &p->reason);
         if (!rc && !p->reason)
             rc = replay_shared(p, o);
     }
@@ -359,10 +139,13 @@ static int replay_route(struct plan *p, struct outcome *o)
     return rc;
 }
 
-static int replay_plan(struct plan *p, struct outcome *o)
+static int replay_plan(struct an_plan *p, struct outcome *o)
 {
+    const struct an_value *shortage = &p->s->cores.short_pct;
     *o = (struct outcome){.low = INFINITY, .high = -INFINITY};
-    return p->workers ? replay_route(p, o) : replay_shared(p, o);
+    if (p->route || p->cores > 0 || (shortage->valid && shortage->value >= SHORT_LEAST))
+        an_plan_cores(p);
+    return p->route ? replay_route(p, o) : replay_shared(p, o);
 }
 
 /* ---- intervals ------------------------------------------------------------------------------------------------------------------ */
@@ -385,7 +168,7 @@ const char *an_what_if_none(struct an_context *c, const struct an_what_if_state 
                            pct);
 }
 
-static void fill(struct plan *p, const struct outcome *o, struct an_what_if *w)
+static void fill(struct an_plan *p, const struct outcome *o, struct an_what_if *w)
 {
     struct an_what_if_state *s = p->s;
     double error = error_of(s), low = s->median_ms * o->low * (1 - error), high = s->median_ms * o->high * (1 + error);
@@ -429,7 +212,7 @@ static const char *names_like(const struct an_what_if_state *s, const char *key)
 int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_t count, struct an_what_if *w)
 {
     struct an_context *c = s->r->c;
-    struct plan p = {.s = s, .change = {.own = s->own, .latency = 1, .scale_leads = true}};
+    struct an_plan p = {.s = s, .change = {.own = s->own, .latency = 1, .scale_leads = true}};
     struct outcome outcome;
     const char *text = "";
     for (size_t i = 0; i < count; i++)
@@ -444,7 +227,7 @@ int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_
     memcpy(s->own, s->r->own, s->r->g->node_count * sizeof *s->own);
     int rc = 0;
     for (size_t i = 0; i < count && !rc && !p.unknown && !p.reason; i++)
-        rc = apply_one(&p, &edit[i]);
+        rc = an_plan_apply(&p, &edit[i]);
     if (!rc && p.unknown) {
         const char *like = names_like(s, p.unknown);
         w->unknown = an_arena_text(c->a, p.unknown);

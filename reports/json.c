@@ -370,6 +370,7 @@ static void put_trust(struct rep_writer *w, const struct an_result *r)
     rep_put_value(w, "overhead_low_pct", t->overhead_low_pct);
     rep_put_value(w, "overhead_high_pct", t->overhead_high_pct);
     rep_put_value(w, "replay_error_pct", t->replay_error_pct);
+    rep_put_text_or(w, "replay_error_because", t->replay_error_because, "nothing is known to disturb it");
     put_trust_lists(w, r);
     rep_json_capture(w, &r->quality);
     rep_put_int(w, "open_ranges", t->open_ranges);

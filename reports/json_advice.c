@@ -25,6 +25,18 @@ static void put_edit(struct rep_writer *w, const char *key, const struct an_what
     rep_close(w);
 }
 
+static void put_cores(struct rep_writer *w, const struct an_core_use *x)
+{
+    rep_open(w, "cores");
+    rep_put_value(w, "usable", x->cores);
+    rep_put_value(w, "wanted", x->wanted);
+    rep_put_value(w, "used", x->used);
+    rep_put_value(w, "wanted_by_others", x->others);
+    rep_put_value(w, "short_pct", x->short_pct);
+    rep_put_value(w, "slowdown_pct", x->slowdown_pct);
+    rep_close(w);
+}
+
 static void put_sensitivity(struct rep_writer *w, const struct an_advice *a)
 {
     rep_open_list(w, "sensitivity");
@@ -47,10 +59,12 @@ static void put_body(struct rep_writer *w, const struct an_result *r)
     rep_put_text_or(w, "none", a->reason, "the graph was replayed");
     rep_put_value(w, "step_ms", a->step_ms);
     rep_put_value(w, "replay_error_pct", r->trust.replay_error_pct);
+    rep_put_text_or(w, "replay_error_because", r->trust.replay_error_because, "nothing is known to disturb it");
     rep_put_value(w, "base_error_pct", a->base_error_pct);
     rep_put_value(w, "unmatched_pct", a->unmatched_pct);
     rep_put_value(w, "think_pct", a->think_pct);
     rep_put_value(w, "held_pct", a->held_pct);
+    put_cores(w, &a->cores);
     rep_put_int(w, "steps", a->steps);
     rep_put_int(w, "nodes", a->nodes);
     rep_open_list(w, "what_if");

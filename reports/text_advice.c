@@ -132,6 +132,17 @@ static void percent(struct page *p, const char *text, const struct an_value *v)
         page_item(p, "%s %.2g %%", text, v->value);
 }
 
+static void cores(struct page *p, const struct an_core_use *x)
+{
+    if (!x->cores.valid || !x->wanted.valid)
+        return;
+    page_item(p, "its threads want %.2g of %.0f cores", x->wanted.value, x->cores.value);
+    if (x->others.valid && x->others.value >= 0.05)
+        page_item(p, "other programs %.2g", x->others.value);
+    if (x->slowdown_pct.valid && x->slowdown_pct.value >= 0.5)
+        page_item(p, "sharing them made its work %.2g %% longer", x->slowdown_pct.value);
+}
+
 void rep_text_advice(struct page *p, const struct an_result *r)
 {
     const struct an_advice *a = &r->advice;
@@ -147,10 +158,13 @@ void rep_text_advice(struct page *p, const struct an_result *r)
                   r->trust.replay_error_pct.value);
     else
         page_item(p, "not checked: %.200s", r->trust.replay_error_pct.reason);
+    if (r->trust.replay_error_pct.valid && r->trust.replay_error_pct.value > 2 && r->trust.replay_error_because)
+        page_item(p, "%.300s", r->trust.replay_error_because);
     if (a->base_error_pct.valid)
         page_item(p, "as recorded it comes out %+.2g %%", a->base_error_pct.value);
     percent(p, "host think time", &a->think_pct);
     percent(p, "waits that nothing recorded ends", &a->held_pct);
+    cores(p, &a->cores);
     page_end(p);
     edits(p, a);
     struct rep_table t = {.title = "Gain of the step per 1 % less of",

@@ -434,7 +434,7 @@ static void test_parse(void **state)
     assert_int_equal(n, 5);
     assert_near(e[0].factor, 0.5, 0);
     assert_int_equal(e[1].kind, AN_EDIT_WORKERS);
-    assert_int_equal(e[1].workers, 8);
+    assert_int_equal(e[1].number, 8);
     assert_string_equal(e[2].key, "op:attention");
     assert_near(e[2].factor, 0.8, 1e-12);
     assert_int_equal(e[3].kind, AN_EDIT_GRAPH);
