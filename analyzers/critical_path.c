@@ -342,8 +342,10 @@ static int walk_windows(struct sums *x, const struct an_window *w, size_t n, siz
         rc = an_path_walk(x->c, x->g, &w[i], &p);
         rc = rc ? rc : an_path_label(x->c, x->g, &p);
         rc = rc ? rc : add_window(x, &p);
-        if (!rc && typical && typical >= first && typical < first + w[i].count)
+        if (!rc && typical && typical >= first && typical < first + w[i].count) {
             rc = an_path_keep_step(x->c, x->g, &p, typical);
+            x->c->typical = typical;
+        }
     }
     free(p.at);
     return rc;

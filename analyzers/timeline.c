@@ -274,12 +274,18 @@ static int draw(struct picture *p, struct an_timeline_step *out)
 
 /* ---- which steps -------------------------------------------------------------------------------------------------------- */
 
+static bool can_draw(const struct an_step *s)
+{
+    return an_step_detailed(s) && s->end > s->start && s->end - s->start <= INT64_MAX / 4;
+}
+
+/* The typical step is the one through which the critical path is drawn; without a path the one nearest to the median. */
 static void choose(const struct an_context *c, const struct an_step **typical, const struct an_step **worst)
 {
     double median = c->r->steps.median_ms.valid ? c->r->steps.median_ms.value : 0, best = INFINITY;
     for (size_t i = 0; i < c->step_count; i++) {
         const struct an_step *s = &c->step[i];
-        if (!an_step_detailed(s) || s->end <= s->start || s->end - s->start > INT64_MAX / 4)
+        if (!can_draw(s))
             continue;
         double off = fabs((double)an_step_ns(s) / 1e6 - median);
         if (off < best) {
@@ -289,6 +295,8 @@ static void choose(const struct an_context *c, const struct an_step **typical, c
         if (!*worst || an_step_ns(s) > an_step_ns(*worst))
             *worst = s;
     }
+    if (c->typical && can_draw(c->typical))
+        *typical = c->typical;
 }
 
 static int timeline_run(struct an_context *c)
@@ -299,7 +307,7 @@ static int timeline_run(struct an_context *c)
     struct an_timeline *r = &c->r->timeline;
     int rc = p.text && step ? 0 : TACHO_ENOMEM;
     choose(c, &of[0], &of[1]);
-    for (size_t i = 0; i < 2 && !rc && of[i] && (!i || of[1] != of[0]); i++) {
+    for (size_t i = 0; i < 2 && !rc && of[i] && (!i || an_step_ns(of[1]) > an_step_ns(of[0])); i++) {
         p.s = of[i];
         step[i].which = i ? "worst" : "typical";
         rc = draw(&p, &step[i]);

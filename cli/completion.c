@@ -5,6 +5,13 @@
 #include <string.h>
 
 #include "cli/man.h"
+#include "tui/tui.h"
+
+/* Options whose words a room knows. */
+static const char *const *known_words(const struct cli_option *o)
+{
+    return !strcmp(o->name, "view") ? tui_view_names() : NULL;
+}
 
 /* What an option's value is completed with. */
 enum value { VALUE_NONE, VALUE_WORDS, VALUE_FILE, VALUE_FOLDER, VALUE_OTHER };
@@ -13,12 +20,12 @@ static enum value value_of(const struct cli_option *o)
 {
     if (o->kind == CLI_FLAG || o->kind == CLI_FLAG_OFF)
         return VALUE_NONE;
-    if (o->kind == CLI_CHOICE || o->kind == CLI_MAYBE)
+    if (o->kind == CLI_CHOICE || o->kind == CLI_MAYBE || known_words(o))
         return VALUE_WORDS;
-    return !o->argument                  ? VALUE_OTHER
-           : strstr(o->argument, "FILE") ? VALUE_FILE
-           : strstr(o->argument, "DIR")  ? VALUE_FOLDER
-                                         : VALUE_OTHER;
+    return !o->argument                                                 ? VALUE_OTHER
+           : strstr(o->argument, "FILE") || !strcmp(o->argument, "RUN") ? VALUE_FILE
+           : strstr(o->argument, "DIR")                                 ? VALUE_FOLDER
+                                                                        : VALUE_OTHER;
 }
 
 static bool runs_a_command(const struct cli_command *c)
@@ -26,9 +33,15 @@ static bool runs_a_command(const struct cli_command *c)
     return c->spec->stop_at_first && c->spec->most < 0;
 }
 
-/* "a|b|c" with `join` between. */
-static void choices(FILE *out, const char *list, const char *join)
+/* The words with `join` between. */
+static void choices(FILE *out, const struct cli_option *o, const char *join)
 {
+    const char *list = o->argument;
+    const char *const *word = known_words(o);
+    for (size_t i = 0; word && word[i]; i++)
+        fprintf(out, "%s%s", i ? join : "", word[i]);
+    if (word)
+        return;
     for (; *list; list++)
         if (*list == '|')
             fputs(join, out);
@@ -58,15 +71,19 @@ static void bash_values(FILE *out, const struct cli_command *c)
 {
     for (const struct cli_option *o = c->spec->options; o && o->name; o++) {
         enum value v = value_of(o);
-        if (v == VALUE_NONE || v == VALUE_OTHER)
+        if (v == VALUE_NONE)
             continue;
         fprintf(out, "    %s:--%s", c->name, o->name);
         if (o->letter)
             fprintf(out, "|%s:-%c", c->name, o->letter);
+        if (v == VALUE_OTHER) {
+            fputs(") return ;;\n", out);
+            continue;
+        }
         fputs(") COMPREPLY=($(compgen ", out);
         if (v == VALUE_WORDS) {
             fputs("-W '", out);
-            choices(out, o->argument, " ");
+            choices(out, o, " ");
             fputs("'", out);
         } else {
             fputs(v == VALUE_FILE ? "-f" : "-d", out);
@@ -141,7 +158,7 @@ static void zsh_option(FILE *out, const struct cli_option *o)
     fprintf(out, "':%s:", o->kind == CLI_MAYBE ? ":value" : "value");
     if (v == VALUE_WORDS) {
         fputs("(", out);
-        choices(out, o->argument, " ");
+        choices(out, o, " ");
         fputs(")", out);
     } else if (v == VALUE_FILE || v == VALUE_FOLDER) {
         fputs(v == VALUE_FILE ? "_files" : "_files -/", out);
@@ -201,7 +218,7 @@ static void fish(FILE *out)
                 fprintf(out, " -s %c", o->letter);
             if (v == VALUE_WORDS) {
                 fputs(" -x -a '", out);
-                choices(out, o->argument, " ");
+                choices(out, o, " ");
                 fputc('\'', out);
             } else if (v != VALUE_NONE) {
                 fputs(v == VALUE_OTHER ? " -x" : " -r -F", out);

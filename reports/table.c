@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "reports/lines.h"
+#include "reports/text.h"
 
 #define NAME_LEAST 20
 #define NAME_MOST  60
@@ -81,4 +82,10 @@ void line_table(struct page *p, const struct rep_table *t)
         snprintf(text, sizeof text, " %zu more rows: --top N, or tacho report --json", t->count - most);
         page_text(p, 1, text);
     }
+}
+
+void rep_cell_ms(char b[REP_CELL], struct an_value v)
+{
+    if (v.valid)
+        page_time(b, v.value * 1e6);
 }

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "analyzers/result.h"
 #include "reports/page.h"
 
 #define REP_CELL 32
@@ -37,5 +38,8 @@ struct rep_table {
 void rep_table_write(struct page *p, const struct rep_table *t);
 /* Rows that the page shows of it. */
 size_t rep_table_most(const struct page *p, const struct rep_table *t);
+
+/* A cell of milliseconds as people read them; "" where the value is not known. */
+void rep_cell_ms(char b[REP_CELL], struct an_value v);
 
 #endif

@@ -10,11 +10,6 @@
 
 #define COUNT(list) (sizeof list / sizeof *list)
 
-static void cell_ms(char *b, struct an_value v)
-{
-    if (v.valid)
-        page_time(b, v.value * 1e6);
-}
 static void cell_rate(char *b, struct an_value v)
 {
     if (v.valid)
@@ -25,17 +20,17 @@ static void cell_rate(char *b, struct an_value v)
     { \
         how(b, ((const struct an_##type *)row)->field); \
     }
-CELL(collective, mean_ms, cell_ms)
-CELL(collective, transfer_ms, cell_ms)
-CELL(collective, waiting_ms, cell_ms)
+CELL(collective, mean_ms, rep_cell_ms)
+CELL(collective, transfer_ms, rep_cell_ms)
+CELL(collective, waiting_ms, rep_cell_ms)
 CELL(collective, algorithm_bytes_per_s, cell_rate)
 CELL(collective, bus_bytes_per_s, cell_rate)
-CELL(comm_rank, total_ms, cell_ms)
-CELL(comm_rank, exposed_ms, cell_ms)
-CELL(comm_rank, transfer_ms, cell_ms)
-CELL(comm_rank, waiting_ms, cell_ms)
-CELL(comm_rank, exposed_waiting_ms, cell_ms)
-CELL(comm_rank, caused_ms, cell_ms)
+CELL(comm_rank, total_ms, rep_cell_ms)
+CELL(comm_rank, exposed_ms, rep_cell_ms)
+CELL(comm_rank, transfer_ms, rep_cell_ms)
+CELL(comm_rank, waiting_ms, rep_cell_ms)
+CELL(comm_rank, exposed_waiting_ms, rep_cell_ms)
+CELL(comm_rank, caused_ms, rep_cell_ms)
 #undef CELL
 
 static void collective_calls(char *b, const void *row)

@@ -12,11 +12,6 @@
 
 #define COUNT(list) (sizeof list / sizeof *list)
 
-static void cell_ms(char *b, struct an_value v)
-{
-    if (v.valid)
-        page_time(b, v.value * 1e6);
-}
 static void cell_pct(char *b, struct an_value v)
 {
     if (v.valid)
@@ -32,12 +27,12 @@ static void cell_number(char *b, struct an_value v)
     { \
         how(b, (*(const struct an_rank_row *const *)row)->field); \
     }
-CELL(step_ms, cell_ms)
-CELL(own_ms, cell_ms)
-CELL(waiting_ms, cell_ms)
-CELL(transfer_ms, cell_ms)
-CELL(input_ms, cell_ms)
-CELL(compute_ms, cell_ms)
+CELL(step_ms, rep_cell_ms)
+CELL(own_ms, rep_cell_ms)
+CELL(waiting_ms, rep_cell_ms)
+CELL(transfer_ms, rep_cell_ms)
+CELL(input_ms, rep_cell_ms)
+CELL(compute_ms, rep_cell_ms)
 CELL(excess_pct, cell_pct)
 CELL(tokens_per_step, cell_number)
 CELL(samples_per_step, cell_number)

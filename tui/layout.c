@@ -70,3 +70,12 @@ void tui_layout_panels(struct tui_rect r, struct tui_panel *panel, size_t count)
         row += panel[i].rect.rows;
     }
 }
+
+void tui_panels_draw(struct tui_cells *c, struct tui_rect r, struct tui_panel *panel, size_t count, const struct tui_model *m,
+                     struct tui_view_state *s)
+{
+    tui_layout_panels(r, panel, count);
+    for (size_t i = 0; i < count; i++)
+        if (panel[i].rect.rows && panel[i].draw)
+            panel[i].draw(c, panel[i].rect, m, s);
+}

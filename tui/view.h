@@ -75,11 +75,15 @@ extern const struct tui_view *const tui_views[];
 /* Rows of a panel that stand above each other (layout.c): those that do not fit are left out whole, the least important first;
  * what is over goes to those that can use it. */
 struct tui_panel {
-    int least, most;      /* rows it needs, rows it can use */
-    int importance;       /* higher stays longer */
+    int least, most; /* rows it needs, rows it can use */
+    int importance;  /* higher stays longer */
+    void (*draw)(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s); /* or NULL */
     struct tui_rect rect; /* out: rows 0 when left out */
 };
 void tui_layout_panels(struct tui_rect r, struct tui_panel *panel, size_t count);
+/* The same, and draws those that fit. */
+void tui_panels_draw(struct tui_cells *c, struct tui_rect r, struct tui_panel *panel, size_t count, const struct tui_model *m,
+                     struct tui_view_state *s);
 
 /* Does the text hold the words, without regard to case (ASCII)? "" is held by all. state.c */
 bool tui_holds(const char *text, const char *words);

@@ -14,8 +14,10 @@
 enum { WORDS, STAGES, WORKERS, QUEUE, PANELS };
 
 /* A bar for each stage of a batch, beside what one step needs. */
-static void draw_stages(struct tui_cells *c, struct tui_rect r, const struct an_loader *l)
+static void draw_stages(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
+    const struct an_loader *l = &m->r->loader;
+    (void)s;
     double most = 0;
     int row = 1, label = r.columns < 60 ? 12 : 20, right = 12;
     for (size_t i = 0; i < l->stage_count; i++)
@@ -23,25 +25,27 @@ static void draw_stages(struct tui_cells *c, struct tui_rect r, const struct an_
             most = fmax(most, l->stages[i].ms_per_batch.value);
     tui_text(c, r, 0, 0, TUI_TITLE, "Stages, time of a batch");
     for (size_t i = 0; i < l->stage_count && row < r.rows; i++, row++) {
-        const struct an_stage *s = &l->stages[i];
-        bool idle = !strcmp(s->name, "queue_wait"); /* waits for room: costs nothing */
+        const struct an_stage *stage = &l->stages[i];
+        bool idle = !strcmp(stage->name, "queue_wait"); /* waits for room: costs nothing */
         char a[32];
-        tui_text(c, tui_left(r, label - 1), row, 1, TUI_NORMAL, idle ? "wait for room" : s->name);
-        if (!s->ms_per_batch.valid) {
-            tui_text(c, tui_right(r, label), row, 0, TUI_DIM, s->ms_per_batch.reason);
+        tui_text(c, tui_left(r, label - 1), row, 1, TUI_NORMAL, idle ? "wait for room" : stage->name);
+        if (!stage->ms_per_batch.valid) {
+            tui_text(c, tui_right(r, label), row, 0, TUI_DIM, stage->ms_per_batch.reason);
             continue;
         }
-        tui_text_right(c, tui_left(r, label + right - 2), row, TUI_NORMAL, page_time(a, s->ms_per_batch.value * 1e6));
+        tui_text_right(c, tui_left(r, label + right - 2), row, TUI_NORMAL, page_time(a, stage->ms_per_batch.value * 1e6));
         if (idle)
             tui_text(c, tui_right(r, label + right), row, 0, TUI_DIM, "costs nothing: the queue is full");
         else
-            tui_bar(c, r, row, label + right, r.columns - label - right - 1, most > 0 ? s->ms_per_batch.value / most : 0,
+            tui_bar(c, r, row, label + right, r.columns - label - right - 1, most > 0 ? stage->ms_per_batch.value / most : 0,
                     TUI_CLASS + AN_CLASS_INPUT);
     }
 }
 
-static void draw_workers(struct tui_cells *c, struct tui_rect r, const struct an_loader *l)
+static void draw_workers(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
+    const struct an_loader *l = &m->r->loader;
+    (void)s;
     int row = 1, label = r.columns < 60 ? 12 : 28;
     bool ranks = l->rank_count > 1;
     tui_text(c, r, 0, 0, TUI_TITLE, "Workers, share of the time busy");
@@ -70,8 +74,10 @@ static void draw_workers(struct tui_cells *c, struct tui_rect r, const struct an
     }
 }
 
-static void draw_queue(struct tui_cells *c, struct tui_rect r, const struct tui_series *q)
+static void draw_queue(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
+    const struct tui_series *q = tui_model_series(m, "queue_depth");
+    (void)s;
     double most = 1;
     for (size_t i = 0; i < q->count; i++)
         most = q->value[i] > most ? q->value[i] : most;
@@ -84,9 +90,17 @@ static void draw_queue(struct tui_cells *c, struct tui_rect r, const struct tui_
     tui_plot_trend(&p, q->value, q->count, INFINITY, TUI_CLASS + AN_CLASS_INPUT);
 }
 
-static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+static void draw_words(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
     static const tui_section words[] = {rep_text_loader, rep_text_loader_ranks, NULL};
+    if (m->r->loader.reason)
+        tui_absent(c, r, 0, "Nothing about a loader", m->r->loader.reason);
+    else
+        tui_sections(c, r, m->r, words, s);
+}
+
+static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+{
     const struct an_result *result = tui_result(c, r, m);
     if (!result)
         return;
@@ -104,22 +118,13 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
                    : l->rank_count > 1 ? 7 + (int)(l->rank_count < 8 ? l->rank_count : 8)
                                        : 6,
                    100,
+                   draw_words,
                    {0}},
-        [STAGES] = {stages ? 2 : 0, stages, 80, {0}},
-        [WORKERS] = {workers ? 2 : 0, workers, 60, {0}},
-        [QUEUE] = {queue ? 4 : 0, queue ? 14 : 0, 70, {0}},
+        [STAGES] = {stages ? 2 : 0, stages, 80, draw_stages, {0}},
+        [WORKERS] = {workers ? 2 : 0, workers, 60, draw_workers, {0}},
+        [QUEUE] = {queue ? 4 : 0, queue ? 14 : 0, 70, draw_queue, {0}},
     };
-    tui_layout_panels(r, panel, PANELS);
-    if (l->reason)
-        tui_absent(c, panel[WORDS].rect, 0, "Nothing about a loader", l->reason);
-    else
-        tui_sections(c, panel[WORDS].rect, result, words, s);
-    if (panel[STAGES].rect.rows)
-        draw_stages(c, panel[STAGES].rect, l);
-    if (panel[WORKERS].rect.rows)
-        draw_workers(c, panel[WORKERS].rect, l);
-    if (panel[QUEUE].rect.rows)
-        draw_queue(c, panel[QUEUE].rect, q);
+    tui_panels_draw(c, r, panel, PANELS, m, s);
 }
 
 const struct tui_view tui_view_loader = {.key = '4',

@@ -16,8 +16,10 @@ enum { CAPACITY, WORDS, TAGS, CURVES, PANELS };
 static const char *const curves[] = {"memory.total", "rss", "gpu_memory_used", "gpu_memory_allocated", "memory_available"};
 
 /* The counted peak and the resident peak as parts of the capacity. */
-static void draw_capacity(struct tui_cells *c, struct tui_rect r, const struct an_memory *m)
+static void draw_capacity(struct tui_cells *c, struct tui_rect r, const struct tui_model *model, struct tui_view_state *s)
 {
+    const struct an_memory *m = &model->r->memory;
+    (void)s;
     char a[32], b[32];
     double all = (double)m->capacity_bytes.value, counted = m->peak_bytes.valid ? (double)m->peak_bytes.value : 0;
     double resident = m->resident_peak_bytes.valid ? (double)m->resident_peak_bytes.value : counted;
@@ -31,8 +33,10 @@ static void draw_capacity(struct tui_cells *c, struct tui_rect r, const struct a
                page_bytes((char[32]){0}, fmax(0, left)), page_bytes(b, all));
 }
 
-static void draw_tags(struct tui_cells *c, struct tui_rect r, const struct an_memory *m)
+static void draw_tags(struct tui_cells *c, struct tui_rect r, const struct tui_model *model, struct tui_view_state *s)
 {
+    const struct an_memory *m = &model->r->memory;
+    (void)s;
     double most = 1;
     int label = r.columns < 60 ? 14 : 26;
     for (size_t i = 0; i < m->tag_count; i++)
@@ -62,23 +66,33 @@ static int curve_count(const struct tui_model *m)
     return n;
 }
 
-static void draw_curves(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
+static void draw_curves(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
     int row = 1;
+    (void)s;
     tui_text(c, r, 0, 0, TUI_TITLE, "Over the run");
     for (size_t i = 0; i < sizeof curves / sizeof *curves && row < r.rows; i++) {
-        const struct tui_series *s = tui_model_series(m, curves[i]);
+        const struct tui_series *x = tui_model_series(m, curves[i]);
         struct tui_curve v;
-        if (!s || s->count < 2 || !tui_curve_of(s, &v))
+        if (!x || x->count < 2 || !tui_curve_of(x, &v))
             continue;
         tui_curve_row(c, r, row++, &v);
         free(v.value);
     }
 }
 
+static const tui_section words[] = {rep_text_memory, NULL};
+
+static void draw_words(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+{
+    if (m->r->memory.reason)
+        tui_absent(c, r, 0, "What the program holds", m->r->memory.reason);
+    else
+        tui_sections(c, r, m->r, words, s);
+}
+
 static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
-    static const tui_section words[] = {rep_text_memory, NULL};
     const struct an_result *result = tui_result(c, r, m);
     if (!result)
         return;
@@ -86,22 +100,13 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     int n = curve_count(m);
     bool capacity = !x->reason && x->capacity_bytes.valid && x->capacity_bytes.value > 0;
     struct tui_panel panel[PANELS] = {
-        [CAPACITY] = {capacity ? 2 : 0, capacity ? 3 : 0, 100, {0}},
-        [WORDS] = {2, x->reason ? 4 : tui_sections_rows(c, r.columns, result, words) + 1, 80, {0}},
-        [TAGS] = {!x->reason && x->tag_count ? 3 : 0, !x->reason && x->tag_count ? (int)x->tag_count + 2 : 0, 70, {0}},
-        [CURVES] = {n ? 2 : 0, n ? n + 1 : 0, 60, {0}},
+        [CAPACITY] = {capacity ? 2 : 0, capacity ? 3 : 0, 100, draw_capacity, {0}},
+        [WORDS] = {2, x->reason ? 4 : tui_sections_rows(c, r.columns, result, words) + 1, 80, draw_words, {0}},
+        [TAGS] =
+            {!x->reason && x->tag_count ? 3 : 0, !x->reason && x->tag_count ? (int)x->tag_count + 2 : 0, 70, draw_tags, {0}},
+        [CURVES] = {n ? 2 : 0, n ? n + 1 : 0, 60, draw_curves, {0}},
     };
-    tui_layout_panels(r, panel, PANELS);
-    if (panel[CAPACITY].rect.rows)
-        draw_capacity(c, panel[CAPACITY].rect, x);
-    if (x->reason)
-        tui_absent(c, panel[WORDS].rect, 0, "What the program holds", x->reason);
-    else
-        tui_sections(c, panel[WORDS].rect, result, words, s);
-    if (panel[TAGS].rect.rows)
-        draw_tags(c, panel[TAGS].rect, x);
-    if (panel[CURVES].rect.rows)
-        draw_curves(c, panel[CURVES].rect, m);
+    tui_panels_draw(c, r, panel, PANELS, m, s);
 }
 
 const struct tui_view tui_view_memory = {.key = '7',

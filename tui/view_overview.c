@@ -97,8 +97,9 @@ static void trend(struct tui_cells *c, struct tui_rect r, const char *label, con
         tui_text(c, tui_right(r, r.columns - right + 1), 0, 0, TUI_NORMAL, shown);
 }
 
-static void draw_steps(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
+static void draw_steps(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
+    (void)s;
     size_t all, count;
     char figures[160];
     const struct an_step_point *step = points_of(m, &all);
@@ -116,8 +117,9 @@ static void draw_steps(struct tui_cells *c, struct tui_rect r, const struct tui_
     free(ns);
 }
 
-static void draw_loss(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
+static void draw_loss(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *state)
 {
+    (void)state;
     char figures[100], last[32], first[32];
     const struct tui_series *s = tui_model_series(m, "loss");
     if (!s || !s->count)
@@ -165,8 +167,9 @@ static int budget_classes(const struct tui_model *m)
     return n;
 }
 
-static void draw_budget(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
+static void draw_budget(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
+    (void)s;
     double pct[AN_CLASS_COUNT];
     const struct an_result *result = m->r;
     if (r.rows <= 0)
@@ -218,8 +221,9 @@ static void finding_row(struct tui_cells *c, struct tui_rect r, const struct an_
         tui_text(c, r, 1, wide ? 20 : 3, TUI_DIM, wide ? f->claim : f->action);
 }
 
-static void draw_findings(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
+static void draw_findings(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
+    (void)s;
     const struct an_result *result = m->r;
     if (!result || r.rows <= 0)
         return;
@@ -236,8 +240,9 @@ static void draw_findings(struct tui_cells *c, struct tui_rect r, const struct t
     }
 }
 
-static void draw_trust(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
+static void draw_trust(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
+    (void)s;
     char n[32];
     struct tui_line l = {c, r, 0, 1, 1};
     if (r.rows <= 0)
@@ -261,6 +266,26 @@ static void draw_trust(struct tui_cells *c, struct tui_rect r, const struct tui_
         tui_item(&l, TUI_DIM, "%s%.60s", m->r ? "analysed: " : "not analysed", m->r ? m->window : "");
 }
 
+/* What makes the run a bad witness. */
+static void draw_caution(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+{
+    (void)s;
+    tui_paragraph(c, r, 0, r.columns > 30, TUI_WARN, m->r->caution);
+}
+
+static void draw_lines(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+{
+    (void)s;
+    tui_overview_draw_lines(c, r, m);
+}
+
+static void draw_rule(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+{
+    (void)m;
+    (void)s;
+    tui_rule(c, r, 0);
+}
+
 /* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
 
 static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
@@ -273,42 +298,29 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     points_of(m, &points);
     bool tall = r.rows >= 28, no_steps = result && result->steps.reason && !points;
     struct tui_panel panel[PANELS] = {
-        [CAUTION] = {caution > 0, caution, 97, {0}},
+        [CAUTION] = {caution > 0, caution, 97, draw_caution, {0}},
         [TREND] = {1,
                    tall       ? r.rows / 3
                    : no_steps ? 4
                               : 1,
                    90,
+                   draw_steps,
                    {0}},
-        [LOSS] = {loss && loss->count, loss && loss->count ? tall ? r.rows / 4 : 1 : 0, 60, {0}},
+        [LOSS] = {loss && loss->count, loss && loss->count ? tall ? r.rows / 4 : 1 : 0, 60, draw_loss, {0}},
         [STEP] = {no_steps ? 0 : 2,
                   no_steps                                 ? 0
                   : tall && r.columns >= 64 && classes > 1 ? 1 + classes
                                                            : 2,
                   100,
+                  draw_budget,
                   {0}},
-        [RULE_1] = {lines && r.rows > 12, lines && r.rows > 12, 25, {0}},
-        [LINES] = {lines > 0, lines, 70, {0}},
-        [RULE_2] = {r.rows > 12, r.rows > 12, 20, {0}},
-        [FINDINGS] = {findings ? findings < 3 ? findings : 3 : 1, findings ? 2 * findings : 4, 95, {0}},
-        [TRUST] = {1, 1, 50, {0}},
+        [RULE_1] = {lines && r.rows > 12, lines && r.rows > 12, 25, draw_rule, {0}},
+        [LINES] = {lines > 0, lines, 70, draw_lines, {0}},
+        [RULE_2] = {r.rows > 12, r.rows > 12, 20, draw_rule, {0}},
+        [FINDINGS] = {findings ? findings < 3 ? findings : 3 : 1, findings ? 2 * findings : 4, 95, draw_findings, {0}},
+        [TRUST] = {1, 1, 50, draw_trust, {0}},
     };
-    (void)s;
-    tui_layout_panels(r, panel, PANELS);
-    if (panel[CAUTION].rect.rows)
-        tui_paragraph(c, panel[CAUTION].rect, 0, r.columns > 30, TUI_WARN, result->caution);
-    if (panel[RULE_1].rect.rows)
-        tui_rule(c, panel[RULE_1].rect, 0);
-    if (panel[RULE_2].rect.rows)
-        tui_rule(c, panel[RULE_2].rect, 0);
-    if (panel[TREND].rect.rows)
-        draw_steps(c, panel[TREND].rect, m);
-    if (panel[LOSS].rect.rows)
-        draw_loss(c, panel[LOSS].rect, m);
-    draw_budget(c, panel[STEP].rect, m);
-    tui_overview_draw_lines(c, panel[LINES].rect, m);
-    draw_findings(c, panel[FINDINGS].rect, m);
-    draw_trust(c, panel[TRUST].rect, m);
+    tui_panels_draw(c, r, panel, PANELS, m, s);
 }
 
 const struct tui_view tui_view_overview = {.key = '1',

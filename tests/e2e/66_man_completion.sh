@@ -70,4 +70,8 @@ has latest tacho report lat
 has bash tacho run -- bas
 has old.tacho tacho run -- cat ol
 has doctor tacho help doc
+has timeline tacho top --view = tim
+has_not old.tacho tacho top --view ol
+has_not old.tacho tacho top --frames ol
+for shell in zsh fish; do grep -q "overview roofline timeline" "tacho.$shell" || fail "$shell does not complete views"; done
 exit 0
