@@ -34,6 +34,7 @@ size_t col_unwind(struct col_unwind *u, int32_t pid, const uint64_t reg[COL_UNWI
 #define TRIAL_FRAMES 8u    /* that must follow a guess, or the outermost one */
 #define GUESSES_MAX  24u   /* of return addresses, for each frame without tables */
 #define PUSHED_MAX   7u    /* words below a return address that may be the caller's frame pointer */
+#define POPPED_BYTES 128u  /* below the stack pointer that the ABI leaves alone */
 #define CALLER_WORDS 64u   /* that the frame of a caller without tables may have; the innermost one may have all */
 
 struct file {

@@ -216,7 +216,8 @@ static bool compile(struct col_unwind_rows *t, Dwarf_CFI *cfi, uint64_t address,
     bool ok = cfi && dwarf_cfi_addrframe(cfi, address, &frame) == 0 &&
               dwarf_frame_info(frame, &start, &end, &row->signal) == COL_UNWIND_RIP && start <= address && address < end;
     if (ok) {
-        row->start = start;
+        row->start =
+            address; /* libdw's start may lie before a row of other rules: DW_CFA_restore_state brings an old one back */
         row->end = end;
         ok = take_cfa(t, frame, row);
         for (uint8_t r = 0; ok && r < COL_UNWIND_REGISTERS; r++)
@@ -299,8 +300,6 @@ const struct col_unwind_row *col_unwind_rows_at(struct col_unwind_rows *t, uint6
     }
     if (at < t->count && row.end > t->start[at]) /* ranges of damaged tables may overlap */
         row.end = t->start[at];
-    if (at && row.start < t->row[t->order[at - 1]].end)
-        row.start = t->row[t->order[at - 1]].end;
     if (t->count >= UINT32_MAX || !room_for_one(t))
         return &nothing;
     memmove(t->start + at + 1, t->start + at, (t->count - at) * sizeof *t->start);

@@ -33,7 +33,7 @@ struct col_unwind_rule {
 };
 
 struct col_unwind_row {
-    uint64_t start, end;  /* addresses that it holds for */
+    uint64_t start, end;  /* addresses that it is known to hold for */
     bool none;            /* no rules are known there */
     bool signal;          /* the frame that the kernel makes for a signal: its caller was interrupted, and did not call */
     bool cfa_expression;  /* cfa_value: which expression; else an offset from cfa_register */
