@@ -51,7 +51,8 @@ int an_findings_replay(struct an_findings_list *l)
     for (size_t i = 0; i < l->count; i++) {
         struct an_finding *f = &l->found[i];
         struct an_what_if w;
-        if (!f->what_if || !c->what_if || !knows_enough(&c->r->advice))
+        bool ranks = f->what_if && !strncmp(f->what_if, "rank", 4); /* what nothing tells of a rank is scaled, too */
+        if (!f->what_if || !c->what_if || (!ranks && !knows_enough(&c->r->advice)))
             continue;
         if (an_what_if_of(c, f->what_if, &w))
             return TACHO_ENOMEM;

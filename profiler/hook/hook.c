@@ -17,8 +17,13 @@ struct work_pass {
     uint8_t pass; /* enum tacho_pass */
 };
 
+struct unsized_comm {
+    uint64_t communicator, sequence;
+    uint32_t op, ranks;
+};
+
 static struct tacho_nvtx torch;
-static uint64_t step_schema, work_schema;
+static uint64_t step_schema, work_schema, comm_schema;
 
 HOOK_EXPORT int tacho_hook_open(void);
 HOOK_EXPORT void *tacho_hook_name(const char *text);
@@ -26,6 +31,8 @@ HOOK_EXPORT void tacho_hook_push(void *name);
 HOOK_EXPORT void tacho_hook_push_role(void *name, unsigned kind);
 HOOK_EXPORT void tacho_hook_push_work(void *name, unsigned pass);
 HOOK_EXPORT void tacho_hook_push_step(void *name, uint64_t index);
+HOOK_EXPORT void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes, uint64_t communicator, uint64_t sequence,
+                                      unsigned ranks);
 HOOK_EXPORT void tacho_hook_pop(void);
 HOOK_EXPORT uint64_t tacho_hook_counter(const char *name);
 HOOK_EXPORT void tacho_hook_sample(uint64_t counter, double value);
@@ -38,7 +45,13 @@ int tacho_hook_open(void)
         .type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64, .name = "index", .offset = offsetof(struct step_index, index)};
     static const nvtxPayloadSchemaEntry_t pass = {
         .type = NVTX_PAYLOAD_ENTRY_TYPE_UINT8, .name = "pass", .offset = offsetof(struct work_pass, pass)};
+    static const nvtxPayloadSchemaEntry_t comm[] = {
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64, .name = "communicator", .offset = offsetof(struct unsized_comm, communicator)},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64, .name = "sequence", .offset = offsetof(struct unsized_comm, sequence)},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT32, .name = "op", .offset = offsetof(struct unsized_comm, op)},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT32, .name = "ranks", .offset = offsetof(struct unsized_comm, ranks)}};
     tacho_nvtx_open(&torch, "torch");
+    comm_schema = tacho_nvtx_schema(torch.domain, "tacho.comm", comm, sizeof comm / sizeof *comm, sizeof(struct unsized_comm));
     step_schema = tacho_nvtx_schema(torch.domain, "tacho.step", &index, 1, sizeof(struct step_index));
     work_schema = tacho_nvtx_schema(torch.domain, "tacho.work", &pass, 1, sizeof(struct work_pass));
     return 1;
@@ -77,6 +90,18 @@ void tacho_hook_push_step(void *name, uint64_t index)
 {
     struct step_index s = {.index = index};
     tacho_nvtx_push(&torch, name, step_schema, &s, sizeof s);
+}
+
+/* A collective that the calling thread is in until it is done: op is an enum tacho_comm_op. bytes UINT64_MAX: not known. */
+void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes, uint64_t communicator, uint64_t sequence, unsigned ranks)
+{
+    struct unsized_comm u = {.communicator = communicator, .sequence = sequence, .op = op, .ranks = ranks};
+    if (bytes == UINT64_MAX) {
+        tacho_nvtx_push(&torch, name, comm_schema, &u, sizeof u);
+        return;
+    }
+    struct tacho_comm c = {.bytes = bytes, .communicator = communicator, .sequence = sequence, .op = op, .ranks = ranks};
+    tacho_nvtx_push_comm(&torch, name, &c);
 }
 
 void tacho_hook_pop(void)

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 240
+# timeout: 500
 # The Python hook: a program that imports PyTorch is recorded with its steps, modules, loader and phases, and is not changed.
 # A substitute package with PyTorch's hook points is always there; PyTorch itself is used where python3 (or $TORCH_PYTHON)
 # has it.
@@ -114,6 +114,46 @@ PYTHON
 record profiler python3 profiler.py
 [ "$(cat profiler.out)" = "[1, 1, 'inside', 0]" ] || wrong "torch.profiler: $(cat profiler.out)"
 
+# ---- torch.distributed: calls that block on the CPU, with their bytes as nccl-tests counts them; other calls are left alone
+cat > collectives.py << 'PYTHON'
+import torch, torch.distributed as dist
+x, y = dist.Tensor(1000), dist.Tensor(4000)
+for _ in range(2):
+    dist.all_reduce(x)
+    dist.all_gather([x] * 4, x)
+    dist.reduce_scatter_tensor(x, y)
+dist.all_reduce(tensor=x, async_op=True)
+dist.all_reduce(dist.Tensor(1000, "cuda"))
+dist.send(x, 2)
+dist.recv(x, src=0)
+dist.barrier()
+try:
+    dist.all_reduce(dist.Tensor(13))
+except ValueError:
+    pass
+try:
+    dist.all_reduce(1, 2, 3, 4, 5)
+except TypeError as e:
+    print(e)
+PYTHON
+record collectives python3 collectives.py
+cat > want << 'WANT'
+all_gather|16000|1|4
+all_gather|16000|4|4
+all_reduce|4000|0|4
+all_reduce|4000|3|4
+all_reduce|52|7|4
+barrier|0|6|4
+recv|4000|0|2
+reduce_scatter|16000|2|4
+reduce_scatter|16000|5|4
+send|4000|0|2
+WANT
+one collectives "SELECT d.collective, d.bytes, x.correlation, d.ranks FROM slice x JOIN detail d ON d.id = x.detail WHERE d.schema = 'tacho.comm'
+    AND x.dur IS NOT NULL ORDER BY 1, 2, 3" > got
+diff want got > difference || wrong "collectives: $(cat difference)"
+grep -q "positional argument" collectives.out || wrong "a call's own words on wrong arguments: $(cat collectives.out)"
+
 # ---- left alone: without the hook nothing; another sitecustomize runs all the same; a program sees its own path
 "$TACHO" run --no-hook --no-peak --no-counters -o none -- python3 loop.py 0 > /dev/null 2>&1 || wrong "--no-hook: exit code $?"
 [ "$(one none 'SELECT count(*) FROM step')" = 0 ] || wrong "--no-hook: steps"
@@ -164,5 +204,41 @@ for how in "0" "2 fork" "2 spawn"; do
     workers=$(one "$name" "SELECT count(DISTINCT t.process) FROM slice x JOIN string s ON s.id = x.name JOIN track t ON t.id = x.track WHERE s.text = 'read'")
     [ "$workers" = "$([ "$how" = 0 ] && echo 1 || echo 2)" ] || wrong "$how: $workers processes read"
 done
+# two ranks with gloo: the wait for gradients is communication, and the slow rank is named; the loss stays what it was
+cat > ddp.py << 'PYTHON'
+import sys, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+torch.set_num_threads(1)
+torch.manual_seed(0)
+net = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10)))
+opt = torch.optim.SGD(net.parameters(), 1e-3)
+for i in range(32):
+    x = torch.randn(32, 64)
+    loss = net(x).square().mean()
+    if dist.get_rank() == 1: time.sleep(0.06)
+    loss.backward(); opt.step(); opt.zero_grad()
+with net.no_sync(): net(x).mean().backward() # reduces nothing
+if dist.get_rank() == 0: print("%.6f" % loss.item())
+dist.destroy_process_group()
+PYTHON
+ddp=("$python" -m torch.distributed.run --nproc-per-node 2 ddp.py)
+plain=$("${ddp[@]}" 2> plain.err)
+record real-ddp "${ddp[@]}"
+[ "$(cat real-ddp.out)" = "$plain" ] || wrong "the loss is another: $(cat real-ddp.out) instead of $plain"
+for range in "gradients reduced 66"; do ranges real-ddp | grep -qxF "$range" || wrong "gloo: $(ranges real-ddp | tr '\n' ',')"; done
+[ "$(one real-ddp "SELECT count(*) || '|' || count(d.bytes) FROM slice x JOIN detail d ON d.id = x.detail WHERE d.collective = 'all_reduce'")" = "64|0" ] ||
+    wrong "gloo: $(one real-ddp "SELECT d.schema, d.collective, d.bytes, count(*) FROM slice x JOIN detail d ON d.id = x.detail GROUP BY 1, 2, 3")"
+"$TACHO" report real-ddp.tacho --json > report.json 2> err || wrong "report: $(cat err)"
+python3 - << 'PYTHON' || wrong "gloo"
+import json
+r = json.load(open("report.json"))
+c, s = r["communication"], r["ranks"]["straggler"]
+waits = {k["rank"]: k["waiting_ms"] for k in c["ranks"]}
+assert waits[0] > 40 and waits[1] < 0.5 * waits[0], waits  # 60 ms were injected
+assert s["rank"] == 1, s
+assert r["budget"]["exposed_comm_pct"] > 20, r["budget"]
+assert c["bytes_per_step"] is None, c
+assert [k["how"] for k in r["ranks"]["clocks"]["ranks"]] == ["reference", "the same clock"], r["ranks"]["clocks"]
+PYTHON
 [ $bad = 0 ] && echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)')"
 exit $bad

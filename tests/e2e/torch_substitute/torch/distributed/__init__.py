@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+from .distributed_c10d import *
