@@ -3,10 +3,10 @@
 # What the dashboard costs: its share of a core, the bytes it writes to the terminal, and what it costs the run that it watches
 # (gpt2-tiny, live); the first frame and the memory on a file of ten million slices, made here. Rows of four columns separated
 # by tabs, as tests/bench/run.sh wants them. top_watch.py is the terminal.
-# usage: tests/bench/top.sh BUILD      environment: TOP_SECONDS (20): length of each look, TOP_SLICES (10000000)
+# usage: tests/bench/top.sh BUILD      environment: TOP_SECONDS (20): length of each look, TOP_SLICES (10000000), TOP_PAIRS (12)
 set -u
 here=$(cd "$(dirname "$0")" && pwd) build=$(cd "${1:?BUILD}" && pwd) || exit 1
-tacho=$build/tacho train=$build/train seconds=${TOP_SECONDS:-20} slices=${TOP_SLICES:-10000000}
+tacho=$build/tacho train=$build/train seconds=${TOP_SECONDS:-20} slices=${TOP_SLICES:-10000000} pairs=${TOP_PAIRS:-12}
 for program in sqlite3 python3; do
     command -v $program > /dev/null || { printf 'dashboard\tneeds %s\t\tskipped\n' "$program"; exit 0; }
 done
@@ -46,31 +46,10 @@ record live
 look 24 80 2
 look 50 200 8
 
-# ---- the run that is watched: stretches with and without, in turn ---------------------------------------------------------------------
-steps() { "$tacho" sql live.tacho 'SELECT count(*) FROM step' 2> /dev/null | tail -n 1; }
-: > pairs
-for _ in 1 2 3 4; do
-    a=$(steps) t0=$EPOCHREALTIME; sleep 5; b=$(steps) t1=$EPOCHREALTIME
-    watch live.tacho 24 80 hold 8 & sleep 1.5
-    c=$(steps) t2=$EPOCHREALTIME; sleep 5; d=$(steps) t3=$EPOCHREALTIME
-    wait $!
-    echo "$a $b $t0 $t1 $c $d $t2 $t3" >> pairs
-done
+# ---- the run that is watched: blocks of one job with and without the dashboard, in turn -------------------------------------------------
+watch live.tacho 24 80 pairs "$pairs" > blocks
 stop
-python3 - pairs << 'END'
-import sys
-import statistics as st
-without, with_top = [], []
-for line in open(sys.argv[1]):
-    a, b, t0, t1, c, d, t2, t3 = map(float, line.split())
-    without.append((b - a) / (t1 - t0))
-    with_top.append((d - c) / (t3 - t2))
-slower = [100 * (x / y - 1) for x, y in zip(without, with_top)]
-noise = [100 * (x / y - 1) for x, y in zip(without, without[1:])]
-floor = max(abs(x) for x in noise)
-print("dashboard: slowdown of the run\t%.1f %% (%d pairs: %s), noise without it %.1f %%\twithin\t%s" % (
-    st.median(slower), len(slower), " ".join("%+.1f" % x for x in slower), floor, "ok" if st.median(slower) <= floor else "OVER"))
-END
+python3 "$here/top_pairs.py" live.tacho blocks
 
 # ---- a file of ten million slices ------------------------------------------------------------------------------------------------------
 rm -rf live.tacho

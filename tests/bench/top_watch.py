@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # For tests/bench/top.sh: runs the dashboard on a pseudo terminal, reads what it writes as a terminal would, and measures.
 # usage: top_watch.py TACHO RUN ROWS COLUMNS steady SECONDS     bytes and processor time of a steady state: "KIB_S SHARE RSS_MIB"
-#        top_watch.py TACHO RUN ROWS COLUMNS hold SECONDS       only keeps it open that long
+#        top_watch.py TACHO RUN ROWS COLUMNS pairs PAIRS        attached and detached in turn; a line a block: "PAIR TOP T0 T1", ns of
+#                                                               CLOCK_MONOTONIC as in the run's file, TOP 1: with the dashboard
 #        top_watch.py TACHO RUN ROWS COLUMNS first TURNS        "FIRST_MS ANALYSED_MS PEAK_MIB REST_MIB": medians
 import fcntl
 import os
@@ -50,7 +51,30 @@ def memory(pid):
     return {line.split(":")[0]: int(line.split()[1]) / 1024 for line in open("/proc/%d/status" % pid) if line.startswith(("Vm", "Rss"))}
 
 
-if what == "first":
+SETTLE_S, BLOCK_S = 1.5, 4  # what opening costs is not what watching costs
+
+
+def block(pair, attached):
+    if attached:
+        pid, fd = begin()
+        read_until(fd, time.monotonic() + SETTLE_S)
+    else:
+        time.sleep(SETTLE_S)
+    t0 = time.monotonic_ns()
+    if attached:
+        read_until(fd, time.monotonic() + BLOCK_S)
+    else:
+        time.sleep(BLOCK_S)
+    print(pair, int(attached), t0, time.monotonic_ns(), flush=True)
+    if attached:
+        end(pid, fd)
+
+
+if what == "pairs":
+    for pair in range(int(amount)):
+        for attached in (pair % 2 == 1, pair % 2 == 0):  # each comes first as often as the other: drift cancels
+            block(pair, attached)
+elif what == "first":
     turns = []
     for _ in range(int(amount)):
         t0 = time.monotonic()
@@ -67,11 +91,9 @@ if what == "first":
     print(*("%.1f" % statistics.median(x) for x in zip(*turns)))
 else:
     pid, fd = begin()
-    if what == "steady":
-        read_until(fd, time.monotonic() + 8)  # the first frame and the first analyses are not steady
+    read_until(fd, time.monotonic() + 8)  # the first frame and the first analyses are not steady
     t0, before = time.monotonic(), ticks(pid)
     seen = read_until(fd, t0 + amount)
-    if what == "steady":
-        lasted, used = time.monotonic() - t0, (ticks(pid) - before) / os.sysconf("SC_CLK_TCK")
-        print("%.2f %.2f %.1f" % (len(seen) / 1024 / lasted, 100 * used / lasted, memory(pid)["VmRSS"]))
+    lasted, used = time.monotonic() - t0, (ticks(pid) - before) / os.sysconf("SC_CLK_TCK")
+    print("%.2f %.2f %.1f" % (len(seen) / 1024 / lasted, 100 * used / lasted, memory(pid)["VmRSS"]))
     end(pid, fd)
