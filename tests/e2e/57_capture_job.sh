@@ -30,6 +30,11 @@ device_steps() {
         AND slice.start < step.\"end\" WHERE text='runtime'"
 }
 kernels() { one "$1" "SELECT count(*) FROM slice JOIN string ON string.id=category WHERE text='kernel'"; }
+# recording FOLDER RANKS: waits until each of them can be asked
+recording() {
+    local r
+    for ((r = 0; r < $2; r++)); do wait_for test -e "$1/r$r.tacho.live/segments/control" -a -e "$1/r$r.tacho.live/run.db"; done
+}
 meeting() { find "$1" -maxdepth 1 -name '.tacho-job-*' | wc -l; }
 captured() { # FILE-WITH-MESSAGE: "FROM TO"
     sed -n 's/.*: steps \([0-9]*\) to \([0-9]*\) are recorded in .*/\1 \2/p' "$1"
@@ -38,7 +43,7 @@ captured() { # FILE-WITH-MESSAGE: "FROM TO"
 # three recorders of different pace, asked through one of their runs, then through the folder
 pids=()
 for r in 0 1 2; do recorder 300 $r 3 three --gpu later -- --steps $((260 - 40 * r)) --ms $((50 + 10 * r)); done
-wait_for test -e three/r2.tacho.live/run.db
+recording three 3
 sleep 1
 "$TACHO" capture --steps 4 three/r1.tacho.live > first.out 2>&1 || wrong "three: $(cat first.out)"
 grep -q 'in 3 processes' first.out || wrong "three: $(cat first.out)"
@@ -55,7 +60,7 @@ done
 # the folder, and a step that is named; then one that is over
 pids=()
 for r in 0 1; do recorder 301 $r 2 two --gpu later -- --steps 220 --ms $((50 + 5 * r)); done
-wait_for test -e two/r1.tacho.live/run.db
+recording two 2
 sleep 0.5
 "$TACHO" capture --steps 3 --at 120 two > at.out 2>&1 || wrong "at: $(cat at.out)"
 grep -q 'steps 120 to 122 are recorded in 2 processes' at.out || wrong "at: $(cat at.out)"
@@ -75,7 +80,7 @@ if unshare -n -u true 2> /dev/null; then
             -o run.tacho -- '$bin/target_cuda' --kernels 20 --steps 180 --ms 50") > nodes.$r.out 2>&1 &
         pids+=($!)
     done
-    wait_for test -e nodes/run-node1.tacho.live/run.db
+    for r in 0 1; do wait_for test -e nodes/run-node$r.tacho.live/segments/control -a -e nodes/run-node$r.tacho.live/run.db; done
     sleep 0.5
     "$TACHO" capture --steps 3 nodes > nodes.out 2>&1 || wrong "nodes: $(cat nodes.out)"
     for p in "${pids[@]}"; do wait "$p" || wrong "nodes: a recorder failed"; done
@@ -89,7 +94,7 @@ fi
 # what is recorded anyway needs no meeting; a folder without one is told
 pids=()
 for r in 0 1; do recorder 302 $r 2 all --gpu on -- --steps 30 --ms 50; done
-wait_for test -e all/r1.tacho.live/run.db
+recording all 2
 [ "$(meeting all)" = 0 ] || wrong "all: $(ls -a all)"
 expect 3 "$TACHO" capture all
 expect 2 "$TACHO" capture all/r0.tacho.live
@@ -101,8 +106,8 @@ pids=()
 recorder 303 0 2 alone --gpu later -- --steps 400 --ms 50
 recorder 304 0 2 dead --gpu later -- --steps 400 --ms 50
 recorder 304 1 2 dead --gpu later -- --steps 400 --ms 50
-wait_for test -e dead/r1.tacho.live/run.db
-wait_for test -e alone/r0.tacho.live/run.db
+recording dead 2
+recording alone 1
 sleep 0.5
 kill -KILL "$(live_leader dead/r1.tacho.live)"
 { "$TACHO" capture --steps 2 alone > alone.out 2>&1; echo $? > alone.status; } &
