@@ -134,14 +134,15 @@ static const char *caution(struct an_context *c, double cpus)
     if (company)
         return an_arena_format(
             c->a,
-            "SHARED MACHINE: other programs used %.1f of %.0f CPUs while these steps ran%s%s: it stands "
-            "below as compute or whatever else ran. Stop them, or give the run cores of its own, and record again.",
+            "SHARED MACHINE: other programs used %.1f of %.0f CPUs while these steps ran%s%s: what that cost "
+            "stands below as compute or whatever else ran. Stop them, or give the run cores of its own, and record again.",
             s->other_cores.value, cpus, waits ? ", and " : "", wait);
     if (waits)
-        return an_arena_format(c->a,
-                               "TOO FEW CORES: %s, with few other programs running: the run's own threads are more than its "
-                               "cores. It stands below as compute or whatever else ran. Use fewer threads, ranks or workers.",
-                               wait);
+        return an_arena_format(
+            c->a,
+            "TOO FEW CORES: %s, with few other programs running: the run's own threads are more than its "
+            "cores. What that cost stands below as compute or whatever else ran. Use fewer threads, ranks or workers.",
+            wait);
     return NULL;
 }
 

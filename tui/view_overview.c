@@ -260,7 +260,7 @@ static void draw_trust(struct tui_cells *c, struct tui_rect r, const struct tui_
         if (t->overhead_pct.valid)
             tui_item(&l, TUI_DIM, "overhead %.1f %%", t->overhead_pct.value);
         else
-            tui_item(&l, TUI_DIM, "overhead not known yet");
+            tui_item(&l, TUI_DIM, "%s", m->state == TUI_LIVE ? "overhead not known yet" : "overhead not known");
     }
     if (m->window && *m->window)
         tui_item(&l, TUI_DIM, "%s%.60s", m->r ? "analysed: " : "not analysed", m->r ? m->window : "");
