@@ -187,7 +187,8 @@ static int findings_run(struct an_context *c)
     c->r->checked_count = l.checks;
     const struct an_value *mfu = &c->r->utilization.mfu;
     bool idle_units = c->gpu && mfu->valid && mfu->value < LOW_MFU; /* a device that is busy is not one that is used well */
-    c->r->healthy = !l.count && !idle_units && c->r->steps.detailed && !c->r->budget.reason && c->r->budget.roles_known;
+    c->r->healthy = !l.count && !idle_units && !c->r->caution && an_confidence_of(c) != AN_LOW && c->r->steps.detailed &&
+                    !c->r->budget.reason && c->r->budget.roles_known;
     return c->r->findings && c->r->checked ? 0 : TACHO_ENOMEM;
 }
 

@@ -157,9 +157,8 @@ static void by_budget(struct an_context *c)
                            ? op_words(c)
                            : an_arena_format(c->a, "; %.1f %% %s", pct(b, (int)holds), does_what(c, (int)holds));
     r->verdict_class = bound[AN_CLASS_COMPUTE];
-    r->verdict =
-        an_arena_format(c->a, "%s%s: %.1f %% of every step computes%s%s %s.", r->healthy && !r->caution ? "HEALTHY, " : "",
-                        r->verdict_class, pct(b, AN_CLASS_COMPUTE), peak_words(c), rest, basis(c));
+    r->verdict = an_arena_format(c->a, "%s%s: %.1f %% of every step computes%s%s %s.", r->healthy ? "HEALTHY, " : "",
+                                 r->verdict_class, pct(b, AN_CLASS_COMPUTE), peak_words(c), rest, basis(c));
 }
 
 /* ---- devices without steps ---------------------------------------------------------------------------------------------- */
@@ -236,7 +235,7 @@ static const char *load_words(struct an_context *c, const char **class)
     const struct an_system *s = &c->r->system;
     *class = "NO STEPS";
     if (!s->cpu_cores.valid)
-        return an_arena_format(c->a, "how busy the machine was is not known: %s", s->cpu_cores.reason);
+        return an_arena_format(c->a, "too little was sampled to tell how busy the machine was: %s", s->cpu_cores.reason);
     double used = s->cpu_cores.value, cores = c->r->run.cores.valid ? (double)c->r->run.cores.value : 0;
     const char *of = cores > 0 ? an_arena_format(c->a, " of %.0f", cores) : "";
     if (cores > 0 && used >= 0.9 * cores) {

@@ -101,7 +101,7 @@ void rep_text_findings(struct page *p, const struct an_result *r)
     if (!r->finding_count) {
         if (!r->checked_count)
             return;
-        page_label(p, r->healthy && !r->caution ? "Healthy" : "Checked");
+        page_label(p, r->healthy ? "Healthy" : "Checked");
         if (r->healthy)
             page_item(p, "nothing above 2 %% of a step was found");
         for (size_t i = 0; i < r->checked_count; i++)

@@ -184,7 +184,7 @@ static int verdict_rows(const struct tui_cells *c, const struct tui_model *m, in
 static void draw_verdict(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
 {
     const char *text = m->r && m->r->verdict ? m->r->verdict : m->r_reason;
-    enum tui_style style = !m->r ? TUI_DIM : m->r->healthy && !m->r->caution ? TUI_GOOD : TUI_WARN;
+    enum tui_style style = !m->r ? TUI_DIM : m->r->healthy ? TUI_GOOD : TUI_WARN;
     int column = 0, row = 0;
     for (; row < r.rows && *text; row++) {
         size_t n = row + 1 < r.rows ? fitting(c, text, r.columns - 1) : strlen(text);

@@ -104,7 +104,8 @@ static void ops(struct tui_line *l, const struct tui_model *m)
         if (!o->share_pct.valid)
             continue;
         rep_kernel_name(name, sizeof name, o->name);
-        name[strcspn(name, "<")] = 0; /* of a kernel template its arguments have no room here */
+        if (*name)
+            name[1 + strcspn(name + 1, "<")] = 0; /* of a kernel template its arguments have no room here */
         name[32] = 0;
         if (i < 4 && tui_item(l, TUI_NORMAL, "%s %.0f %%", *name ? name : "(unnamed)", o->share_pct.value))
             continue;

@@ -103,6 +103,10 @@ static void at_exit(void)
 {
     if (terminal.open) {
         endwin();
+        if (!exit_ca_mode && clr_eol) { /* the screen stays: what comes next gets a line of its own */
+            putp(clr_eol);
+            fflush(stdout);
+        }
         if (terminal.region && write(STDOUT_FILENO, whole_region, sizeof whole_region - 1) < 0)
             terminal.region = false; /* nobody is there */
     }

@@ -51,10 +51,9 @@ static void card(struct tui_cells *c, struct tui_rect r, const struct an_finding
 /* No finding: what was looked for. */
 static void none(struct tui_cells *c, struct tui_rect r, const struct an_result *result)
 {
-    int row = tui_paragraph(c, r, 0, 0, result->healthy && !result->caution ? TUI_GOOD : TUI_NORMAL,
-                            result->healthy && !result->caution
-                                ? "Healthy: nothing above 2 % of a step was found."
-                                : "No finding: nothing that this run's data can prove is worth a change.");
+    int row = tui_paragraph(c, r, 0, 0, result->healthy ? TUI_GOOD : TUI_NORMAL,
+                            result->healthy ? "Healthy: nothing above 2 % of a step was found."
+                                            : "No finding: nothing that this run's data can prove is worth a change.");
     if (result->checked_count)
         tui_text(c, r, ++row, 0, TUI_TITLE, "Looked for");
     for (size_t i = 0; i < result->checked_count; i++)

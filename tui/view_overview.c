@@ -195,12 +195,12 @@ static void healthy(struct tui_cells *c, struct tui_rect r, const struct an_resu
 {
     char text[1024];
     size_t used = 0;
-    if (result->healthy && !result->caution)
+    if (result->healthy)
         used = (size_t)snprintf(text, sizeof text, "Healthy: nothing above 2 %% of a step was found. ");
     for (size_t i = 0; i < result->checked_count && used < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%.100s", i ? "; " : "Looked for: ", result->checked[i]);
     if (used)
-        tui_paragraph(c, r, 0, r.columns < 50 ? 0 : 1, result->healthy && !result->caution ? TUI_GOOD : TUI_NORMAL, text);
+        tui_paragraph(c, r, 0, r.columns < 50 ? 0 : 1, result->healthy ? TUI_GOOD : TUI_NORMAL, text);
 }
 
 static void finding_row(struct tui_cells *c, struct tui_rect r, const struct an_finding *f, size_t number, bool details)
