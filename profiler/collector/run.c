@@ -303,15 +303,24 @@ void col_session_loop(struct col_session *s)
 
 /* ---- col_run --------------------------------------------------------------------------------------------------------------- */
 
+static double ns_of(const struct timeval *t)
+{
+    return ((double)t->tv_sec * 1e6 + (double)t->tv_usec) * 1e3;
+}
+
 static int write_usage(struct col_session *s)
 {
-    const struct rusage *u = &s->usage;
+    const struct rusage *u = &s->usage, *from = &s->own_usage;
+    struct rusage own;
+    getrusage(RUSAGE_SELF, &own);
     const struct {
         const char *name, *unit;
         double value;
     } metric[] = {
-        {"target.user_time", "ns", ((double)u->ru_utime.tv_sec * 1e6 + (double)u->ru_utime.tv_usec) * 1e3},
-        {"target.system_time", "ns", ((double)u->ru_stime.tv_sec * 1e6 + (double)u->ru_stime.tv_usec) * 1e3},
+        {"collector.user_time", "ns", ns_of(&own.ru_utime) - ns_of(&from->ru_utime)},
+        {"collector.system_time", "ns", ns_of(&own.ru_stime) - ns_of(&from->ru_stime)},
+        {"target.user_time", "ns", ns_of(&u->ru_utime)},
+        {"target.system_time", "ns", ns_of(&u->ru_stime)},
         {"target.max_rss", "bytes", (double)u->ru_maxrss * 1024},
         {"target.minor_faults", "count", (double)u->ru_minflt},
         {"target.major_faults", "count", (double)u->ru_majflt},
@@ -320,7 +329,7 @@ static int write_usage(struct col_session *s)
     };
     for (size_t i = 0; i < sizeof metric / sizeof *metric; i++) {
         struct store_metric m = {.name = metric[i].name, .unit = metric[i].unit, .value = metric[i].value};
-        if (!s->child_done) {
+        if (!s->child_done && strncmp(m.name, "target.", 7) == 0) {
             m.value = __builtin_nan("");
             m.reason = "the target had not ended when the recording did";
         }

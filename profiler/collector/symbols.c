@@ -24,6 +24,7 @@ struct symbol {
     uint64_t start;      /* first: behind() looks at it */
     uint32_t size, name; /* name: offset in the table of names */
     uint8_t source;      /* which file of struct names */
+    uint8_t rank;        /* of several at one place the highest gives the name: 2 global, 1 weak, 0 of the file alone */
     int64_t slot;
 };
 
@@ -171,6 +172,12 @@ static bool is_function(const Elf64_Sym *x)
     return (type == STT_FUNC || type == STT_GNU_IFUNC) && x->st_shndx != SHN_UNDEF && x->st_value && x->st_name;
 }
 
+static uint8_t rank_of(const Elf64_Sym *x)
+{
+    unsigned binding = ELF64_ST_BIND(x->st_info);
+    return binding == STB_GLOBAL ? 2 : binding == STB_WEAK ? 1 : 0;
+}
+
 /* Functions of one table; its names stay in the file. */
 static void add_table(struct file *f, int source, int fd, const Elf64_Shdr *table, const Elf64_Shdr *names)
 {
@@ -182,7 +189,8 @@ static void add_table(struct file *f, int source, int fd, const Elf64_Shdr *tabl
             f->symbol[f->symbols++] = (struct symbol){.start = x[i].st_value,
                                                       .size = x[i].st_size > UINT32_MAX ? UINT32_MAX : (uint32_t)x[i].st_size,
                                                       .name = x[i].st_name,
-                                                      .source = (uint8_t)source};
+                                                      .source = (uint8_t)source,
+                                                      .rank = rank_of(&x[i])};
     free(x);
     f->names[source] = (struct names){fd, names->sh_offset, names->sh_size};
 }
@@ -237,7 +245,9 @@ static int order_symbols(const void *a, const void *b)
     const struct symbol *x = a, *y = b;
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
-    return x->size != y->size ? (x->size < y->size ? -1 : 1) : 0;
+    if (x->size != y->size)
+        return x->size < y->size ? -1 : 1;
+    return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
 /* Reads the symbols of one ELF file into f. */
@@ -270,8 +280,12 @@ static void read_file(struct col_symbols *s, struct file *f)
         qsort(f->symbol, f->symbols, sizeof *f->symbol, order_symbols);
 }
 
-static const char *demangled(struct col_symbols *s, const char *name)
+/* As a user writes it: without the version that the dynamic linker looks for ("memcpy@@GLIBC_2.14"), C++ demangled. */
+static const char *shown(struct col_symbols *s, char *name)
 {
+    char *version = strchr(name, '@');
+    if (version && version > name)
+        *version = 0;
     free(s->demangled);
     s->demangled = col_demangle(name);
     return s->demangled ? s->demangled : name;
@@ -301,7 +315,7 @@ struct col_symbol col_symbols_at(struct col_symbols *s, uint32_t file, uint64_t 
     if (got <= 0)
         return (struct col_symbol){NULL, NULL};
     s->name[got] = 0;
-    return (struct col_symbol){demangled(s, s->name), &x->slot};
+    return (struct col_symbol){shown(s, s->name), &x->slot};
 }
 
 int64_t *col_symbols_file_slot(struct col_symbols *s, uint32_t file)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/collector/unwind.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ size_t col_unwind(struct col_unwind *u, int32_t pid, const uint64_t reg[COL_UNWI
 #include <dwarf.h>
 
 #define FILES_MAX    1024u /* whose tables are kept open */
-#define TRIAL_FRAMES 8u    /* that must follow a guess, or the outermost one */
+#define TRIAL_FRAMES 64u   /* that a guess is followed, at most */
+#define TRIAL_LEAST  6u    /* that must follow it where the outermost one is not reached */
 #define GUESSES_MAX  24u   /* of return addresses, for each frame without tables */
 #define PUSHED_MAX   7u    /* words below a return address that may be the caller's frame pointer */
 #define POPPED_BYTES 128u  /* below the stack pointer that the ABI leaves alone */
@@ -352,42 +354,48 @@ static bool pass_trampoline(const struct sample *s, struct frame *f)
     return true;
 }
 
-/* Do the tables lead from here to the outermost frame, or far enough, with a call before every return address? */
-static bool leads_on(const struct sample *s, struct frame f)
+/* How many frames do the tables lead on from here, with a call before every return address? UINT_MAX: to the outermost one. A
+ * stack that goes on behind the bytes counts as far as they reach. */
+static unsigned leads_on(const struct sample *s, struct frame f, unsigned most)
 {
-    for (unsigned n = 0; n < TRIAL_FRAMES; n++) {
+    for (unsigned n = 0; n < most; n++) {
         enum step next = step(s, &f);
         if (next == STEP_LAST)
-            return true;
+            return UINT_MAX;
         if (next == STEP_OUTSIDE)
-            return s->full;
+            return s->full && n >= TRIAL_LEAST ? n : 0;
         if (next == STEP_WRONG || (next == STEP_BLIND && !pass_trampoline(s, &f)))
-            return false;
+            return 0;
         struct col_mapping *m = next == STEP_ON ? col_mappings_find(s->u->maps, s->pid, f.reg[COL_UNWIND_RIP] - 1) : NULL;
         if (next == STEP_ON && (!m || (rows_of(s->u, s->pid, m) && !f.exact && !call_before(s, f.reg[COL_UNWIND_RIP]))))
-            return false;
+            return 0;
     }
-    return true;
+    return most;
 }
 
-/* The caller's frame pointer is where it was, or one of the words that were pushed behind the return address. */
-static bool try_caller(const struct sample *s, struct frame *f, uint64_t at, uint64_t address)
+struct guess {
+    struct frame f;
+    unsigned frames; /* that it leads on */
+};
+
+/* The caller's frame pointer is where it was, or one of the words that were pushed behind the return address. The best is kept
+ * in *best; true: no better one is possible. */
+static bool try_caller(const struct sample *s, const struct frame *f, uint64_t at, uint64_t address, struct guess *best)
 {
     uint64_t rbp = f->reg[COL_UNWIND_RBP];
     for (unsigned i = 0; i <= PUSHED_MAX; i++) {
         if (i && (at - s->base < i * sizeof rbp || !read_word(s, at - i * sizeof rbp, &rbp)))
-            return false;
+            break;
         if (i && (rbp <= at || rbp - s->base >= s->bytes)) /* not on this stack */
             continue;
-        struct frame up = guessed(f, at, address, rbp);
+        struct guess g = {.f = guessed(f, at, address, rbp)};
         if (!i && !(f->known >> COL_UNWIND_RBP & 1))
-            up.known &= ~(1u << COL_UNWIND_RBP);
-        if (leads_on(s, up)) {
-            *f = up;
-            return true;
-        }
+            g.f.known &= ~(1u << COL_UNWIND_RBP);
+        g.frames = leads_on(s, g.f, TRIAL_FRAMES);
+        if (g.frames > best->frames)
+            *best = g;
     }
-    return false;
+    return best->frames == UINT_MAX;
 }
 
 /* Code that is made at run time is called through a pointer, so what a direct call left behind on the stack is the second
@@ -396,20 +404,24 @@ static bool search_caller(const struct sample *s, struct frame *f)
 {
     uint64_t from = f->reg[COL_UNWIND_RSP], address, second[GUESSES_MAX];
     size_t words = f->exact ? s->bytes / sizeof address : CALLER_WORDS, seconds = 0, guesses = 0;
-    for (size_t i = 0; i < words && guesses < GUESSES_MAX && read_word(s, from + i * sizeof address, &address); i++) {
-        enum col_unwind_call call = address > UINT32_MAX >> 12 ? call_before(s, address) : COL_UNWIND_NO_CALL;
+    struct guess best = {.frames = TRIAL_LEAST - 1};
+    struct frame up = *f;
+    bool done = pass_trampoline(s, &up) && leads_on(s, up, TRIAL_LEAST) >= TRIAL_LEAST;
+    if (done)
+        best.f = up;
+    for (size_t i = 0; !done && i < words && guesses < GUESSES_MAX && read_word(s, from + i * sizeof address, &address); i++) {
+        enum col_unwind_call call = address > UINT16_MAX ? call_before(s, address) : COL_UNWIND_NO_CALL;
         if (call == COL_UNWIND_DIRECT && seconds < GUESSES_MAX)
             second[seconds++] = from + i * sizeof address;
-        if (call != COL_UNWIND_INDIRECT)
-            continue;
-        guesses++;
-        if (try_caller(s, f, from + i * sizeof address, address))
-            return true;
+        guesses += call == COL_UNWIND_INDIRECT;
+        done = call == COL_UNWIND_INDIRECT && try_caller(s, f, from + i * sizeof address, address, &best);
     }
-    for (size_t i = 0; i < seconds; i++)
-        if (read_word(s, second[i], &address) && try_caller(s, f, second[i], address))
-            return true;
-    return false;
+    for (size_t i = 0; !done && i < seconds; i++)
+        done = read_word(s, second[i], &address) && try_caller(s, f, second[i], address, &best);
+    if (!done && best.frames < TRIAL_LEAST)
+        return false;
+    *f = best.f;
+    return true;
 }
 
 /* ---- a sample ----------------------------------------------------------------------------------------------------------------- */
