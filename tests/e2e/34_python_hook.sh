@@ -140,9 +140,9 @@ record collectives python3 collectives.py
 cat > want << 'WANT'
 all_gather|16000|1|4
 all_gather|16000|4|4
+all_reduce|52|7|4
 all_reduce|4000|0|4
 all_reduce|4000|3|4
-all_reduce|52|7|4
 barrier|0|6|4
 recv|4000|0|2
 reduce_scatter|16000|2|4
