@@ -74,6 +74,11 @@ static const char *kind_of_kernel(const char *name)
     return name;
 }
 
+static bool is_gloo(const char *name)
+{
+    return !strncmp(name, "gloo:", 5);
+}
+
 static bool is_pair(const char *kind)
 {
     return !strcmp(kind, "send") || !strcmp(kind, "recv");
@@ -86,7 +91,8 @@ bool an_comm_read(const struct an_trace *t, size_t i, struct an_comm_call *out)
     if (t->slice.dur[i] == AN_OPEN)
         return false;
     bool ours = d && d->role == AN_ROLE_COMM;
-    const char *name = d && *d->collective ? d->collective : text, *kind = ours ? name : kind_of_kernel(name);
+    const char *name = d && *d->collective ? d->collective : is_gloo(text) ? text + 5 : text;
+    const char *kind = ours || is_gloo(text) ? name : kind_of_kernel(name);
     size_t k = kind_of(kind);
     *out = (struct an_comm_call){.name = name,
                                  .kind = is_pair(kind) ? "send_recv" : kind,
@@ -123,6 +129,20 @@ static int keep(struct an_comm_calls *out, const struct an_comm_call *x)
     return 0;
 }
 
+/* Of gloo's ranges in traces of other tools only the names are known. Where the job has one process group they are all of that
+ * one, and the place in the step tells which are one collective. */
+static void ask_job(const struct an_context *c, struct an_comm_call *x)
+{
+    const char *groups = an_trace_key(c->t, "process_groups"), *world = an_trace_key(c->t, "world_size");
+    int64_t size = world ? strtoll(world, NULL, 10) : 0;
+    x->counted = true;
+    x->window = x->step == AN_NONE ? -1 : c->step[x->step].index;
+    if (size > 0 && (size == 2 || (groups && !strcmp(groups, "1")))) {
+        x->communicator = 0;
+        x->ranks = size;
+    }
+}
+
 static int find_track(struct an_context *c, uint32_t track, struct an_comm_calls *out)
 {
     const struct an_trace *t = c->t;
@@ -134,7 +154,8 @@ static int find_track(struct an_context *c, uint32_t track, struct an_comm_calls
         return 0;
     for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !rc; i++) {
         struct an_comm_call x;
-        if (an_trace_role(t, t->slice.detail[i]) != AN_ROLE_COMM || !an_comm_read(t, i, &x))
+        bool ours = an_trace_role(t, t->slice.detail[i]) == AN_ROLE_COMM;
+        if (!(ours || is_gloo(an_trace_name(t, t->slice.name[i]))) || !an_comm_read(t, i, &x))
             continue;
         if (!known) {
             lane = c->lane_count ? an_lane_of_process(c, k->process) : k->process;
@@ -144,6 +165,8 @@ static int find_track(struct an_context *c, uint32_t track, struct an_comm_calls
         x.track = track;
         if (c->lane_count && lane != AN_NONE)
             x.step = detailed_index(c, an_step_at_host(c, &c->lane[lane], x.start));
+        if (!ours)
+            ask_job(c, &x);
         rc = keep(out, &x);
     }
     return rc;

@@ -67,6 +67,8 @@ static int add_piece(struct labeller *x, const struct an_path_segment *s, int64_
     piece.end = end;
     piece.slice = slice;
     piece.cause = (uint8_t)(waits ? s->cause : cause_in(x, slice));
+    if (slice != AN_NONE && piece.how == AN_PATH_RECORDED && an_slice_inferred(x->c->t, slice))
+        piece.how = AN_PATH_INFERRED;
     piece.link = end == s->end ? s->link : AN_PATH_SAME;
     return add(x, piece);
 }

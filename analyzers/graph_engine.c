@@ -19,10 +19,16 @@ struct helpers {
     bool *posts;    /* of every track: comm_post ranges lie on it */
 };
 
-static bool has_role(const struct an_trace *t, const struct an_track *k, enum an_role role)
+/* Of traces of other tools the names tell it; beside a device they name what the host only asks for. */
+static enum an_role role_of(const struct an_context *c, size_t i)
+{
+    return c->gpu ? an_trace_role(c->t, c->t->slice.detail[i]) : an_slice_role(c->t, i);
+}
+
+static bool has_role(const struct an_context *c, const struct an_track *k, enum an_role role)
 {
     for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++)
-        if (an_trace_role(t, t->slice.detail[i]) == role)
+        if (role_of(c, i) == role)
             return true;
     return false;
 }
@@ -64,10 +70,10 @@ static int engine_cuts(struct an_context *c, struct an_graph_build *b)
     for (uint32_t k = 0; k < t->track_count && !rc; k++) {
         uint32_t main = main_of(c, t->track[k].process);
         h->main[k] = AN_NONE;
-        if (main == AN_NONE || main == k || strcmp(t->track[k].kind, "thread") || !has_role(t, &t->track[k], AN_ROLE_COMM))
+        if (main == AN_NONE || main == k || strcmp(t->track[k].kind, "thread") || !has_role(c, &t->track[k], AN_ROLE_COMM))
             continue;
         h->main[k] = main;
-        h->posts[main] = has_role(t, &t->track[main], AN_ROLE_COMM_POST);
+        h->posts[main] = has_role(c, &t->track[main], AN_ROLE_COMM_POST);
         rc = add_pauses(c, b, h, k);
     }
     *an_graph_state(b) = h;
@@ -104,10 +110,11 @@ static int wait_edges(struct an_context *c, struct an_graph_build *b, const stru
     const struct an_track *main = &t->track[h->main[helper]];
     int rc = 0;
     for (size_t i = main->slice_first; i < main->slice_first + main->slice_count && !rc; i++) {
-        if (an_trace_role(t, t->slice.detail[i]) != AN_ROLE_COMM_WAIT)
+        if (role_of(c, i) != AN_ROLE_COMM_WAIT)
             continue;
+        bool said = an_trace_role(t, t->slice.detail[i]) == AN_ROLE_COMM_WAIT;
         uint32_t from = done_before(g, helper, an_slice_end(t, i));
-        rc = an_graph_edge(b, from, an_graph_last_node(b, i), AN_EDGE_HANDOFF);
+        rc = an_graph_edge(b, from, an_graph_last_node(b, i), AN_EDGE_HANDOFF | (said ? 0u : AN_EDGE_INFERRED));
     }
     return rc;
 }

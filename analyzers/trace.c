@@ -209,7 +209,7 @@ int an_trace_load_part(store_reader *r, const struct an_trace_part *part, struct
         goto out;
     resolve(&l, slice_track, counter_track);
     if ((rc = an_trace_order(l.t, slice_track)) || (rc = an_trace_order_counters(l.t, counter_track)) ||
-        (rc = an_trace_name_roles(l.t)))
+        (rc = an_trace_name_roles(l.t)) || (rc = an_trace_waits(l.t)))
         goto out;
     rc = an_arena_failed(l.t->arena) ? TACHO_ENOMEM : 0;
 out:

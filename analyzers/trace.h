@@ -152,6 +152,7 @@ struct an_trace {
     struct an_ended ended;
     int64_t t0, t1;         /* first and last time of slices, steps, counters, processes; t1 < t0 = none */
     size_t open;            /* slices without an end */
+    size_t inferred;        /* rows of slice that are not the file's: waits that only times tell (trace_waits.c) */
     size_t odd;             /* rows with times that cannot be: negative durations, ends before starts */
     size_t orphans;         /* rows that name a track the file does not hold; they are left out */
     uint8_t *name_role;     /* enum an_role by index of string, for ranges without a payload; NULL: tacho's own recording */
@@ -173,6 +174,11 @@ const struct an_detail *an_trace_detail(const struct an_trace *t, uint32_t detai
 enum an_role an_trace_role(const struct an_trace *t, uint32_t detail);
 /* Role of a range on a thread: its payload's; in traces of other tools, else by its name (roles.c). */
 enum an_role an_slice_role(const struct an_trace *t, size_t i);
+/* Is row i none of the file's, but inferred (trace_waits.c)? Their name stands behind all of the file's. */
+static inline bool an_slice_inferred(const struct an_trace *t, size_t i)
+{
+    return t->inferred && t->slice.name[i] == t->string_count - 1;
+}
 /* Value of a run key or NULL. */
 const char *an_trace_key(const struct an_trace *t, const char *key);
 /* End of slice i; an open one ends where the run ends. */
@@ -195,6 +201,7 @@ int an_trace_name_roles(struct an_trace *t);
  * column of track indexes, AN_NONE rows are dropped. */
 int an_trace_order(struct an_trace *t, uint32_t *track);
 int an_trace_order_counters(struct an_trace *t, uint32_t *track);
+int an_trace_waits(struct an_trace *t); /* adds the waits for gloo that a trace of torch.profiler shows (trace_waits.c) */
 int an_trace_key_order(const void *a, const void *b); /* of struct an_run_key, for qsort and bsearch */
 
 #endif

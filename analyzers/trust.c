@@ -214,7 +214,7 @@ static int trust_run(struct an_context *c)
     int rc = losses(c);
     if (rc || (rc = overhead(c)) || (rc = an_system_gaps(c)))
         return rc;
-    r->events = (int64_t)(t->slice.count + t->counter.count);
+    r->events = (int64_t)(t->slice.count - t->inferred + t->counter.count);
     r->open_ranges = (int64_t)t->open;
     r->replay_error_pct = an_num_none("nothing was replayed");
     r->clock = key_or(c, "clock", "");

@@ -101,8 +101,8 @@ static int distributed_field(void *ctx, struct kj_span key, struct kj_span value
     if (is(key, "rank")) {
         if (!kineto_int(value, &k->rank) || k->rank < 0)
             k->rank = STORE_ABSENT;
-    } else if (is(key, "world_size") || is(key, "backend")) {
-        return run_put_value(k, is(key, "backend") ? "backend" : "world_size", value);
+    } else if (is(key, "world_size") || is(key, "backend") || is(key, "pg_count")) {
+        return run_put_value(k, is(key, "backend") ? "backend" : is(key, "pg_count") ? "process_groups" : "world_size", value);
     } else if (is(key, "nccl_version")) {
         return run_put_value(k, "source.nccl_version", value);
     }

@@ -3,7 +3,7 @@
  * Collectives on the CPU: made-up ranks whose times are known, so that overlap, transfer, waiting and who is waited for follow
  * by hand.
  */
-#include "an_fixture.h"
+#include "an_gpu.h"
 
 #define US    1000
 #define STEPS 12
@@ -322,6 +322,46 @@ static void test_verify(void **state)
     }
 }
 
+/* A trace of torch.profiler with gloo: its ranges lie on a thread of their own, the waiting thread is in no range. Step of
+ * 1000: the op until 500, the all-reduce is issued; it ends at 900, the buckets are copied back at 910; rank 1 sleeps 200
+ * before. The hole from 0 to 200 is no waiting, for nothing is reduced then. */
+static void test_gloo(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    FX(store_run_set(f->s, "source", "kineto"));
+    FX(store_run_set(f->s, "world_size", "2"));
+    for (int r = 0; r < 2; r++) {
+        int64_t process = fx_process(f, r, "python3"), main = fx_track(f, process, "thread", "main", NULL),
+                gloo = fx_track(f, process, "thread", "pt_gloo_runloop", NULL);
+        for (int i = 0; i < 24; i++) {
+            int64_t b = i * 1000, late = r ? 200 : 0;
+            char name[32];
+            snprintf(name, sizeof name, "ProfilerStep#%d", i);
+            gpu_row(f, main, b, b + 1000, name, "annotation", FX_NONE);
+            gpu_row(f, main, b + late, b + 500 + late, "aten::mm", "op", FX_NONE);
+            gpu_row(f, main, b + 500 + late, b + 510 + late, "c10d::allreduce_", "op", FX_NONE);
+            gpu_row(f, gloo, b + 510 + late, b + 900, "gloo:all_reduce", "annotation", FX_NONE);
+            gpu_row(f, main, b + 910, b + 930, "torch.distributed.ddp.reducer::copy_bucket_to_grad", "op", FX_NONE);
+            gpu_row(f, main, b + 930, b + 1000, "aten::add_", "op", FX_NONE);
+        }
+    }
+    const struct an_result *r = fx_analyze(f);
+    const struct an_communication *x = &r->communication;
+    const struct an_budget *b = &r->budget;
+    assert_null(x->reason);
+    assert_near((double)b->ns[AN_CLASS_COMM].value / (double)b->steps, 1000 * (400 + 200) / 2., 1); /* 510 to 910, 710 to 910 */
+    assert_near((double)b->ns[AN_CLASS_UNATTRIBUTED].value / (double)b->steps, 1000 * 200 / 2., 1);
+    assert_near(x->ranks[0].waiting_ms.value, 0.2, 1e-6);
+    assert_near(x->ranks[1].waiting_ms.value, 0, 1e-6);
+    assert_near(x->transfer_ms.value, 0.19, 1e-6);
+    assert_int_equal(x->matched, x->calls);
+    assert_int_equal(r->ranks.straggler.rank, 1);
+    assert_int_equal(r->trust.events, 2 * 24 * 6); /* inferred waits are none of the file's */
+    fx_close(f);
+}
+
 /* A run without collectives says so; one without steps lists its calls. */
 static void test_absent(void **state)
 {
@@ -377,6 +417,7 @@ int main(void)
                                        cmocka_unit_test(test_finding),
                                        cmocka_unit_test(test_verify),
                                        cmocka_unit_test(test_no_steps),
+                                       cmocka_unit_test(test_gloo),
                                        cmocka_unit_test(test_absent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
