@@ -102,6 +102,10 @@ size_t an_replay_blocks(const struct an_replay *r, const double *value, int pari
 /* Does edge e only end waiting of node n? */
 bool an_replay_ends_waiting(const struct an_graph *g, uint32_t n, size_t e);
 
+/* own[] (of every node of the graph, r->own before) becomes that of the fastest repeat of each piece in the run, where there
+ * are enough of them (replay_fast.c). 0 or TACHO_ENOMEM. */
+int an_replay_fastest(const struct an_replay *r, int64_t *own);
+
 /* ---- slack and derivative (sensitivity.c) ---------------------------------------------------------------------------------- */
 
 /* How long after its end each node's work reaches the end of the frame's longest lane: tail[n], AN_NEVER for those that do not.

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How fast each piece of work was at best (replay.h): what the rest of a step can come to when most of it goes.
+ */
+#include <stdlib.h>
+
+#include "analyzers/radix.h"
+#include "analyzers/replay.h"
+
+#define REPEATS_LEAST 8
+#define PIECES_MOST   1023 /* of one range that are told apart */
+
+/* Pieces that do the same: of one track, kind and cause, of ranges that share name and detail, and the same piece of them. */
+static uint64_t key_of(const struct an_replay *r, uint32_t n, uint32_t piece)
+{
+    const struct an_graph *g = r->g;
+    const struct an_slices *x = &r->c->t->slice;
+    uint32_t slice = g->slice[n], name = slice != AN_NONE && g->kind[n] != AN_NODE_THINK ? x->name[slice] : AN_NONE;
+    uint32_t detail = slice != AN_NONE && g->kind[n] != AN_NODE_THINK ? x->detail[slice] : AN_NONE;
+    uint64_t key = ((uint64_t)g->track[n] << 32 | name) * 0x9e3779b97f4a7c15u;
+    key ^= key >> 29;
+    key = (key ^ ((uint64_t)detail << 16 | (uint64_t)g->kind[n] << 8 | g->cause[n])) * 0xbf58476d1ce4e5b9u;
+    key ^= key >> 32;
+    return (key ^ (piece < PIECES_MOST ? piece : PIECES_MOST)) * 0x94d049bb133111ebu;
+}
+
+static size_t gather(const struct an_replay *r, struct an_pair *pair)
+{
+    const struct an_graph *g = r->g;
+    uint32_t piece = 0, slice = AN_NONE;
+    size_t count = 0;
+    for (uint32_t n = 0; n < g->node_count; n++) {
+        bool same = g->slice[n] != AN_NONE && g->slice[n] == slice; /* nested ranges lie between its pieces: they count on */
+        piece = same ? piece + 1 : 0;
+        slice = g->slice[n];
+        if (r->inside[n] && r->own[n] > 0)
+            pair[count++] = (struct an_pair){.key = key_of(r, n, piece), .value = n};
+    }
+    return count;
+}
+
+int an_replay_fastest(const struct an_replay *r, int64_t *own)
+{
+    struct an_pair *pair = malloc((r->node_count + 1) * sizeof *pair), *room = malloc((r->node_count + 1) * sizeof *room);
+    int rc = pair && room ? 0 : TACHO_ENOMEM;
+    size_t count = rc ? 0 : gather(r, pair);
+    if (!rc)
+        an_pairs_sort(pair, room, count);
+    for (size_t i = 0, last; i < count; i = last) {
+        int64_t fast = INT64_MAX;
+        for (last = i; last < count && pair[last].key == pair[i].key; last++)
+            fast = r->own[pair[last].value] < fast ? r->own[pair[last].value] : fast;
+        if (last - i < REPEATS_LEAST)
+            continue;
+        for (size_t k = i; k < last; k++)
+            own[pair[k].value] = fast;
+    }
+    free(pair);
+    free(room);
+    return rc;
+}
