@@ -17,9 +17,11 @@
 #include "analyzers/replay_shares_build.h"
 #include "analyzers/system.h"
 
-#define SATURATED 95.0 /* % of the machine's CPU time: from here on threads wait for cores */
-#define HALVINGS  40
-#define OTHERS    64.0 /* times the cores: the most that others may want */
+#define SATURATED   95.0 /* % of the machine's CPU time: from here on threads wait for cores */
+#define SPEED_LEAST 0.01 /* of a thread that is ready */
+#define NEAR        0.02 /* of CPU time: sampled and replayed are the same */
+#define HALVINGS    40
+#define OTHERS      64.0 /* times the cores: the most that others may want */
 
 /* ---- who shares what --------------------------------------------------------------------------------------------------------- */
 
@@ -194,14 +196,14 @@ static double received(struct an_shares *s, double others, const struct sums *x)
     an_shares_sweep_again(s);
     for (size_t i = 0; i < s->use_count; i++)
         if (s->use[i].share < s->hosts)
-            sum += (double)s->use[i].demand * (double)an_time_sub(s->use[i].end, s->use[i].start) / (double)s->use[i].stretch;
+            sum += (double)s->use[i].demand * (double)s->use[i].speed * (double)an_time_sub(s->use[i].end, s->use[i].start);
     return x->time > 0 ? sum / x->time : 0;
 }
 
 static double others_of(struct an_shares *s, double used, double least, const struct sums *x)
 {
     double low = least, high = OTHERS * s->share[0].capacity;
-    if (received(s, low, x) <= used)
+    if (received(s, low, x) <= used * (1 + NEAR))
         return low;
     for (int i = 0; i < HALVINGS; i++) {
         double middle = (low + high) / 2;
@@ -213,11 +215,19 @@ static double others_of(struct an_shares *s, double used, double least, const st
     return low;
 }
 
-static void set_demands(struct an_shares *s)
+/* Of a thread that is ready for a part of its time only, that part shrinks when it need not share: `speed` is the mean at which
+ * threads that were ready worked. */
+static void set_demands(struct an_shares *s, double speed)
 {
+    for (size_t k = 0; k < AN_CAUSE_COUNT; k++) {
+        double ready = (double)s->demand[k] < 1 ? (double)s->demand[k] : 1;
+        s->part[k] = (float)(ready * speed / (1 - ready + ready * speed));
+    }
     for (size_t i = 0; i < s->use_count; i++)
-        if (s->use[i].share < s->hosts)
+        if (s->use[i].share < s->hosts) {
             s->use[i].demand = s->demand[s->r->g->cause[s->use[i].node]];
+            s->use[i].part = s->part[s->r->g->cause[s->use[i].node]];
+        }
 }
 
 /* Compute on several cores each, so that what is wanted is what was ready. */
@@ -257,7 +267,7 @@ static void fill(const struct an_shares *s, const struct sums *x, struct an_core
         if (s->use[i].share < s->hosts) {
             double ns = (double)an_time_sub(s->use[i].end, s->use[i].start);
             stretched += ns;
-            alone += ns / (double)s->use[i].stretch;
+            alone += ns / an_use_stretch(&s->use[i]);
         }
     use->wanted = an_num(wanted_of(s, x) / (double)s->hosts);
     use->short_pct = x->time > 0 ? an_num(100 * full / x->time / (double)s->hosts) : an_num_none("the steps take no time");
@@ -281,7 +291,7 @@ static void calibrate_cores(struct an_shares *s, struct an_core_use *use)
             more_cores(s, ready, &x);
         else if (waited.valid || !full)
             less_cores(s, ready, &x);
-        set_demands(s);
+        set_demands(s, ready > 0 && got < ready ? fmax(got / ready, SPEED_LEAST) : 1);
         if (busy.valid || waited.valid) {
             const char *text = an_trace_key(r->c->t, "cpu.online");
             double online = text ? strtod(text, NULL) : cores;
@@ -298,7 +308,7 @@ static void calibrate_cores(struct an_shares *s, struct an_core_use *use)
 int an_shares_calibrate(struct an_shares *s, const struct an_times *base, struct an_core_use *use)
 {
     for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
-        s->demand[k] = 1;
+        s->demand[k] = s->part[k] = 1;
     int rc = an_shares_uses(s, s->r->own, NULL, base);
     if (rc)
         return rc;

@@ -55,6 +55,10 @@ int an_replay_fastest(const struct an_replay *r, int64_t *own)
         for (size_t k = i; k < last; k++)
             own[pair[k].value] = fast;
     }
+    for (size_t i = 0; i < r->node_count && !rc; i++)
+        if (r->g->kind[r->node[i]] == AN_NODE_COLLECTIVE)
+            own[r->node[i]] =
+                0; /* on threads what is behind the last arrival is waking up and transfer: an upper bound of it */
     free(pair);
     free(room);
     return rc;

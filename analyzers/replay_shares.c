@@ -11,8 +11,9 @@
 #include "analyzers/replay_shares_build.h"
 #include "analyzers/what_if_loader.h"
 
-#define ROUNDS 32   /* of times and slowdowns */
-#define CLOSE  2e-4 /* of the replayed time: they agree */
+#define ROUNDS      32 /* of times and slowdowns */
+#define SPEED_LEAST 1e-3
+#define CLOSE       2e-4 /* of the replayed time: they agree */
 
 /* ---- the sweep --------------------------------------------------------------------------------------------------------------- */
 
@@ -30,11 +31,9 @@ static void advance(struct an_share *x, int64_t time)
     x->time = time;
 }
 
-/* A thread that wants a part of a core only is slowed down for that part of its time. */
-static double stretch_of(double demand, double speed)
+double an_use_stretch(const struct an_use *u)
 {
-    double part = demand < 1 ? demand : 1;
-    return 1 - part + part / speed;
+    return 1 - (double)u->part + (double)u->part / (double)u->speed;
 }
 
 static void sort_events(struct an_shares *s)
@@ -66,7 +65,7 @@ static void sweep_sorted(struct an_shares *s)
             continue;
         }
         double ns = (double)an_time_sub(u->end, u->start), mean = ns > 0 ? (x->integral - u->integral) / ns : 1;
-        u->stretch = (float)stretch_of((double)u->demand, mean > 0 && mean < 1 ? mean : 1);
+        u->speed = (float)(mean < 1 ? fmax(mean, SPEED_LEAST) : 1);
         x->demand -= (double)u->demand;
         x->demand = x->demand > 1e-6 ? x->demand : 0;
     }
@@ -108,13 +107,21 @@ int an_shares_uses(struct an_shares *s, const int64_t *own, struct an_route *rou
             continue;
         if (route && r->g->cause[n] == AN_CAUSE_INPUT && !s->lane[r->g->track[n]])
             continue; /* the route's workers take the place of the run's */
-        float demand = s->of[n] < s->hosts ? s->demand[r->g->cause[n]] : 1;
+        bool core = s->of[n] < s->hosts;
+        float demand = core ? s->demand[r->g->cause[n]] : 1, part = core ? s->part[r->g->cause[n]] : 1;
         if (demand > 0)
-            s->use[s->use_count++] = (struct an_use){
-                .start = t->end[n] - own[n], .end = t->end[n], .node = n, .take = AN_NONE, .share = s->of[n], .demand = demand};
+            s->use[s->use_count++] = (struct an_use){.start = t->end[n] - own[n],
+                                                     .end = t->end[n],
+                                                     .node = n,
+                                                     .take = AN_NONE,
+                                                     .share = s->of[n],
+                                                     .demand = demand,
+                                                     .part = part,
+                                                     .speed = 1};
     }
     for (uint32_t i = 0; i < takes && !rc; i++) {
-        struct an_use u = {.node = AN_NONE, .take = i, .demand = s->demand[AN_CAUSE_INPUT]};
+        struct an_use u = {
+            .node = AN_NONE, .take = i, .demand = s->demand[AN_CAUSE_INPUT], .part = s->part[AN_CAUSE_INPUT], .speed = 1};
         uint32_t at = an_route_use(route, i, &u.start, &u.end);
         u.share = s->cores ? s->host[r->g->track[at]] : AN_NO_SHARE;
         if (s->cores && u.end > u.start && u.share < s->hosts && u.demand > 0)
@@ -141,11 +148,11 @@ static void move_on(struct an_shares *s, struct an_route *route, float *stretch)
 {
     for (size_t i = 0; i < s->use_count; i++) {
         const struct an_use *u = &s->use[i];
-        if (u->node != AN_NONE)
-            stretch[u->node] =
-                fabsf(stretch[u->node] - u->stretch) < 1e-5f ? stretch[u->node] : (stretch[u->node] + u->stretch) / 2;
-        else
-            an_route_stretch(route, u->take, ((double)u->stretch + an_route_stretched(route, u->take)) / 2);
+        float found = (float)an_use_stretch(u);
+        if (u->node == AN_NONE)
+            an_route_stretch(route, u->take, ((double)found + an_route_stretched(route, u->take)) / 2);
+        else if (fabsf(stretch[u->node] - found) >= 1e-5f)
+            stretch[u->node] = (stretch[u->node] + found) / 2;
     }
 }
 
@@ -229,7 +236,7 @@ int an_shares_of(const struct an_replay *r, const struct an_times *base, struct 
     int rc = an_shares_find(s);
     rc = rc ? rc : an_shares_calibrate(s, base, use);
     for (size_t i = 0; i < s->use_count && !rc; i++)
-        s->stretch[s->use[i].node] = s->use[i].stretch;
+        s->stretch[s->use[i].node] = (float)an_use_stretch(&s->use[i]);
     if (!rc && s->count)
         *out = s;
     return rc;
