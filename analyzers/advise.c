@@ -11,8 +11,7 @@
 #include "analyzers/stats.h"
 #include "analyzers/what_if_run.h"
 
-#define SHORT_LEAST 5.0     /* % of the time: fewer cores than threads for less does not matter */
-#define GAIN_LEAST  0.00005 /* % of the step per 1 %: rows below are left out */
+#define GAIN_LEAST 0.00005 /* % of the step per 1 %: rows below are left out */
 
 static void all_absent(struct an_context *c, const char *reason)
 {
@@ -62,7 +61,7 @@ static int base_of(struct an_context *c, struct an_what_if_state *s)
 /* Steps differ by who got the cores when: neither the graph nor the steps before tell. */
 static const char *disturbed(struct an_context *c, const struct an_core_use *x)
 {
-    if (!x->short_pct.valid || x->short_pct.value < SHORT_LEAST)
+    if (!an_cores_short(x))
         return NULL;
     const char *others =
         x->others.valid && x->others.value >= 0.05 ? an_arena_format(c->a, ", other programs' %.2g", x->others.value) : "";

@@ -32,11 +32,13 @@ static void take_interval(struct an_context *c, struct an_finding *f, const stru
                                 w->condition ? "; takes for granted: " : "", w->condition ? w->condition : "");
 }
 
-/* Two upper bounds: the lower one counts. */
+/* Two upper bounds: the lower one counts. But work that goes also frees the cores that it shared: what a finding adds up
+ * without a replay is no bound then. */
 static void take_bound(struct an_context *c, struct an_finding *f, const struct an_what_if *w)
 {
     const char *why = w->ceiling ? w->ceiling : "how much of it the change takes away is not in the run";
-    if (!w->gain.high.valid || (f->gain.high.valid && f->gain.high.value <= w->gain.high.value)) {
+    bool bound = f->gain.high.valid && !an_cores_short(&c->r->advice.cores);
+    if (!w->gain.high.valid || (bound && f->gain.high.value <= w->gain.high.value)) {
         f->method = an_arena_format(c->a, "%.400s; the replay of %.80s allows more", f->method, w->edit);
         return;
     }

@@ -24,6 +24,11 @@ int an_shares_of(const struct an_replay *r, const struct an_times *base, struct 
 /* an_replay_run with the resources: `cores` (0: as many as there are) after the edit. x->own is the edit's own work, as long as
  * it would take with the recorded slowdown. 0 or TACHO_ENOMEM. */
 int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, struct an_times *t);
+/* Was more wanted of the cores than there is for so much of the time (5 %) that it matters? */
+static inline bool an_cores_short(const struct an_core_use *x)
+{
+    return x->short_pct.valid && x->short_pct.value >= 5;
+}
 /* Are cores among the resources? */
 bool an_shares_has_cores(const struct an_shares *s);
 

@@ -15,7 +15,6 @@
 
 #define ROUNDS       1000
 #define ERROR_MAX    20.0 /* % of a step: a replay that misses the run by more predicts nothing */
-#define SHORT_LEAST  5.0  /* % of the time: the cores are named as a condition */
 #define MOST_GOES    0.5  /* share of the step that is left: below it what the rest takes is bounded from below, too */
 #define MEDIAN_LEAST 8    /* steps: of fewer the sums are looked at */
 #define SEED         0x7461636f
@@ -162,8 +161,17 @@ static int replay_route(struct an_plan *p, struct outcome *o)
     return rc;
 }
 
-/* Most of the step goes: how fast the rest is when it runs without pauses, with warm caches and a core of its own, the steps as
- * recorded do not tell. It is not faster than each piece of it ever was. */
+/* Of devices it is: their ops do not get faster when the host does not pause. */
+static bool on_threads(const struct an_context *c)
+{
+    for (size_t k = 0; k < c->lane_count; k++)
+        if (c->lane[k].device != AN_NONE)
+            return false;
+    return true;
+}
+
+/* Most of a thread's step goes: how fast the rest is when it runs without pauses, with warm caches and a core of its own, the
+ * steps as recorded do not tell. It is not faster than each piece of it ever was. */
 static int replay_fastest(struct an_plan *p, struct outcome *o)
 {
     struct an_what_if_state *s = p->s;
@@ -188,12 +196,12 @@ static int replay_fastest(struct an_plan *p, struct outcome *o)
 
 static int replay_plan(struct an_plan *p, struct outcome *o)
 {
-    const struct an_value *shortage = &p->s->cores.short_pct;
     *o = (struct outcome){.low = INFINITY, .high = -INFINITY};
-    if (p->route || p->cores > 0 || (shortage->valid && shortage->value >= SHORT_LEAST))
+    if (p->route || p->cores > 0 || an_cores_short(&p->s->cores))
         an_plan_cores(p);
     int rc = p->route ? replay_route(p, o) : replay_shared(p, o);
-    return !rc && !p->reason && o->sum < MOST_GOES * o->count ? replay_fastest(p, o) : rc;
+    bool most = !rc && !p->reason && o->sum < MOST_GOES * o->count && on_threads(p->s->r->c);
+    return most ? replay_fastest(p, o) : rc;
 }
 
 /* ---- intervals ------------------------------------------------------------------------------------------------------------------ */
