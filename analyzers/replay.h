@@ -102,8 +102,9 @@ size_t an_replay_blocks(const struct an_replay *r, const double *value, int pari
 /* Does edge e only end waiting of node n? */
 bool an_replay_ends_waiting(const struct an_graph *g, uint32_t n, size_t e);
 
-/* own[] (of every node of the graph, r->own before) becomes that of the fastest repeat of each piece in the run, where there
- * are enough of them (replay_fast.c). 0 or TACHO_ENOMEM. */
+/* own[] (of every node of the graph, r->own before) becomes the least that each piece can be thought to take: as much below its
+ * fastest repeat in the run as that is below the usual one; of transfers on threads, whose own work is an upper bound, 0
+ * (replay_fast.c). 0 or TACHO_ENOMEM. */
 int an_replay_fastest(const struct an_replay *r, int64_t *own);
 
 /* ---- slack and derivative (sensitivity.c) ---------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 
 #include "analyzers/radix.h"
 #include "analyzers/replay.h"
+#include "analyzers/stats.h"
 
 #define REPEATS_LEAST 8
 #define PIECES_MOST   1023 /* of one range that are told apart */
@@ -21,45 +22,59 @@ static uint64_t key_of(const struct an_replay *r, uint32_t n, uint32_t piece)
     key ^= key >> 29;
     key = (key ^ ((uint64_t)detail << 16 | (uint64_t)g->kind[n] << 8 | g->cause[n])) * 0xbf58476d1ce4e5b9u;
     key ^= key >> 32;
-    return (key ^ (piece < PIECES_MOST ? piece : PIECES_MOST)) * 0x94d049bb133111ebu;
+    return (key ^ piece) * 0x94d049bb133111ebu;
 }
 
-static size_t gather(const struct an_replay *r, struct an_pair *pair)
+/* `pieces`: of every slice how many pieces of it have been seen. */
+static size_t gather(const struct an_replay *r, uint16_t *pieces, struct an_pair *pair)
 {
     const struct an_graph *g = r->g;
-    uint32_t piece = 0, slice = AN_NONE;
     size_t count = 0;
     for (uint32_t n = 0; n < g->node_count; n++) {
-        bool same = g->slice[n] != AN_NONE && g->slice[n] == slice; /* nested ranges lie between its pieces: they count on */
-        piece = same ? piece + 1 : 0;
-        slice = g->slice[n];
+        uint32_t piece = g->slice[n] != AN_NONE ? pieces[g->slice[n]] : 0;
+        if (g->slice[n] != AN_NONE && piece < PIECES_MOST)
+            pieces[g->slice[n]]++;
         if (r->inside[n] && r->own[n] > 0)
             pair[count++] = (struct an_pair){.key = key_of(r, n, piece), .value = n};
     }
     return count;
 }
 
+/* As much below the fastest repeat as that is below the usual one: every repeat in the run came behind the same pause, so even
+ * the fastest may have begun with cold caches. */
+static double below_fastest(double *x, size_t n)
+{
+    double fastest = x[0];
+    for (size_t i = 1; i < n; i++)
+        fastest = x[i] < fastest ? x[i] : fastest;
+    double usual = an_quantile_of(x, n, 0.5);
+    return usual > 0 ? fastest * fastest / usual : 0;
+}
+
 int an_replay_fastest(const struct an_replay *r, int64_t *own)
 {
     struct an_pair *pair = malloc((r->node_count + 1) * sizeof *pair), *room = malloc((r->node_count + 1) * sizeof *room);
-    int rc = pair && room ? 0 : TACHO_ENOMEM;
-    size_t count = rc ? 0 : gather(r, pair);
+    double *x = malloc((r->node_count + 1) * sizeof *x);
+    uint16_t *pieces = calloc(r->c->t->slice.count + 1, sizeof *pieces);
+    int rc = pair && room && x && pieces ? 0 : TACHO_ENOMEM;
+    size_t count = rc ? 0 : gather(r, pieces, pair);
     if (!rc)
         an_pairs_sort(pair, room, count);
     for (size_t i = 0, last; i < count; i = last) {
-        int64_t fast = INT64_MAX;
         for (last = i; last < count && pair[last].key == pair[i].key; last++)
-            fast = r->own[pair[last].value] < fast ? r->own[pair[last].value] : fast;
+            x[last - i] = (double)r->own[pair[last].value];
         if (last - i < REPEATS_LEAST)
             continue;
+        int64_t fast = (int64_t)below_fastest(x, last - i);
         for (size_t k = i; k < last; k++)
             own[pair[k].value] = fast;
     }
     for (size_t i = 0; i < r->node_count && !rc; i++)
         if (r->g->kind[r->node[i]] == AN_NODE_COLLECTIVE)
-            own[r->node[i]] =
-                0; /* on threads what is behind the last arrival is waking up and transfer: an upper bound of it */
+            own[r->node[i]] = 0; /* on threads it holds waking up behind the last arrival: an upper bound */
     free(pair);
     free(room);
+    free(x);
+    free(pieces);
     return rc;
 }

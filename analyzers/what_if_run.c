@@ -171,7 +171,7 @@ static bool on_threads(const struct an_context *c)
 }
 
 /* Most of a thread's step goes: how fast the rest is when it runs without pauses, with warm caches and a core of its own, the
- * steps as recorded do not tell. It is not faster than each piece of it ever was. */
+ * steps as recorded do not tell: it is bounded by the fastest repeats of its pieces. */
 static int replay_fastest(struct an_plan *p, struct outcome *o)
 {
     struct an_what_if_state *s = p->s;
