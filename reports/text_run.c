@@ -132,9 +132,22 @@ void rep_text_system(struct page *p, const struct an_result *r)
     page_end(p);
 }
 
+/* How many series have the name of the i-th, each of another rank; 0: one before it has spoken for them. */
+static size_t alike(const struct an_result *r, size_t i)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < r->series_count; k++)
+        if (!strcmp(r->series[k].name, r->series[i].name) && !strcmp(r->series[k].unit, r->series[i].unit)) {
+            if (k < i)
+                return 0;
+            n++;
+        }
+    return n;
+}
+
 void rep_text_series(struct page *p, const struct an_result *r)
 {
-    char a[32], b[32];
+    char a[32], b[32], of[40];
     if (!r->series_count)
         return;
     size_t shown = 0, rest = 0;
@@ -148,14 +161,20 @@ void rep_text_series(struct page *p, const struct an_result *r)
             rest++;
             continue;
         }
+        size_t same = alike(r, i);
+        if (!same)
+            continue;
+        *of = 0;
+        if (same > 1)
+            snprintf(of, sizeof of, " (first of %zu)", same);
         if (!shown++)
             page_label(p, "Counters");
         if (!strcmp(s->unit, "bytes")) {
-            page_item(p, "%.60s %s \xe2\x86\x92 %s", s->name, page_bytes(a, s->first), page_bytes(b, s->last));
+            page_item(p, "%.60s %s \xe2\x86\x92 %s%s", s->name, page_bytes(a, s->first), page_bytes(b, s->last), of);
             continue;
         }
-        page_item(p, "%.60s %s \xe2\x86\x92 %s%s%.20s", s->name, page_number(a, s->first), page_number(b, s->last),
-                  *s->unit ? " " : "", s->unit);
+        page_item(p, "%.60s %s \xe2\x86\x92 %s%s%.20s%s", s->name, page_number(a, s->first), page_number(b, s->last),
+                  *s->unit ? " " : "", s->unit, of);
     }
     if (rest)
         page_item(p, "%zu more", rest);
