@@ -13,8 +13,10 @@ collectives with the CPU's back ends (gloo): the calls of torch.distributed that
             which DistributedDataParallel waits until its gradients are reduced (comm_wait).
 collection  every garbage collection. Phases: torch.save, compilation, forward passes in evaluation.
 
-Cost: a module's range is two calls from Python. What they cost is measured once, in the third step, and while modules would cost more than
-BUDGET of a step, the deepest level of them is no longer recorded; the counter `hook.module_depth` says which level is left.
+Cost: a module's range is two calls from Python, and PyTorch takes a slower way through the call of every module while there is a hook, recorded or
+not. What both cost is measured once, in the third step. While modules would cost more than BUDGET of a step, the deepest level of them is no
+longer recorded: inside a module of the last level that is left, the hooks are taken out of PyTorch, so that what lies below costs nothing.
+The counter `hook.module_depth` says which level is left.
 """
 
 import ctypes
@@ -27,7 +29,9 @@ import weakref
 import zlib
 from importlib.machinery import PathFinder
 
-BUDGET = 0.005  # of a step, for the ranges of modules
+BUDGET = 0.004  # of a step, for the ranges of modules
+ROOTS = 4  # so many outermost modules a step are recorded whatever they cost
+LOOKS = 8  # steps from one look at the budget to the next
 ROLE_INPUT_WAIT, ROLE_READ, ROLE_COLLATE, ROLE_CHECKPOINT, ROLE_EVALUATION, ROLE_COMPILE, ROLE_HOST, ROLE_COMM_WAIT = 2, 3, 5, 7, 8, 9, 10, 11
 PASS_FORWARD, PASS_BACKWARD, PASS_OPTIMIZER = 1, 2, 4
 
@@ -65,16 +69,27 @@ def _name(text):
     return handle
 
 
-def _on_accelerator():
-    torch = sys.modules.get("torch")
-    for kind in ("cuda", "xpu", "mps"):
-        module = getattr(torch, kind, None)
-        try:
-            if module is not None and getattr(module, "is_initialized", module.is_available)():
-                return True
-        except Exception:
-            pass
-    return False
+class Accelerator:
+    """Is one in use? Once it is, it stays so; until then it is asked for at every step."""
+
+    def __init__(self):
+        self.asks = None
+
+    def used(self):
+        if self.asks is None:  # PyTorch's modules are all there when the first step begins
+            torch = sys.modules.get("torch")
+            kinds = [getattr(torch, kind, None) for kind in ("cuda", "xpu", "mps")]
+            self.asks = [getattr(m, "is_initialized", None) or m.is_available for m in kinds if m is not None]
+        for ask in self.asks:
+            try:
+                if ask():
+                    return True
+            except Exception:
+                pass
+        return False
+
+
+accelerator = Accelerator()
 
 
 # ---- steps -------------------------------------------------------------------------------------------------------------------
@@ -91,7 +106,6 @@ class Steps:
         self.index = 0
         self.thread = None
         self.anchor = None  # the optimizer whose updates are the steps
-        self.began = 0.0
         self.accelerator = False
 
     def begin(self):
@@ -100,10 +114,9 @@ class Steps:
             self._push()
 
     def _push(self):
-        self.accelerator = _on_accelerator()
+        self.accelerator = self.accelerator or accelerator.used()
         self.thread = threading.get_ident()
         self.open = True
-        self.began = time.perf_counter()
         lib.push_step(_name("step"), self.index)
 
     def updated(self, optimizer):
@@ -116,7 +129,7 @@ class Steps:
             if self.thread != threading.get_ident():
                 return  # another thread's step: ranges of a thread nest
             lib.pop()
-            modules.step_ended(time.perf_counter() - self.began)
+            modules.step_ended(self.index)
         self.index += 1
         self._push()
 
@@ -134,12 +147,18 @@ class Modules:
     def __init__(self):
         self.names = {}  # id -> (weak reference, handle)
         self.local = threading.local()
+        self.inside = set()  # threads that are inside a module
         self.limit = self.DEEPEST
         self.cost = 0.0  # seconds a range costs here; 0: not measured yet
-        self.calls = [0] * (self.DEEPEST + 1)  # by depth, in this step
+        self.calls = [0] * (self.DEEPEST + 1)  # by depth, since the last look
+        self.looked = 0.0  # when that was
         self.counter = 0
         self.compiling = lambda: False
-        self.around = None
+        self.compiled = False  # something is: code that was compiled with the hooks in place is not to find them gone
+        self.hooks = ()  # (PyTorch's table, key, value): our places in its tables of global hooks
+        self.key = None  # of the hook at a module below which nothing is recorded; None: this PyTorch cannot be told so
+        self.closed = None  # that module, while it runs
+        self.stale = []  # modules with such a hook that could not be taken away at once
 
     def handle(self, module, depth):
         """Of a module that has none yet, or whose id another one had."""
@@ -152,9 +171,10 @@ class Modules:
             entry = self.names[id(module)] = (weakref.ref(module), _name(type(module).__name__))
         return entry[1]
 
-    def hooks(self, grad_enabled):
-        """The two functions that run around every forward pass. They are closures: this is the hot path."""
-        local, names, push, push_work, push_role, pop = self.local, self.names, lib.push, lib.push_work, lib.push_role, lib.pop
+    def install(self, m, grad_enabled):
+        """The two functions that run around every forward pass, into PyTorch. They are closures: this is the hot path."""
+        local, names, inside, push, push_work, push_role, pop = self.local, self.names, self.inside, lib.push, lib.push_work, lib.push_role, lib.pop
+        thread = threading.get_ident
 
         def before(module, arguments):
             if self.compiling():
@@ -164,76 +184,159 @@ class Modules:
             except AttributeError:
                 stack = local.stack = []
             depth = len(stack) + 1
-            if depth > self.limit:
+            limit = self.limit
+            if depth > limit:
                 stack.append(False)
                 return
             entry = names.get(id(module))
             handle = entry[1] if entry is not None and entry[0]() is module else self.handle(module, depth)
             self.calls[depth] += 1
+            role = False
             if depth == 1:
+                inside.add(thread())
                 if module.training:
                     steps.begin()
-                elif not grad_enabled():
-                    push_role(handle, ROLE_EVALUATION)
-                    stack.append(True)
-                    return
-            if steps.accelerator:
+                else:
+                    role = not grad_enabled()
+            if role:
+                push_role(handle, ROLE_EVALUATION)
+            elif steps.accelerator:
                 push(handle)
             else:
                 push_work(handle, PASS_FORWARD)
             stack.append(True)
+            if depth == limit:
+                self.close(module)
 
         def after(module, arguments, result):
             if self.compiling():
                 return
             stack = getattr(local, "stack", None)
-            if stack and stack.pop():
-                pop()
+            if stack:
+                if stack.pop():
+                    pop()
+                if not stack:
+                    inside.discard(thread())
 
-        self.around = before, after
-        return before, after
+        def reopen(module, arguments, result):
+            if self.closed is module:
+                self.open()
+                after(module, arguments, result)
+
+        self.reopen = reopen
+        first = m.register_module_forward_pre_hook(before)
+        try:
+            second = m.register_module_forward_hook(after, always_call=True)
+            self.hooks = (
+                (m._global_forward_pre_hooks, first.id, before),
+                (m._global_forward_hooks, second.id, after),
+                (m._global_forward_hooks_always_called, second.id, True),
+            )
+            self.key = second.id
+        except TypeError:  # PyTorch before 2.1
+            m.register_module_forward_hook(after)
+        except AttributeError:  # its tables are elsewhere
+            pass
+
+    def take_out(self):
+        for table, key, _ in self.hooks:
+            table.pop(key, None)
+
+    def put_back(self):
+        for table, key, value in self.hooks:
+            table[key] = value
+
+    def close(self, module):
+        """Until this module, which is running, has ended, no other one is recorded. Not while two threads are inside of modules:
+        the other one's ranges must be ended."""
+        own = module.__dict__
+        if not own.get("_modules") or self.key is None or self.compiled or self.closed is not None or len(self.inside) != 1:
+            return
+        always = own.get("_forward_hooks_always_called")
+        if always is None or "_forward_hooks" not in own:
+            return
+        self.closed = module
+        own["_forward_hooks"][self.key] = self.reopen
+        always[self.key] = True
+        self.take_out()
+
+    def open(self):
+        module, self.closed = self.closed, None
+        self.put_back()
+        if sys.exc_info()[0] is None:
+            self.unhook(module)
+        else:  # PyTorch may be walking through the table
+            self.stale.append(module)
+
+    def unhook(self, module):
+        module.__dict__["_forward_hooks"].pop(self.key, None)
+        module.__dict__["_forward_hooks_always_called"].pop(self.key, None)
+
+    def forked(self):
+        self.local.__dict__.clear()
+        self.inside.clear()
+        if self.closed is not None:
+            self.open()
 
     def measure(self):
-        """Seconds that the range of one module costs here: both hooks, and 1 us for the slower way through Module.__call__
-        (0.9 us where it was measured)."""
+        """Seconds that the range of one module costs here: the call of a module that does nothing, with and without the hooks."""
+        torch = sys.modules["torch"]
 
-        class Nothing:
-            training = True
+        class Nothing(torch.nn.Module):
+            def forward(self, x):
+                pass
 
-        nothing, best = Nothing(), float("inf")
-        before, after = self.around
+        nothing, calls = Nothing(), self.calls
         self.names[id(nothing)] = (weakref.ref(nothing), _name("hook.measure"))
-        calls, stack = self.calls, getattr(self.local, "stack", [])
+        stack = getattr(self.local, "stack", [])
         self.calls, self.local.stack = [0] * len(calls), [True]  # as if inside a module
-        for _ in range(5):
-            t = time.perf_counter()
-            for _ in range(8):
-                before(nothing, None)
-                after(nothing, None, None)
-            best = min(best, (time.perf_counter() - t) / 8)
+        took = []
+        for out in (False, True):
+            if out:
+                self.take_out()
+            best = float("inf")
+            for _ in range(5):
+                t = time.perf_counter()
+                for _ in range(8):
+                    nothing(None)
+                best = min(best, (time.perf_counter() - t) / 8)
+            took.append(best)
+        if self.hooks:
+            self.put_back()
         self.calls, self.local.stack = calls, stack
-        self.cost = best + 1e-6
+        self.cost = max(took[0] - took[1], 1e-7) if self.hooks else took[0]
 
-    def step_ended(self, seconds):
+    def step_ended(self, index):
         """Keeps as many levels as the budget allows. Levels are only taken away: a changing picture would be worse."""
+        if index > LOOKS and index % LOOKS:
+            return
+        if self.stale:
+            for module in self.stale:
+                self.unhook(module)
+            self.stale = []
+        now = time.perf_counter()
+        seconds, self.looked = now - self.looked, now
         calls, self.calls = self.calls, [0] * (self.DEEPEST + 1)
         if not self.counter:
             self.counter = lib.counter(b"hook.module_depth")
             lib.sample(self.counter, float(self.limit))
         deepest = max((d for d in range(1, self.DEEPEST + 1) if calls[d]), default=0)
-        if steps.index < 2 or not deepest:
+        if index < 2 or not deepest:
             return  # the first ones are slower than all others
         if not self.cost:
             self.measure()
+            self.looked = time.perf_counter()
         level, spent = 0, 0.0
         while level < deepest:
             spent += calls[level + 1] * self.cost
-            if spent > BUDGET * seconds and level >= 1:
+            if spent > BUDGET * seconds and (level or calls[1] > ROOTS * (LOOKS if index > LOOKS else 1)):
                 break
             level += 1
         if level < min(deepest, self.limit):
             self.limit = level
             lib.sample(self.counter, float(level))
+            if not level and not self.inside:
+                self.take_out()
 
 
 modules = Modules()
@@ -278,12 +381,7 @@ def _patch_optimizer(m):
 
 
 def _patch_module(m):
-    before, after = modules.hooks(sys.modules["torch"].is_grad_enabled)
-    m.register_module_forward_pre_hook(before)
-    try:
-        m.register_module_forward_hook(after, always_call=True)
-    except TypeError:  # PyTorch before 2.1
-        m.register_module_forward_hook(after)
+    modules.install(m, sys.modules["torch"].is_grad_enabled)
 
 
 def _patch_compiler(m):
@@ -511,8 +609,12 @@ def _patch_serialization(m):
 
 
 def _patch_compilation(m):
+    def begin(*arguments):
+        modules.compiled = True
+        lib.push_role(_name("torch.compile"), ROLE_COMPILE)
+
     handler = m.callback_handler
-    handler.register_start_callback(lambda *arguments: lib.push_role(_name("torch.compile"), ROLE_COMPILE))
+    handler.register_start_callback(begin)
     handler.register_end_callback(lambda *arguments: lib.pop())
 
 
@@ -602,7 +704,7 @@ class Finder:
 def _forked():
     """A forked child (a loader worker) runs no steps of its parent; a step of its own begins anew."""
     steps.reset()
-    modules.local.__dict__.clear()
+    modules.forked()
 
 
 def prepare(folder):

@@ -240,5 +240,65 @@ assert r["budget"]["exposed_comm_pct"] > 20, r["budget"]
 assert c["bytes_per_step"] is None, c
 assert [k["how"] for k in r["ranks"]["clocks"]["ranks"]] == ["reference", "the same clock"], r["ranks"]["clocks"]
 PYTHON
+
+# steps too short for their modules: inside of the last level that is left PyTorch has no hooks and takes its fast way; afterwards they
+# are back, whatever happened inside, and no module keeps one
+cat > deep.py << 'PYTHON'
+import sys, threading, torch
+from torch.nn.modules import module as m
+flat = len(sys.argv) > 1
+hooks = []
+class Leaf(torch.nn.Module):
+    def forward(self, x):
+        hooks.append(len(m._global_forward_hooks) + len(m._global_forward_pre_hooks))
+        if x is None: raise ValueError
+        return x
+class Waits(torch.nn.Module):
+    def forward(self, x): entered.set(); go_on.wait()
+leaves = [Leaf() for _ in range(60)]
+net = torch.nn.Sequential(*[torch.nn.Sequential(leaf) for leaf in leaves])
+weight = torch.nn.Parameter(torch.ones(4))
+opt = torch.optim.SGD([weight], 0.1)
+def step():
+    x = weight * 1
+    if flat:
+        for leaf in leaves: x = leaf(x)
+    else:
+        x = net(x)
+    x.sum().backward(); opt.step()
+for _ in range(40): step()
+outside = lambda: len(m._global_forward_hooks) + len(m._global_forward_pre_hooks)
+print("inside", hooks[-1], "outside", outside())
+if not flat:
+    try: net(None)
+    except ValueError: print("after an exception", outside())
+    try: raise KeyError
+    except KeyError: step()
+    entered, go_on = threading.Event(), threading.Event()
+    other = threading.Thread(target=lambda: Waits()(None))
+    other.start(); entered.wait(); step()
+    print("beside a thread inside a module", hooks[-1])
+    go_on.set(); other.join()
+    for _ in range(16): step()
+    own = m.register_module_forward_hook(lambda *a: None)
+    step()
+    print("beside a hook of the program", hooks[-1])
+    own.remove()
+    print("left in modules", sum(len(x._forward_hooks) + len(x._forward_hooks_always_called) for x in net.modules()))
+PYTHON
+record deep "$python" deep.py
+cat > want << 'WANT'
+inside 0 outside 2
+after an exception 2
+beside a thread inside a module 2
+beside a hook of the program 1
+left in modules 0
+WANT
+diff want deep.out > difference || wrong "hooks: $(cat difference)"
+[ "$(one deep "SELECT count(*) FROM slice x JOIN string s ON s.id = x.name WHERE s.text = 'Sequential'")" = 60 ] || wrong "deep: $(ranges deep)"
+[ "$(one deep "SELECT count(*) FROM slice x JOIN string s ON s.id = x.name WHERE x.dur IS NULL AND s.text != 'step'")" = 0 ] || wrong "deep: open ranges"
+record flat "$python" deep.py flat
+[ "$(cat flat.out)" = "inside 0 outside 0" ] || wrong "no module around the others: $(cat flat.out)"
+[ "$(one flat "SELECT min(value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'hook.module_depth'")" = 0.0 ] || wrong "flat: no word"
 [ $bad = 0 ] && echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)')"
 exit $bad
