@@ -1,68 +1,68 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# What recording costs an unmodified PyTorch program on the CPU: a small GPT in training steps, plain, under tacho without the Python
-# hook, and with it; rounds in turn, the program times its own steps. Rows of four columns separated by tabs: what, measured, budget,
-# verdict. A difference inside the noise floor (that of plain against plain) is no overrun.
-# usage: tests/bench/hook.sh BUILD      environment: TORCH_PYTHON (python3), BENCH_ROUNDS (7)
+# What recording costs an unmodified PyTorch program on the CPU, for steps of milliseconds that are mostly Python (the worst case) and
+# for steps of about 100 ms. CPU time, not wall time, in blocks of steps that take turns: what else runs on the machine meets both sides.
+#   in the process: one program under tacho takes the hook out of PyTorch and puts it back, block by block
+#   collector:      share of a core that tacho itself takes meanwhile; the agent's own threads beside it
+#   whole:          one process under tacho and one without, of which one sleeps while the other one computes
+# Each with the same thing without tacho, which must come out as nothing. Medians of the pairs, with the 95 % interval of the sign test.
+# Rows of four columns separated by tabs: what, measured, budget, verdict; "noise": the interval does not tell.
+# usage: tests/bench/hook.sh BUILD      environment: TORCH_PYTHON (python3), BENCH_SECONDS (40) for each comparison
 set -u
-tacho=${1:?BUILD}/tacho
+tacho=$(realpath "${1:?BUILD}")/tacho
 python=${TORCH_PYTHON:-python3}
-rounds=${BENCH_ROUNDS:-7}
+seconds=${BENCH_SECONDS:-40}
+here=$(cd "$(dirname "$0")" && pwd)
 "$python" -c 'import torch' 2> /dev/null || { printf 'hook of PyTorch\tno PyTorch: TORCH_PYTHON names a python3 that has it\t<= 1 %%\tskipped\n'; exit 0; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-cat > loop.py << 'PYTHON'
-import statistics, sys, time, torch
-from torch.utils.data import DataLoader, TensorDataset
-torch.manual_seed(1)
-width, layers, steps = 256, 6, int(sys.argv[1])
-class Block(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm = torch.nn.LayerNorm(width)
-        self.attn = torch.nn.MultiheadAttention(width, 4, batch_first=True)
-        self.mlp = torch.nn.Sequential(torch.nn.LayerNorm(width), torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, width))
-    def forward(self, x):
-        y = self.norm(x)
-        x = x + self.attn(y, y, y, need_weights=False)[0]
-        return x + self.mlp(x)
-model = torch.nn.Sequential(torch.nn.Embedding(256, width), *[Block() for _ in range(layers)], torch.nn.Linear(width, 256))
-data = TensorDataset(torch.randint(0, 256, (8 * (steps + 5), 65)))
-optimizer = torch.optim.AdamW(model.parameters())
-times = []
-for (batch,) in DataLoader(data, batch_size=8, shuffle=True):
-    start = time.perf_counter()
-    loss = torch.nn.functional.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    times.append(time.perf_counter() - start)
-print("%.6f" % (1e3 * statistics.median(times[5:])), sum(1 for _ in model.modules()))
-PYTHON
-one() { # WHO COMMAND...
-    local who=$1
+# the program on one CPU, and tacho wherever there is room
+pin=()
+cpu=$("$python" -c 'import os; print(max(os.sched_getaffinity(0)))')
+command -v taskset > /dev/null && pin=(taskset -c "$cpu")
+record=("$tacho" run --no-peak --overhead 0)
+loop=("${pin[@]}" "$python" "$here/hook_loop.py")
+run() { # NAME COMMAND...
+    local name=$1
     shift
-    "$@" "$python" loop.py 60 2> "$work/err" | tail -n 1 >> "$work/$who" || { cat "$work/err" >&2; exit 1; }
+    "$@" > "$name" 2> err || { cat err >&2; exit 1; }
 }
-for ((i = 0; i < rounds; i++)); do
-    one plain env
-    one bare "$tacho" run --no-hook --no-peak --overhead 0 -o "bare$i.tacho" --
-    one again env
-    one hook "$tacho" run --no-peak --overhead 0 -o "hook$i.tacho" --
+for model in tiny normal; do
+    run $model.hook "${record[@]}" -o $model -- "${loop[@]}" $model alternate "$seconds"
+    "$tacho" sql $model.tacho "SELECT min(value) FROM counter c JOIN track t ON t.id = c.track WHERE t.name = 'hook.module_depth'" 2> err |
+        tail -n 1 | tr -d ' ' > $model.depth
+    run $model.none "${loop[@]}" $model alternate "$seconds"
+    run $model.whole "${pin[@]}" "$python" "$here/hook_turns.py" "$seconds" "${loop[@]}" $model turns -- \
+        "${record[@]}" -o $model.turns -- "${loop[@]}" $model turns
+    run $model.same "${pin[@]}" "$python" "$here/hook_turns.py" "$seconds" "${loop[@]}" $model turns -- "${loop[@]}" $model turns
     rm -f ./*.tacho
 done
-python3 - "$work" << 'PY'
-import statistics as st, sys
-read = lambda who: [float(line.split()[0]) for line in open(sys.argv[1] + "/" + who)]
-plain, again, bare, hook = map(read, ("plain", "again", "bare", "hook"))
-base = [(a + b) / 2 for a, b in zip(plain, again)]
-share = lambda x: [100 * (v / b - 1) for v, b in zip(x, base)]
-floor = max(abs(v) for v in (100 * (a / b - 1) for a, b in zip(plain, again)))
-modules = open(sys.argv[1] + "/plain").readline().split()[1]
-for name, x in (("a PyTorch step under tacho, without the hook", bare), ("the same with the hook", hook)):
-    s = share(x)
-    middle = st.median(s)
-    print("%s\t%+.2f %% (%+.2f..%+.2f) of %.1f ms, %s modules; noise %.2f %%\t<= 1 %%\t%s" % (name, middle, min(s), max(s), st.median(base),
-          modules, floor, "ok" if middle <= 1 else "noise" if middle <= floor else "OVER"))
+python3 - << 'PY'
+import json, statistics
+
+def interval(pairs):
+    x = sorted(100 * (b / a - 1) for a, b in pairs)
+    k = max(0, int(len(x) / 2 - 0.98 * len(x) ** 0.5))
+    return statistics.median(x), x[k], x[-1 - k]
+
+def row(what, value, extra, more=0.0, budget=True):
+    middle, low, high = (v + more for v in value)
+    verdict = "ok" if high <= 1 else "OVER" if low > 1 else "noise"
+    print("%s\t%+.2f %% (%+.2f..%+.2f)%s\t%s\t%s" % (what, middle, low, high, extra, *(("<= 1 %", verdict) if budget else ("-", "-"))))
+
+for model in ("tiny", "normal"):
+    read = {name: json.load(open("%s.%s" % (model, name))) for name in ("hook", "none", "whole", "same")}
+    hook = read["hook"]
+    off = statistics.median(a for a, _ in hook["pairs"]) / hook["steps"]
+    us = statistics.median(b - a for a, b in hook["pairs"]) / hook["steps"] / 1e3
+    what = "a PyTorch step of %.1f ms (%d modules)" % (off / 1e6, hook["modules"])
+    depth = "%.0f" % float(open(model + ".depth").read())
+    value = interval(hook["pairs"])
+    row("hook in the process, " + what, value, " = %.1f us; %d pairs; levels of modules left: %s" % (us, len(hook["pairs"]), depth))
+    row("  nothing in the process: noise", interval(read["none"]["pairs"]), "; %d pairs" % len(read["none"]["pairs"]), budget=False)
+    print("  agent's own threads; collector\t%.3f %%; %.2f %% of a core\t-\t-" % (hook["threads_pct"], hook["collector_pct"]))
+    row("  hook, agent and collector", value, "", hook["threads_pct"] + hook["collector_pct"])
+    row("whole process under tacho, " + what, interval(read["whole"]["pairs"]), "; %d pairs" % len(read["whole"]["pairs"]))
+    row("  two without tacho: noise", interval(read["same"]["pairs"]), "; %d pairs" % len(read["same"]["pairs"]), budget=False)
 PY
