@@ -180,6 +180,8 @@ sees 'BOUND' 30
 a=$(step)
 for _ in $(seq 100); do b=$(step); [ "$b" != "$a" ] && break; sleep 0.1; done
 [ -n "$a" ] && [ -n "$b" ] && [ "$b" -gt "$a" ] || fail "it does not follow the run: step $a, then $b"
+sees "step [0-9]*/1000000" # what the engine said it will make
+"$TACHO" top live.tacho --json -n 1 | grep -q '"expected":1000000,"left_s":[0-9]' || fail "no line says how far the run is"
 kill -KILL "$(pid_of_top)"; sees 'code 137'; keys 'stty sane; reset; clear' Enter # nobody can help that; the run does not notice
 kill -0 "$recorder" || fail "the run died with the dashboard"
 shell 24 80
