@@ -15,7 +15,8 @@
 #include "analyzers/sampled.h"
 #include "analyzers/system.h"
 
-#define WINDOW_LEAST 300000000 /* ns: samples of a shorter time say nothing about it */
+#define BUSY_LEAST   300000000 /* ns: the kernel counts busy CPUs in ticks, so a shorter time says nothing */
+#define WAIT_LEAST   90000000  /* ns: this one it counts exactly */
 #define OTHERS_LEAST 0.25      /* CPUs, and this share of the machine's: what a recorder and a quiet system need is below it */
 #define OTHERS_SHARE 0.2
 #define WAIT_PCT     5.0
@@ -38,13 +39,13 @@ static struct window counted(const struct an_context *c, uint32_t lane)
     return w;
 }
 
-/* The window as far as the track has samples. False: too little of it. */
-static bool clip(const struct an_trace *t, const struct an_track *k, struct window *w)
+/* The window as far as the track has samples. False: less than `least` ns of it. */
+static bool clip(const struct an_trace *t, const struct an_track *k, int64_t least, struct window *w)
 {
     int64_t first = t->counter.time[k->counter_first], last = t->counter.time[k->counter_first + k->counter_count - 1];
     w->start = first > w->start ? first : w->start;
     w->end = last < w->end ? last : w->end;
-    return w->end > w->start && an_time_sub(w->end, w->start) >= WINDOW_LEAST;
+    return w->end > w->start && an_time_sub(w->end, w->start) >= least;
 }
 
 /* How much a total of a process grew in the window; one that began in it began with 0. */
@@ -78,7 +79,7 @@ static struct an_value others(struct an_context *c, double *cpus)
         }
     if (!busy)
         return an_num_none("the machine was not sampled");
-    if (!clip(t, busy, &w))
+    if (!clip(t, busy, BUSY_LEAST, &w))
         return an_num_none("less than 0.3 s of the counted steps were sampled: let the run go on for longer");
     for (size_t k = 0; k < t->track_count; k++)
         if (an_system_track(&t->track[k], "cpu_time", false) || an_system_track(&t->track[k], "other_cpu_time", true))
@@ -109,7 +110,7 @@ static struct an_value wait_pct(const struct an_context *c)
         const struct an_track *k = wait_track(t, &c->lane[i]);
         struct window w = counted(c, (uint32_t)i);
         sampled |= k != NULL;
-        if (!k || !clip(t, k, &w))
+        if (!k || !clip(t, k, WAIT_LEAST, &w))
             continue;
         sum += 100 * growth(t, k, w) / (double)an_time_sub(w.end, w.start);
         n++;
@@ -117,7 +118,7 @@ static struct an_value wait_pct(const struct an_context *c)
     if (n)
         return isfinite(sum) ? an_num(fmin(100, sum / (double)n)) : an_num_none("a sample is not finite");
     return an_num_none(sampled
-                           ? "less than 0.3 s of the counted steps were sampled: let the run go on for longer"
+                           ? "less than 0.09 s of the counted steps were sampled: let the run go on for longer"
                            : "the time on a run queue was not sampled: the kernel does not account it, or the steps' thread "
                              "is not the first of its process");
 }
@@ -137,6 +138,12 @@ static const char *caution(struct an_context *c, double cpus)
             "SHARED MACHINE: other programs used %.1f of %.0f CPUs while these steps ran%s%s: what that cost "
             "stands below as compute or whatever else ran. Stop them, or give the run cores of its own, and record again.",
             s->other_cores.value, cpus, waits ? ", and " : "", wait);
+    if (waits && !s->other_cores.valid)
+        return an_arena_format(
+            c->a,
+            "SHORT OF CORES: %s: other programs took them, or the run's own threads are more than there are. "
+            "What that cost stands below as compute or whatever else ran.",
+            wait);
     if (waits)
         return an_arena_format(
             c->a,

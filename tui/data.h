@@ -20,7 +20,7 @@
 #define TUI_SLICES_LIVE    6000 /* of the first analysis; then as many as the cost allows */
 #define TUI_SLICES_LEAST   2000
 #define TUI_SLICES_WHOLE   200000 /* a run that is over and has no more is analysed whole, once ... */
-#define TUI_SLICES_ENDED   40000  /* ... of a larger one the newest part */
+#define TUI_SLICES_ENDED   32000  /* ... of a larger one the newest part */
 #define TUI_POLL_ROWS      20000  /* between two models, while a long run is read for the first time */
 
 struct tui_data;

@@ -105,6 +105,10 @@ static void test_not_sampled(void **state)
     assert_non_null(strstr(r->system.cpu_wait_pct.reason, "was not sampled"));
     assert_null(r->caution);
     fx_close(f);
+    run(f, 1.0, -1, 0.3); /* the wait alone: nobody is accused */
+    r = fx_analyze(f);
+    assert_true(r->caution && !strncmp(r->caution, "SHORT OF CORES: 30 % of the steps' time", 39));
+    fx_close(f);
 }
 
 int main(void)
