@@ -18,21 +18,100 @@ static int64_t period_of(const struct an_trace *t)
     return end && !*end && ns > 0 && ns <= 1000000000000 ? ns : 0;
 }
 
+/* Frames that say nothing about a program, because every one has them: how it and its threads begin, and how CPython gets from
+ * one Python function to the next. The picture leaves them out, their own time goes to who called them; tables and exports have
+ * all. A star at the end stands for any end. */
+static const char *const left_out[] = {"_start",
+                                       "__libc_start_main",
+                                       "__libc_start_call_main",
+                                       "__GI___clone3",
+                                       "__clone3",
+                                       "clone3",
+                                       "clone",
+                                       "start_thread",
+                                       "pythread_wrapper",
+                                       "thread_run",
+                                       "Py_BytesMain",
+                                       "Py_RunMain",
+                                       "pymain_main*",
+                                       "pymain_run_*",
+                                       "_PyRun_AnyFileObject",
+                                       "_PyRun_SimpleFileObject",
+                                       "run_mod",
+                                       "run_eval_code_obj",
+                                       "PyEval_EvalCode",
+                                       "py_trampoline_evaluator",
+                                       "_PyEval_Vector",
+                                       "_PyEval_EvalFrameDefault",
+                                       "PyObject_Vectorcall",
+                                       "_PyObject_Vectorcall*",
+                                       "_PyFunction_Vectorcall",
+                                       "method_vectorcall"};
+
+static bool is_left_out(const char *name)
+{
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
+        size_t n = strlen(left_out[i]);
+        if (left_out[i][n - 1] == '*' ? !strncmp(name, left_out[i], n - 1) : !strcmp(name, left_out[i]))
+            return true;
+    }
+    return false;
+}
+
+struct picture {
+    struct an_flame_node *node; /* 0: the root */
+    uint32_t *slot;             /* a hash table of places in node, 0: free; its size a power of two */
+    size_t count, slots;
+};
+
+/* The node of that name below `parent`. */
+static uint32_t node_of(struct picture *p, uint32_t parent, uint32_t name)
+{
+    size_t at = (size_t)(((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15u >> 20) & (p->slots - 1);
+    for (; p->slot[at]; at = (at + 1) & (p->slots - 1))
+        if (p->node[p->slot[at]].parent == parent && p->node[p->slot[at]].name == name)
+            return p->slot[at];
+    p->node[p->count] = (struct an_flame_node){.name = name, .parent = parent};
+    return p->slot[at] = (uint32_t)p->count++;
+}
+
+/* Is anything left to see? A program of nothing but such frames is shown as it is. */
+static void place(const struct an_trace *t, struct picture *p, uint32_t *where, bool all)
+{
+    const struct an_stacks *k = &t->stack;
+    p->count = 1;
+    memset(p->slot, 0, p->slots * sizeof *p->slot);
+    p->node[0] = (struct an_flame_node){0};
+    for (size_t i = 0; i < k->count; i++) {
+        uint32_t parent = k->parent[i] == AN_NONE ? 0 : where[k->parent[i]];
+        where[i] = !all && is_left_out(an_trace_name(t, k->frame[i])) ? parent : node_of(p, parent, k->frame[i]);
+        p->node[where[i]].count += k->samples[i];
+    }
+}
+
 static int tree(struct an_context *c, int64_t period)
 {
     const struct an_stacks *k = &c->t->stack;
-    struct an_flame_node *node = calloc(k->count + 1, sizeof *node);
-    if (!node)
-        return TACHO_ENOMEM;
-    for (size_t i = 0; i < k->count; i++)
-        node[i + 1] = (struct an_flame_node){
-            .name = k->frame[i], .parent = k->parent[i] == AN_NONE ? 0 : k->parent[i] + 1, .count = k->samples[i]};
-    for (size_t i = k->count; i > 0; i--)
-        node[node[i].parent].count += node[i].count;
-    for (size_t i = 0; i <= k->count; i++)
-        node[i].total = node[i].count * period;
-    int rc = an_flame_rows(c, node, k->count + 1, "CPU time", "stacks: cpu-clock samples", &c->r->stacks.flame);
-    free(node);
+    struct picture p = {.slots = 64};
+    while (p.slots < 2 * (k->count + 1))
+        p.slots *= 2;
+    p.node = calloc(k->count + 1, sizeof *p.node);
+    p.slot = calloc(p.slots, sizeof *p.slot);
+    uint32_t *where = calloc(k->count, sizeof *where);
+    int rc = p.node && p.slot && where ? 0 : TACHO_ENOMEM;
+    if (rc == 0) {
+        place(c->t, &p, where, false);
+        if (p.count == 1)
+            place(c->t, &p, where, true);
+        for (size_t i = p.count - 1; i > 0; i--)
+            p.node[p.node[i].parent].count += p.node[i].count;
+        for (size_t i = 0; i < p.count; i++)
+            p.node[i].total = p.node[i].count * period;
+        rc = an_flame_rows(c, p.node, p.count, "CPU time", "stacks: cpu-clock samples", &c->r->stacks.flame);
+    }
+    free(p.node);
+    free(p.slot);
+    free(where);
     return rc;
 }
 

@@ -9,7 +9,7 @@
 
 #define WIDTH       960
 #define ROW         20
-#define DEPTH_MOST  24
+#define DEPTH_MOST  40
 #define ROWS_MOST   350
 #define WIDTH_LEAST 1.0 /* of what is drawn */
 #define CHAR_WIDTH  7.4
@@ -36,16 +36,38 @@ static double width_of(const struct flame *f, size_t i)
     return WIDTH * (double)f->x->row[i].total_ns / (double)f->x->row[0].total_ns;
 }
 
+static int descending(const void *x, const void *y)
+{
+    const int64_t *a = x, *b = y;
+    return (*a < *b) - (*a > *b);
+}
+
+/* The time a row must have to be among the ROWS_MOST widest: they are drawn, wherever they stand. */
+static int64_t least_of(const struct an_flame *x)
+{
+    int64_t *total = x->row_count > ROWS_MOST ? malloc(x->row_count * sizeof *total) : NULL, least = 0;
+    for (size_t i = 0; total && i < x->row_count; i++)
+        total[i] = x->row[i].total_ns;
+    if (total) {
+        qsort(total, x->row_count, sizeof *total, descending);
+        least = total[ROWS_MOST - 1];
+    }
+    free(total);
+    return least;
+}
+
 /* Places of the rows; returns the deepest row that is drawn. */
 static int layout(struct flame *f)
 {
     int deepest = 0;
     size_t drawn = 0;
+    int64_t least = least_of(f->x);
     for (size_t i = 0; i < f->x->row_count; i++) {
         uint32_t up = f->x->row[i].parent;
         f->left[i] = -1;
         f->depth[i] = i ? f->depth[up] + 1 : 0;
-        if (i && (f->left[up] < 0 || f->depth[i] >= DEPTH_MOST || width_of(f, i) < WIDTH_LEAST || drawn >= ROWS_MOST))
+        if (i && (f->left[up] < 0 || f->depth[i] >= DEPTH_MOST || f->x->row[i].total_ns < least ||
+                  width_of(f, i) < WIDTH_LEAST || drawn >= ROWS_MOST))
             continue;
         f->left[i] = f->next[i] = i ? f->next[up] : 0;
         if (i)

@@ -29,6 +29,7 @@ struct thread {
 struct known {
     uint64_t generation, address; /* of the process, col_mappings_generation; 0: a free place */
     int64_t parent, stack;
+    int64_t nameless; /* the frame's string where only its file is known, else 0 */
 };
 
 struct col_stacks {
@@ -171,8 +172,9 @@ static int frame_text(struct col_drain *d, int64_t *slot, int64_t *id, const cha
     return rc;
 }
 
-/* The name of what runs at this address. *lasting: it will not get another one. */
-static int frame(struct col_stacks *s, struct col_drain *d, int32_t pid, uint64_t address, int64_t *id, bool *lasting)
+/* The name of what runs at this address. *lasting: it will not get another one. *nameless: only its file is known. */
+static int frame(struct col_stacks *s, struct col_drain *d, int32_t pid, uint64_t address, int64_t *id, bool *lasting,
+                 bool *nameless)
 {
     struct col_mapping *m = col_mappings_find(&s->maps, pid, address);
     struct col_symbol x = {NULL, NULL};
@@ -183,6 +185,7 @@ static int frame(struct col_stacks *s, struct col_drain *d, int32_t pid, uint64_
     x = file ? col_symbols_at(s->symbols, m->file, address - m->start + m->offset)
              : col_symbols_in_map(s->symbols, pid, col_mappings_parent(&s->maps, pid), address);
     *lasting = file || x.name;
+    *nameless = file && !x.name;
     if (x.name && *x.slot) {
         *id = *x.slot;
         return 0;
@@ -227,20 +230,23 @@ static void remember(struct col_stacks *s, const struct known *x)
     s->knowns++;
 }
 
-static int one_more(struct col_stacks *s, struct col_drain *d, int32_t pid, uint64_t address, int64_t *stack)
+/* Neighbours in a file without symbols are one frame: *nameless is that of the caller, then of this one. */
+static int one_more(struct col_stacks *s, struct col_drain *d, int32_t pid, uint64_t address, int64_t *stack, int64_t *nameless)
 {
     struct known x = {.generation = col_mappings_generation(&s->maps, pid), .address = address, .parent = *stack};
     const struct known *k = s->known_room && x.generation ? known_place(s->known, s->known_room, &x) : NULL;
-    bool lasting;
+    bool lasting, no_name;
     int64_t id;
     if (k && k->generation) {
         *stack = k->stack;
+        *nameless = k->nameless;
         return 0;
     }
-    int rc = frame(s, d, pid, address, &id, &lasting);
-    if (rc == 0)
+    int rc = frame(s, d, pid, address, &id, &lasting, &no_name);
+    if (rc == 0 && (!no_name || *nameless != id))
         rc = store_stack(d->db, *stack, id, stack);
     x.stack = *stack;
+    x.nameless = *nameless = rc == 0 && no_name ? id : 0;
     if (rc == 0 && lasting && x.generation)
         remember(s, &x);
     return rc;
@@ -264,10 +270,11 @@ struct chain {
 static int stack_of(struct col_stacks *s, struct col_drain *d, int32_t pid, const struct chain *c, bool in_kernel,
                     int64_t *stack)
 {
+    int64_t nameless = 0;
     *stack = STORE_ABSENT;
     int rc = c->cut ? mark(d, &s->cut_frame, "[truncated]", stack) : 0;
     for (size_t i = c->count; i-- > 0 && rc == 0;)
-        rc = one_more(s, d, pid, c->ip[i], stack);
+        rc = one_more(s, d, pid, c->ip[i], stack, &nameless);
     if (rc == 0 && in_kernel)
         rc = mark(d, &s->kernel_frame, "[kernel]", stack);
     return rc;

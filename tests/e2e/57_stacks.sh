@@ -45,6 +45,7 @@ import json, sys
 s = json.load(open(sys.argv[1]))["stacks"]
 total = 0
 three = 0
+assert "@" not in open(sys.argv[2]).read(), "versions of symbols"
 for line in open(sys.argv[2]):
     stack, ns = line.rsplit(" ", 1)
     total += int(ns)
@@ -56,6 +57,34 @@ PY
 "$TACHO" report a.tacho > out.txt && grep -q 'Functions, by CPU time' out.txt || fail "no table of functions"
 [ "$(sqlite3 -readonly a.tacho "SELECT count(DISTINCT process) FROM track WHERE kind = 'samples'")" = 2 ] || fail "processes of samples"
 [ "$(sqlite3 -readonly a.tacho "SELECT count(*) FROM sample WHERE value IS NULL OR value NOT IN (SELECT id FROM stack)")" = 0 ] || fail "samples without a stack"
+
+# the kernel's code in every process has a name, and callers; a stack that is deeper than what is copied of it says so
+if [ "${state##*, }" = "unwind tables" ]; then
+    "$TACHO" export --format stacks a.tacho | grep -q 'main;.*stacks_three;.*clock_gettime' || fail "no callers of the kernel's clock"
+    record d.tacho --stacks-hz 500 -- "$BUILD/tests/targets/target_stacks" 200 deep
+    "$TACHO" export --format stacks d.tacho > d.folded
+    python3 - d.folded << 'PY' || fail "a stack that is too deep: $(head -c 300 d.folded)"
+import sys
+lines = [line.rsplit(" ", 1) for line in open(sys.argv[1])]
+deep = [s.split(";")[2:] for s, ns in lines if "stacks_deep" in s]
+assert deep and all(s[0] == "[truncated]" and "stacks_deep" in s[1] for s in deep), deep[:2]
+PY
+    # kernels made at run time, without tables, have callers: those of the engine's matrix library, where it makes some
+    if "$TRAIN" gpt2-tiny --help > /dev/null 2>&1; then
+        record t.tacho --stacks-hz 500 -- "$TRAIN" gpt2-tiny --steps 20
+        "$TACHO" export --format stacks t.tacho > t.folded
+        python3 - t.folded << 'PY' || fail "stacks of the engine: $(head -c 300 t.folded)"
+import sys
+lines = [line.rsplit(" ", 1) for line in open(sys.argv[1])]
+whole = sum(int(ns) for s, ns in lines if s.split(";")[2] in ("_start", "__GI___clone3", "__clone3", "clone3", "clone"))
+total = sum(int(ns) for s, ns in lines)
+made = [s.split(";")[2:] for s, ns in lines if "jit_brgemm" in s]
+assert whole >= 0.7 * total, (whole, total)
+assert sum(len(s) > 2 for s in made) >= 0.9 * len(made), made[:3]
+print("note: %.0f %% of the engine's time has its callers; %d stacks end in kernels made at run time" % (100 * whole / total, len(made)))
+PY
+    fi
+fi
 
 # none, and why: the kernel refuses; the target is too short
 "$BUILD/tests/targets/target_without_perf" "$TACHO" run --stacks --no-peak -o refused.tacho -- "$BUILD/tests/targets/target_stacks" 50 \

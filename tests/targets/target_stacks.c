@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * CPU time in functions with known shares, for sampled call stacks:
- *     target_stacks CPU_MS
+ *     target_stacks CPU_MS [deep]
  * The main thread spends CPU_MS of CPU time in outer -> stacks_three (3 parts) and outer -> stacks_one (1 part), then a thread
- * CPU_MS/2 in stacks_thread and a forked child CPU_MS/2 in stacks_child. Compiled without frame pointers.
+ * CPU_MS/2 in stacks_thread and a forked child CPU_MS/2 in stacks_child. Compiled without frame pointers. deep: only CPU_MS
+ * below 200 frames of 256 bytes and more.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -65,10 +66,25 @@ APART static void stacks_child(double ms)
     sink += 5;
 }
 
+APART static void stacks_deep(int more, double ms)
+{
+    volatile char room[256];
+    room[more] = (char)more;
+    if (more)
+        stacks_deep(more - 1, ms);
+    else
+        spin(ms);
+    sink += room[more];
+}
+
 int main(int argc, char **argv)
 {
     double ms = argc > 1 ? atof(argv[1]) : 1000;
     pthread_t thread;
+    if (argc > 2) {
+        stacks_deep(200, ms);
+        return 0;
+    }
     stacks_outer(ms);
     if (pthread_create(&thread, NULL, stacks_thread, &ms))
         return 1;

@@ -70,6 +70,20 @@ static void test_mappings(void **state)
     map(&m, 7, UINT64_MAX - 10, 100, 0, PROT_EXEC, "/wraps");
     lies(&m, 7, UINT64_MAX - 5, NULL, 0);
     col_mappings_add(&m, (const uint8_t *)"short", 5);
+    uint64_t before = col_mappings_generation(&m, 7);
+    assert_true(before && before != col_mappings_generation(&m, 8));
+    map(&m, 7, 0x20000, 0x1000, 0, PROT_EXEC, "/late");
+    assert_true(col_mappings_generation(&m, 7) > before); /* what was known of its addresses may be wrong now */
+    for (int32_t pid = 100; pid < 100 + (int32_t)COL_MAPPINGS_ENDED; pid++) { /* ended ones stay for a while */
+        col_mappings_fork(&m, pid, 7);
+        assert_int_equal(col_mappings_end(&m, pid), 0);
+        lies(&m, pid, 0x8800, "/all", 0x8800);
+    }
+    col_mappings_fork(&m, 100, 7); /* the number is given again: that one lives */
+    assert_int_equal(col_mappings_end(&m, 7), 0);
+    assert_int_equal(col_mappings_end(&m, 8), 101);
+    lies(&m, 101, 0x8800, NULL, 0);
+    lies(&m, 100, 0x8800, "/all", 0x8800);
     col_mappings_learn(&m, getpid()); /* from /proc */
     const struct col_mapping *own = col_mappings_find(&m, getpid(), (uint64_t)(uintptr_t)test_mappings);
     assert_non_null(own);
@@ -233,6 +247,51 @@ static void test_functions(void **state)
     fx_close(f);
 }
 
+static int64_t stack_of(struct fixture *f, const char *const *name)
+{
+    int64_t stack = FX_NONE;
+    for (; *name; name++)
+        FX(store_stack(f->s, stack, text(f, *name), &stack));
+    return stack;
+}
+
+/* The picture has what differs between programs; a stack of nothing else still has its time. */
+static void test_picture(void **state)
+{
+    static const char *const of[][9] = {
+        {"_start", "__libc_start_main", "main", "_PyEval_EvalFrameDefault", NULL},
+        {"_start", "__libc_start_main", "main", "py::a:/x.py", "_PyEval_EvalFrameDefault", "PyObject_Vectorcall",
+         "py_trampoline_evaluator", "py::b:/x.py", NULL},
+        {"_start", "__libc_start_main", "main", "py::a:/x.py", "_PyEval_EvalFrameDefault", "py::b:/x.py", NULL},
+        {"__GI___clone3", "start_thread", "main", NULL},
+        {"__GI___clone3", "start_thread", NULL}};
+    static const struct {
+        const char *name;
+        uint32_t parent;
+        int64_t count;
+    } want[] = {{"CPU time", 0, 5}, {"main", 0, 4}, {"py::a:/x.py", 1, 2}, {"py::b:/x.py", 2, 2}};
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    FX(store_run_set(f->s, "stacks", "sampled: cpu-clock, unwind tables"));
+    FX(store_run_set(f->s, "stacks.period_ns", "1000"));
+    int64_t track = fx_track(f, f->process, "samples", "main", NULL);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        FX(store_sample_add(f->s, &(struct store_sample){track, FX_BASE + (int64_t)i, stack_of(f, of[i])}));
+    const struct an_result *r = fx_analyze(f);
+    const struct an_flame *x = &r->stacks.flame;
+    assert_int_equal(x->row_count, sizeof want / sizeof *want);
+    for (size_t i = 0; i < x->row_count; i++) {
+        assert_string_equal(x->row[i].name, want[i].name);
+        assert_int_equal(x->row[i].parent, want[i].parent);
+        assert_int_equal(x->row[i].count, want[i].count);
+        assert_int_equal(x->row[i].total_ns, 1000 * want[i].count);
+    }
+    assert_int_equal(function(r, "_start")->total, 3); /* the table has all */
+    assert_int_equal(function(r, "_PyEval_EvalFrameDefault")->self, 1);
+    fx_close(f);
+}
+
 static void test_none(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -249,7 +308,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mappings), cmocka_unit_test(test_symbols),   cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_map),      cmocka_unit_test(test_functions), cmocka_unit_test(test_none),
+        cmocka_unit_test(test_map),      cmocka_unit_test(test_functions), cmocka_unit_test(test_picture),
+        cmocka_unit_test(test_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
