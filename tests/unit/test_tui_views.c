@@ -95,6 +95,9 @@ static void test_golden_screens(void **state)
     tm_findings(&r);
     golden("findings_two", view_of("findings"), &m, fresh);
     golden("overview_two", view_of("overview"), &m, fresh);
+    r.caution =
+        "SHARED MACHINE: other programs used 1.4 of 2 CPUs while these steps ran: what that cost stands below as compute.";
+    golden("overview_caution", view_of("overview"), &m, fresh);
     fx_close(&fx);
 }
 
