@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checks of tests/gpu/run.sh: each compares a recording with something that does not come from tacho.
 
-The table goes to standard output and, with date and versions, to OUT/gpu-results.md, which is docs/gpu-results.md anew.
+The table goes to standard output and, with date and versions, to OUT/gpu-results.md, which is docs/gpu-results.md anew. What every
+command said goes to OUT/log.txt; of checks that failed it is also printed below the table.
 """
 import json
 import os
@@ -10,12 +11,16 @@ import sqlite3
 import subprocess
 import sys
 import time
+import traceback
 
 BUILD, OUT = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 HERE = os.path.dirname(os.path.abspath(__file__))
 TACHO, WORK = os.path.join(BUILD, "tacho"), os.path.join(BUILD, "tests/gpu/work")
 STARTED = time.monotonic()
+TIMED_OUT = 124
 ROWS = []  # (number, what, measured, verdict)
+LOG = []  # what the commands of the check that runs now have said
+deadline = STARTED  # of the check that runs now
 
 
 def row(number, what, measured, verdict):
@@ -23,14 +28,24 @@ def row(number, what, measured, verdict):
     print(f"{number:>4}  {verdict:<8} {what}: {measured}", flush=True)
 
 
-def time_left():
-    return 520 - (time.monotonic() - STARTED)
-
-
-def run(command, env=None, limit=120):
-    done = subprocess.run(command, env={**os.environ, **(env or {})}, capture_output=True, text=True,
-                          timeout=max(5, min(limit, time_left())), check=False)
-    return done.returncode, done.stdout, done.stderr
+def run(command, env=None):
+    """Exit status (124: out of time), standard output and error. Whatever it started ends with it."""
+    began = time.monotonic()
+    with subprocess.Popen(command, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          errors="replace", start_new_session=True) as child:
+        try:
+            out, err = child.communicate(timeout=max(1, deadline - began))
+            status = child.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            out, err = child.communicate()
+            status, err = TIMED_OUT, err + f"\nout of time after {time.monotonic() - began:.0f} s\n"
+    said = [f"$ {' '.join(command)}" + "".join(f" {k}={v}" for k, v in (env or {}).items()),
+            f"status {status}, {time.monotonic() - began:.1f} s"]
+    for text in (err, out):
+        said += text.rstrip().splitlines() if len(text) < 6000 else [text[:3000], "...", text[-3000:]]
+    LOG.append("\n".join(said) + "\n")
+    return status, out, err
 
 
 def books(text):
@@ -40,12 +55,13 @@ def books(text):
     return {}
 
 
-def record(name, command, options=(), env=None, limit=150):
+def record(name, command, options=(), env=None):
     """Runs a command under tacho. Returns (path of the file, the command's own books, exit status, messages)."""
     path = os.path.join(OUT, name + ".tacho")
     if os.path.exists(path):
         os.unlink(path)
-    status, out, err = run([TACHO, "run", "--no-peak", "--no-counters", "-o", path, *options, "--", *command], env, limit)
+    status, out, err = run([TACHO, "run", "--no-peak", "--no-counters", "-o", path, *options, "--", *command], env)
+    LOG.append("losses: " + json.dumps(ask(path, "SELECT source, reason, count FROM loss")) + "\n")
     return path, books(out), status, err
 
 
@@ -98,9 +114,10 @@ def check_counts():
 def torch_runs():
     command = [sys.executable, os.path.join(HERE, "torch_loop.py")]
     plain = books(run([*command, "plain", "30"])[1])
-    if plain.get("missing") or not plain:
+    if "step_ms" not in plain:
+        why = plain.get("missing")
         for number in ("1", "2", "5"):
-            row(number, "PyTorch", f"not run: no {plain.get('missing', 'working PyTorch')}", "open")
+            row(number, "PyTorch", f"not run: no {why}" if why else "the loop does not run here, without tacho", "open" if why else "FAIL")
         return
     own = books(run([*command, "profiler", "30"])[1])
     path, traced, status, err = record("torch", [*command, "plain", "30"], ["--overhead", "0"])
@@ -110,6 +127,8 @@ def torch_runs():
         return
     k, names, lost = kernels(path, traced["window_ns"]), kernel_names(path, traced["window_ns"]), losses(path)
     good = near(k["n"], own["kernels"], 0.01) and near(k["ms"], own["kernel_ms"], 0.01) and len(names) == len(own["names"])
+    theirs = set(own["names"])
+    LOG.append("names of one side only: " + json.dumps({"tacho": sorted(names - theirs), "torch": sorted(theirs - names)}) + "\n")
     row("1", "kernels as torch.profiler has them", f"{k['n']} / {own['kernels']}, {k['ms']:.2f} / {own['kernel_ms']:.2f} ms, "
         f"{len(names)} / {len(own['names'])} names, {len(names & set(own['names']))} of them alike, lost {lost or 'nothing'}",
         "ok" if good and not lost else "FAIL")
@@ -227,9 +246,8 @@ def check_ranges(path, step, verdict):
         "open" if verdict == "open" else "ok" if good else "FAIL")
 
 
-def write_page():
+def write_page(doctor):
     """All of docs/gpu-results.md, with the lines of this run in the place of what was there."""
-    doctor = run([TACHO, "doctor"])[1]
     with open(os.path.join(OUT, "gpu-results.md"), "w", encoding="utf-8") as f:
         f.write("# Results on a GPU\n\nThe checks of `tests/gpu/run.sh`, from the last machine with a GPU. The command writes this page "
                 "(`gpu-results.md` in its folder for\nresults); `make gpu-tests` builds what it carries.\n\n")
@@ -241,17 +259,42 @@ def write_page():
                 "\n```\n")
 
 
+# What fills the table: the function, the lines that it owes, and its seconds. PyTorch has the most lines and needs the most time, so it
+# comes right after the check that says whether anything is recorded at all. The seconds add up to less than run.sh waits.
+CHECKS = ((check_counts, ("1a",), 40), (torch_runs, ("1", "2", "5"), 150), (check_energy, ("7",), 60), (check_kill, ("6",), 30),
+          (check_verdicts, ("4",), 75), (check_roofline, ("3",), 50), (check_cost, ("2b",), 50), (check_counters, ("3b", "3c"), 65))
+DOCTOR_S = 15
+assert DOCTOR_S + sum(c[2] for c in CHECKS) < 540
+
+
+def carry_out(check, numbers):
+    try:
+        check()
+    except Exception as error:  # one check that breaks must not cost the others
+        LOG.append(traceback.format_exc())
+        row(numbers[0], check.__name__, f"{type(error).__name__}: {error}", "FAIL")
+    for number in numbers:
+        if not any(r[0] == number for r in ROWS):
+            row(number, check.__name__, "no answer: see the log", "FAIL")
+
+
 def main():
-    checks = (check_counts, check_kill, check_energy, check_roofline, check_counters, check_cost, check_verdicts, torch_runs)
-    for check in checks:
-        if time_left() < 20:
-            row("-", check.__name__, "not run: no time left", "open")
-            continue
-        try:
-            check()
-        except Exception as error:  # one check that breaks must not cost the others
-            row("-", check.__name__, f"{type(error).__name__}: {error}", "FAIL")
-    write_page()
+    global deadline
+    deadline = STARTED + DOCTOR_S
+    doctor = run([TACHO, "doctor"])[1]
+    failures = []
+    with open(os.path.join(OUT, "log.txt"), "w", encoding="utf-8") as log:
+        for check, numbers, seconds in CHECKS:
+            deadline, before = time.monotonic() + seconds, len(ROWS)
+            LOG.append(f"\n==== {check.__name__}: lines {', '.join(numbers)}\n")
+            carry_out(check, numbers)
+            log.writelines(LOG)
+            log.flush()
+            if any(r[3] == "FAIL" for r in ROWS[before:]):
+                failures += LOG
+            LOG.clear()
+            write_page(doctor)
+    print("".join(failures) + ("\n" + doctor if failures else ""))
     failed = sum(r[3] == "FAIL" for r in ROWS)
     print(f"\n{len(ROWS)} lines, {failed} failed, {sum(r[3] == 'open' for r in ROWS)} open; {OUT}/gpu-results.md")
     return 1 if failed else 0

@@ -3,7 +3,7 @@
 # All checks that need a GPU, in one call of at most nine minutes, as one table.
 #
 #   tests/gpu/run.sh [BUILD] [OUT]     BUILD: a build folder, carried here or made here (build); OUT: a folder for the table
-#                                      and the recorded runs ($OUT, else BUILD/tests/gpu)
+#                                      and the recorded runs ($OUT, else BUILD/tests/gpu); log.txt there: what every command said
 #
 # Before: `make gpu-tests` where nvcc is. Exit status: 0 when nothing failed, 1 when something did, 77 without a GPU.
 set -u
