@@ -25,6 +25,16 @@ const struct cli_spec cli_version_spec = {
 #else
 #define FEATURE_PFM "no: hardware counters are not supported"
 #endif
+#ifdef HAVE_DW
+#define FEATURE_DW "yes"
+#else
+#define FEATURE_DW "no: sampled call stacks follow frame pointers only"
+#endif
+#ifdef HAVE_NCURSES
+#define FEATURE_NCURSES "yes"
+#else
+#define FEATURE_NCURSES "no: 'tacho top' has no screen"
+#endif
 #if defined(__SANITIZE_ADDRESS__)
 #define FEATURE_SAN "address"
 #elif defined(__SANITIZE_THREAD__)
@@ -47,7 +57,9 @@ int cli_version(int argc, char **argv)
                "SQLite:       %s (built with %s)\n"
                "jansson:      %s\n"
                "libpfm4:      " FEATURE_PFM "\n"
-               "CUDA:         no: GPUs are not recorded in this version\n",
+               "libdw:        " FEATURE_DW "\n"
+               "ncurses:      " FEATURE_NCURSES "\n"
+               "CUDA:         looked for when a target runs ('tacho doctor' says what is here)\n",
                STORE_SCHEMA_VERSION,
 #ifdef __clang__
                "clang " __clang_version__,

@@ -84,7 +84,8 @@ for command in run report import export recover sql doctor version help; do
     cmp -s <("$TACHO" help $command) <("$TACHO" $command --help) || fail "$command --help differs from help $command"
 done
 [ "$("$TACHO" --version)" = "$("$TACHO" version)" ] || fail "--version"
-"$TACHO" version --verbose | grep -q '^SQLite: ' || fail "version --verbose"
+"$TACHO" version --verbose > "$work/version" || fail "version --verbose"
+for library in SQLite jansson libpfm4 libdw ncurses CUDA; do grep -q "^$library: " "$work/version" || fail "version --verbose: no $library"; done
 
 # colour: only on a terminal, never with NO_COLOR
 if command -v script > /dev/null; then

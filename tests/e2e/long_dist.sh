@@ -16,7 +16,7 @@ fi
 tarball=$(ls "$BUILD"/dist/tacho-*-linux-x86_64.tar.gz) || exit 1
 mkdir "$TMPDIR/away" && tar -xzf "$tarball" -C "$TMPDIR/away" || exit 1
 top=$(echo "$TMPDIR"/away/tacho-*)
-for f in tacho libtacho.so libtacho_gemm.so tacho-python/libtacho_hook.so tacho-python/sitecustomize.py README.md LICENSE INSTALL docs/README.md include/tacho_nvtx.h licenses/sqlite3; do
+for f in tacho libtacho.so libtacho_gemm.so tacho-python/libtacho_hook.so tacho-python/sitecustomize.py README.md LICENSE INSTALL docs/README.md include/tacho_nvtx.h licenses/sqlite3 licenses/elfutils-LGPL-3 licenses/chart.js; do
     [ -f "$top/$f" ] || { echo "not in it: $f"; exit 1; }
 done
 for f in "$top/tacho" "$top"/*.so "$top"/tacho-python/*.so; do
@@ -34,6 +34,25 @@ bare "$top/tacho" report --json x.tacho > x.json || exit 1
 [ "$(bare "$top/tacho" sql x.tacho 'SELECT count(*) FROM slice' | tail -n 1 | tr -d ' ')" -gt 0 ] || { echo "nothing recorded"; exit 1; }
 bare "$top/tacho" run --gemm-shapes -o z.tacho -- true > out 2>&1 || { cat out; exit 1; }
 ! grep -q 'not recorded' out || { cat out; exit 1; }
+# what optional libraries do: call stacks by unwind tables, charts, the screen of top without descriptions of terminals
+for library in libpfm4 libdw ncurses; do
+    bare "$top/tacho" version --verbose | grep -q "^$library: *yes" || { bare "$top/tacho" version --verbose; exit 1; }
+done
+bare "$top/tacho" report --html x.tacho > x.html && grep -q 'Chart\.js v' x.html || { echo "no Chart.js in the HTML report"; exit 1; }
+if bare "$top/tacho" doctor | grep -q 'call stacks .*sampled'; then
+    bare "$top/tacho" run --stacks --overhead 0 -o s.tacho -- "$BUILD/tests/targets/target_stacks" 300 > out 2>&1 || { cat out; exit 1; }
+    [ "$(bare "$top/tacho" sql s.tacho 'SELECT max(depth) FROM (WITH RECURSIVE d(id, depth) AS (SELECT id, 1 FROM stack WHERE parent IS NULL UNION ALL SELECT s.id, depth + 1 FROM stack s JOIN d ON s.parent = d.id) SELECT depth FROM d)' | tail -n 1 | tr -d ' ')" -ge 3 ] ||
+        { echo "call stacks end early"; exit 1; }
+fi
+if command -v tmux > /dev/null; then
+    tmux -S "$TMPDIR/tmux" -f /dev/null new-session -d -x 90 -y 24 "env TERM=xterm-256color TERMINFO=/nowhere TERMINFO_DIRS=/nowhere '$top/tacho' top '$PWD/x.tacho'" || exit 1
+    for ((i = 0; i < 50; i++)); do
+        tmux -S "$TMPDIR/tmux" capture-pane -p > screen 2> /dev/null && grep -q x.tacho screen && break
+        sleep 0.2
+    done
+    tmux -S "$TMPDIR/tmux" kill-server
+    grep -q x.tacho screen || { echo "no screen of top:"; cat screen; exit 1; }
+fi
 traces=${TACHO_TRACES:-$SRC/../shared/traces}
 trace=$(find "$traces" -maxdepth 2 -name '*.json.gz' -size -2000k 2> /dev/null | sort | head -n 1)
 if [ -n "$trace" ]; then # compressed JSON: zlib, simdjson, SQLite, jansson, C++
