@@ -178,17 +178,20 @@ static double loader_stretch(const struct an_shares *s)
     return alone > 0 ? stretched / alone : 1;
 }
 
-int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, struct an_times *t)
+int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, double others, struct an_times *t)
 {
     const struct an_replay *r = s->r;
     size_t nodes = r->g->node_count;
     struct an_change y = *x;
     int64_t *own = malloc((nodes + 1) * sizeof *own);
     float *stretch = malloc((nodes + 1) * sizeof *stretch);
-    double before = NAN, kept = s->hosts ? s->share[0].capacity : 0;
+    const struct an_share kept = s->share[0];
+    double before = NAN;
     int rc = own && stretch ? 0 : TACHO_ENOMEM;
-    for (size_t k = 0; k < s->hosts && cores > 0 && s->cores; k++)
-        s->share[k].capacity = cores;
+    for (size_t k = 0; k < s->hosts; k++) {
+        s->share[k].capacity = cores > 0 ? cores : kept.capacity;
+        s->share[k].others = others >= 0 ? others : kept.others;
+    }
     if (!rc) {
         memcpy(own, x->own, nodes * sizeof *own);
         memcpy(stretch, s->stretch, nodes * sizeof *stretch);
@@ -208,8 +211,10 @@ int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, 
             move_on(s, x->route, stretch);
         }
     }
-    for (size_t k = 0; k < s->hosts && s->cores; k++)
-        s->share[k].capacity = kept;
+    for (size_t k = 0; k < s->hosts; k++) {
+        s->share[k].capacity = kept.capacity;
+        s->share[k].others = kept.others;
+    }
     free(own);
     free(stretch);
     return rc;

@@ -21,9 +21,10 @@ struct an_shares;
 /* Finds demands and slowdowns in the replay as recorded, `base`. *out is NULL where nothing is shared or the cores are not
  * known; *use is filled in any case. Lies in the work arena. 0 or TACHO_ENOMEM. */
 int an_shares_of(const struct an_replay *r, const struct an_times *base, struct an_shares **out, struct an_core_use *use);
-/* an_replay_run with the resources: `cores` (0: as many as there are) after the edit. x->own is the edit's own work, as long as
+/* an_replay_run with the resources: after the edit hosts have `cores` (0: as many as there are), of which other programs want
+ * `others` (below 0: as much as before). x->own is the edit's own work, as long as
  * it would take with the recorded slowdown. 0 or TACHO_ENOMEM. */
-int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, struct an_times *t);
+int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, double others, struct an_times *t);
 /* Was more wanted of the cores than there is for so much of the time (5 %) that it matters? */
 static inline bool an_cores_short(const struct an_core_use *x)
 {

@@ -21,6 +21,7 @@ enum an_edit_kind {
     AN_EDIT_WORKERS, /* loader.workers=N */
     AN_EDIT_AHEAD,   /* loader.prefetch=N: batches made ahead */
     AN_EDIT_CORES,   /* cores=N: of each host */
+    AN_EDIT_OTHERS,  /* others=0.5: cores that other programs want */
     AN_EDIT_LINK,    /* link=2x: twice as fast */
     AN_EDIT_GRAPH,   /* launch=graph: one launch a step */
     AN_EDIT_OVERLAP, /* comm=overlap: on a thread or stream of its own */
@@ -31,7 +32,7 @@ struct an_edit {
     enum an_edit_kind kind;
     char key[AN_EDIT_KEY];       /* "comm", "op:attention" */
     char text[AN_EDIT_KEY + 32]; /* as it was typed */
-    double factor;               /* SCALE: what is left of the time; LINK: of the speed */
+    double factor;               /* SCALE: what is left of the time; LINK: of the speed; OTHERS: cores */
     int64_t number;              /* WORKERS, AHEAD, CORES: at least 1 */
 };
 

@@ -176,7 +176,8 @@ void an_plan_cores(struct an_plan *p)
             an_arena_format(c->a, "that threads of the run have the %.0f cores to themselves: %.150s", cores, x->used.reason);
         return;
     }
-    const char *others = x->others.valid && x->others.value >= 0.05
+    const char *others = p->others >= 0 ? an_arena_format(c->a, "; other programs want %.2g", p->others)
+                         : x->others.valid && x->others.value >= 0.05
                              ? an_arena_format(c->a, "; other programs want %.2g, as they did", x->others.value)
                              : "";
     p->condition =
@@ -244,7 +245,11 @@ int an_plan_apply(struct an_plan *p, const struct an_edit *e)
         p->more = p->route = true;
         return 0;
     case AN_EDIT_CORES:
-        p->cores = (double)e->number;
+    case AN_EDIT_OTHERS:
+        if (e->kind == AN_EDIT_CORES)
+            p->cores = (double)e->number;
+        else
+            p->others = e->factor;
         p->more = true;
         if (!an_shares_has_cores(p->s->shares))
             p->reason = p->s->cores.cores.valid ? p->s->cores.wanted.reason : p->s->cores.cores.reason;

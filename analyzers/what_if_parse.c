@@ -15,11 +15,11 @@
 #define NUMBER_MOST 4096
 #define FACTOR_MOST 1000.0
 
-static const char *const keys[] = {
-    "comm",           "peers",           "copy",    "compute",   "loader",      "launch",        "sync",
-    "allocation",     "collection",      "compile", "framework", "think",       "dispatch",      "profiler",
-    "loader.workers", "loader.prefetch", "cores",   "link",      "loader.read", "loader.decode", "loader.collate",
-    "loader.pin",     "loader.fetch",    "ranks",   NULL};
+static const char *const keys[] = {"comm",     "peers",       "copy",           "compute",         "loader",     "launch",
+                                   "sync",     "allocation",  "collection",     "compile",         "framework",  "think",
+                                   "dispatch", "profiler",    "loader.workers", "loader.prefetch", "cores",      "others",
+                                   "link",     "loader.read", "loader.decode",  "loader.collate",  "loader.pin", "loader.fetch",
+                                   "ranks",    NULL};
 static const char *const prefixes[] = {"op:", "kernel:", "collective:", "copy:", NULL};
 
 const char *const *an_edit_keys(void)
@@ -76,6 +76,15 @@ static bool number_of(const char *text, int64_t *n)
     return !errno && end != text && !*end && x >= 1 && x <= NUMBER_MOST;
 }
 
+/* "0", "2.5" */
+static bool cores_of(const char *text, double *cores)
+{
+    char *end = NULL;
+    errno = 0;
+    *cores = strchr("0123456789.", *text) && *text ? strtod(text, &end) : -1;
+    return !errno && end && end != text && !*end && *cores >= 0 && *cores <= NUMBER_MOST;
+}
+
 static const struct {
     const char *key, *what, *hint;
     enum an_edit_kind kind;
@@ -93,6 +102,13 @@ static int value_of(struct an_edit *e, const char *value, struct tacho_error *er
                                                              "--what-if: %.80s: '%.60s' is no number of %s from 1 to %d",
                                                              e->key, value, numbers[i].what, NUMBER_MOST);
         }
+    if (!strcmp(e->key, "others")) {
+        e->kind = AN_EDIT_OTHERS;
+        if (cores_of(value, &e->factor))
+            return 0;
+        return tacho_fail(err, TACHO_EUSAGE, "give the cores that other programs want: others=0 is none, others=2.5",
+                          "--what-if: others: '%.60s' is no number of cores", value);
+    }
     if (!strcmp(e->key, "link")) {
         e->kind = AN_EDIT_LINK;
         if (factor_of(value, &e->factor) && e->factor > 0)

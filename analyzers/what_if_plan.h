@@ -20,6 +20,7 @@ struct an_plan {
     bool more;                       /* something gets more work, or other threads: a step may get longer */
     double worker_factor;
     double cores;  /* of a host after the edits; 0: as many as there are */
+    double others; /* cores that other programs want after the edits; below 0: as many as before */
     double *floor; /* ns of each counted step that it takes at least; NULL: nothing is known */
 };
 

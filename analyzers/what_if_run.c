@@ -47,12 +47,14 @@ static double share_of(const double *e, const double *b, size_t n, bool middle, 
     return before > 0 ? middle_of(work, e, n) / before : 1;
 }
 
-/* 95 % interval of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3) long, drawn with replacement
- * (Kunsch 1989). */
-static int bootstrap(const double *e, const double *b, size_t n, bool middle, struct an_interval *out)
+/* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3) long, drawn with replacement
+ * (Kunsch 1989). *out: of the same steps before and after. *other: of other steps, as a new run has them, held against those of
+ * the run. */
+static int bootstrap(const double *e, const double *b, size_t n, bool middle, struct an_interval *out,
+                     struct an_interval *other)
 {
     size_t block = (size_t)ceil(cbrt((double)n)), rounds = n > 2000 ? ROUNDS * 2000 / n : ROUNDS;
-    double *room = malloc((ROUNDS + 3 * n + 1) * sizeof *room), *x = room ? room + ROUNDS : NULL;
+    double *room = malloc((2 * ROUNDS + 3 * n + 1) * sizeof *room), *x = room ? room + 2 * ROUNDS : NULL;
     uint64_t state = SEED;
     if (!room)
         return TACHO_ENOMEM;
@@ -67,10 +69,15 @@ static int bootstrap(const double *e, const double *b, size_t n, bool middle, st
             }
         }
         room[k] = share_of(x, x + n, n, middle, x + 2 * n);
+        room[ROUNDS + k] = share_of(x, b, n, middle, x + 2 * n);
     }
     an_sort(room, rounds);
+    an_sort(room + ROUNDS, rounds);
     out->low = an_quantile(room, rounds, 0.025);
     out->high = an_quantile(room, rounds, 0.975);
+    *other = (struct an_interval){.estimate = out->estimate,
+                                  .low = an_quantile(room + ROUNDS, rounds, 0.025),
+                                  .high = an_quantile(room + ROUNDS, rounds, 0.975)};
     free(room);
     return 0;
 }
@@ -90,13 +97,14 @@ static void no_longer(struct an_interval *x)
  * the ends of what is expected. */
 struct outcome {
     double low, high, sum;
+    double new_low, new_high; /* of a new run's steps */
     int count;
 };
 
 static int add_outcome(struct an_plan *p, struct outcome *o, bool expected)
 {
     struct an_what_if_state *s = p->s;
-    struct an_interval x;
+    struct an_interval x, other;
     size_t n = 0;
     for (size_t i = 0; i < s->r->step_count; i++)
         if (an_replay_counts(&s->r->step[i])) {
@@ -106,12 +114,14 @@ static int add_outcome(struct an_plan *p, struct outcome *o, bool expected)
         }
     bool middle = s->steps >= MEDIAN_LEAST && s->r->period == 1;
     for (int sums = middle ? 0 : 1; sums < 2; sums++) {
-        if (bootstrap(s->e, s->b, s->steps, !sums, &x))
+        if (bootstrap(s->e, s->b, s->steps, !sums, &x, &other))
             return TACHO_ENOMEM;
         if (!p->more)
             no_longer(&x);
         o->low = x.low < o->low ? x.low : o->low;
         o->high = x.high > o->high ? x.high : o->high;
+        o->new_low = fmin(o->new_low, other.low);
+        o->new_high = fmax(o->new_high, other.high);
         if (expected && sums == (middle ? 0 : 1)) {
             o->sum += x.estimate;
             o->count++;
@@ -126,8 +136,8 @@ static int replay_shared(struct an_plan *p, struct outcome *o)
 {
     struct an_what_if_state *s = p->s;
     if (s->shares) {
-        int rc = an_shares_run(s->shares, &p->change, p->cores, &s->edited);
-        if (rc || (rc = add_outcome(p, o, true)) || p->cores > 0)
+        int rc = an_shares_run(s->shares, &p->change, p->cores, p->others, &s->edited);
+        if (rc || (rc = add_outcome(p, o, true)) || p->cores > 0 || p->others >= 0)
             return rc;
         if (p->change.route)
             an_route_recorded(p->change.route, 1);
@@ -191,13 +201,17 @@ static int replay_fastest(struct an_plan *p, struct outcome *o)
     if (rc)
         return rc;
     an_replay_run(r, &p->change, &s->edited);
-    return add_outcome(p, o, false);
+    const struct outcome kept = *o;
+    rc = add_outcome(p, o, false);
+    o->high = kept.high; /* it is a bound from below */
+    o->new_high = kept.new_high;
+    return rc;
 }
 
 static int replay_plan(struct an_plan *p, struct outcome *o)
 {
-    *o = (struct outcome){.low = INFINITY, .high = -INFINITY};
-    if (p->route || p->cores > 0 || an_cores_short(&p->s->cores))
+    *o = (struct outcome){.low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
+    if (p->route || p->cores > 0 || p->others >= 0 || an_cores_short(&p->s->cores))
         an_plan_cores(p);
     int rc = p->route ? replay_route(p, o) : replay_shared(p, o);
     bool most = !rc && !p->reason && o->sum < MOST_GOES * o->count && on_threads(p->s->r->c);
@@ -234,9 +248,11 @@ static void fill(struct an_plan *p, const struct outcome *o, struct an_what_if *
         none = "too few steps to see how well the replay predicts this run (4 consecutive ones are needed)";
     w->ceiling = none;
     w->condition = p->condition;
-    w->step_low_ms = low > 0 ? an_num(low) : an_num_none("nothing is left of the step");
+    double step_low = s->median_ms * fmin(o->low, o->new_low) * (1 - error);
+    double step_high = s->median_ms * fmax(o->high, o->new_high) * (1 + error);
+    w->step_low_ms = low > 0 ? an_num(none ? low : step_low) : an_num_none("nothing is left of the step");
     w->step_ms = none ? an_num_none(none) : an_num(expected);
-    w->step_high_ms = none ? an_num_none(none) : an_num(high);
+    w->step_high_ms = none ? an_num_none(none) : an_num(step_high);
     w->gain =
         (struct an_gain){.low = none ? an_num_none(none) : an_num(100 * (s->median_ms / high - 1)),
                          .expected = none ? an_num_none(none) : an_num(100 * (s->median_ms / expected - 1)),
@@ -268,7 +284,7 @@ static const char *names_like(const struct an_what_if_state *s, const char *key)
 int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_t count, struct an_what_if *w)
 {
     struct an_context *c = s->r->c;
-    struct an_plan p = {.s = s, .change = {.own = s->own, .latency = 1, .scale_leads = true}};
+    struct an_plan p = {.s = s, .others = -1, .change = {.own = s->own, .latency = 1, .scale_leads = true}};
     struct outcome outcome;
     const char *text = "";
     for (size_t i = 0; i < count; i++)

@@ -39,8 +39,8 @@ const struct cli_spec cli_advise_spec = {
         "  comm peers copy compute loader launch sync allocation collection compile framework think profiler dispatch\n"
         "  loader.read loader.decode loader.collate loader.pin loader.fetch\n"
         "  op:NAME collective:NAME copy:NAME (as the table of sensitivities has them), kernel:PART-OF-ITS-NAME\n"
-        "or loader.workers=N, loader.prefetch=N, cores=N, link=2x (twice as fast), rank:N=peers, ranks=even,\n"
-        "launch=graph (one launch a step), comm=overlap.\n"
+        "or loader.workers=N, loader.prefetch=N, cores=N, others=N (cores that other programs want),\n"
+        "link=2x (twice as fast), rank:N=peers, ranks=even, launch=graph (one launch a step), comm=overlap.\n"
         "RUN is as for 'tacho report'.",
     .options = options,
     .examples = "  tacho advise\n"

@@ -50,6 +50,7 @@ refuse comm=fast "'fast' is no share" 0.5x
 refuse loader.workers=0 "'0' is no number of workers" loader.workers=4
 refuse op:nonesuch=0.5x op:nonesuch op:matmul
 refuse cores=0 "'0' is no number of cores" cores=8
+refuse others=-1 "'-1' is no number of cores" others=0
 refuse link=slow "'slow' is no speed" link=2x
 refuse loader.prefetch=-1 'no number of batches' loader.prefetch=8
 "$TACHO" advise > out 2> err --what-if '' one.tacho

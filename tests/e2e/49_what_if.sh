@@ -16,11 +16,12 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 ranks=()
 command -v mpirun > /dev/null && "$TRAIN" --help | grep -q -- --slow-rank && ranks=(mpirun -np 2 --bind-to none --oversubscribe)
 small=(gpt2-tiny --layers 2 --channels 64 --heads 2 --batch 2 --seq 64)
+on=(env) # in front of tacho
 engine() { # RUN COMMAND...
     local run=$1
     shift
     rm -f "$run"
-    "$TACHO" run -o "$run" --no-peak --overhead 0 -- "$@" --data "$data" --log-every 0 > log 2>&1 || { cat log; fail "the run failed"; }
+    "${on[@]}" "$TACHO" run -o "$run" --no-peak --overhead 0 -- "$@" --data "$data" --log-every 0 > log 2>&1 || { cat log; fail "the run failed"; }
 }
 cat > compare.py << 'END'
 # compare.py WHAT SLACK OTHERS: of a.json (with the edit) and b.json (with the real change). 0: the interval, SLACK per cent wider at
@@ -28,7 +29,7 @@ cat > compare.py << 'END'
 import json, sys
 what, slack, others = sys.argv[1], float(sys.argv[2]) / 100, float(sys.argv[3])
 a, b = json.load(open("a.json")), json.load(open("b.json"))
-w, real = a["what_if"][0], b["step_ms"]
+w, real = a["together"] or a["what_if"][0], b["step_ms"]
 if w["none"] or w["step_high_ms"] is None:
     sys.exit(f"{what}: no interval: {w['none'] or w['ceiling_because']}")
 wanted = [d["cores"]["wanted_by_others"] for d in (a, b)]
@@ -44,8 +45,14 @@ if a["cores"]["short_pct"] is not None and a["cores"]["short_pct"] > 5 and not w
 sys.exit(0 if held else 3 if any(x is None or x > others for x in wanted) else 1)
 END
 advise() { # EDIT
-    "$TACHO" advise a.tacho --what-if "$1" --json > a.json || fail "advise --what-if $1"
     "$TACHO" advise b.tacho --json > b.json || fail "advise of the run with the change"
+    "$TACHO" advise a.tacho --what-if "$1" --json > a.json || fail "advise --what-if $1"
+}
+# beside_others EDIT: the same, with what other programs wanted of the cores while the run with the change was made
+beside_others() {
+    advise "$1"
+    others=$(python3 -c 'import json; x = json.load(open("b.json"))["cores"]["wanted_by_others"]; print("" if x is None else f",others={x:.3f}")')
+    "$TACHO" advise a.tacho --what-if "$1$others" --json > a.json || fail "advise --what-if $1$others"
 }
 # tries WHAT SLACK OTHERS TIMES NEEDED FUNCTION: of that many tries that count, so many must hold
 tries() {
@@ -79,8 +86,10 @@ tries "nearly all of a step" 0 2 4 3 nearly_all
 # ---- one core instead of two
 one_core() {
     OMP_NUM_THREADS=2 engine a.tacho "$TRAIN" gpt2-tiny --steps 40 --workers 1
-    OMP_NUM_THREADS=2 engine b.tacho taskset -c 0 "$TRAIN" gpt2-tiny --steps 40 --workers 1
-    advise cores=1
+    on=(taskset -c 0)
+    OMP_NUM_THREADS=2 engine b.tacho "$TRAIN" gpt2-tiny --steps 40 --workers 1
+    on=(env)
+    beside_others cores=1
 }
 if [ "$(env -u OMP_NUM_THREADS nproc)" = 2 ] && command -v taskset > /dev/null; then
     tries "one core" 10 0.15 3 2 one_core
@@ -102,7 +111,7 @@ tries "a slow rank" 3 2 3 2 slow_rank
 link() {
     engine a.tacho "${ranks[@]}" "$TRAIN" gpt2-tiny --steps 40 --slow-link 8
     engine b.tacho "${ranks[@]}" "$TRAIN" gpt2-tiny --steps 40
-    advise comm=0.125x
+    beside_others comm=0.125x
 }
 tries "a faster link" 5 0.15 3 2 link
 exit 0

@@ -84,12 +84,13 @@ static void test_others(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     two_threads(f, 2, 1, 1);
-    const struct an_result *r = edited(f, "loader=0,cores=4");
+    const struct an_result *r = edited(f, "loader=0,cores=4,others=0");
     assert_near(r->advice.cores.wanted.value, 2, 0.02);
     assert_near(r->advice.cores.used.value, 1, 0.02);
     assert_near(r->advice.cores.others.value, 2, 0.05);
     expects(r, 0, 15, 15, 20);
     expects(r, 1, 10, 10, 10);
+    expects(r, 2, 10, 10, 10); /* a core for each of the two */
     fx_close(f);
 }
 
