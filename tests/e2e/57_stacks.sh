@@ -54,6 +54,8 @@ assert abs(total / 1e9 - s["cpu_s"]) < 1e-6, (total, s["cpu_s"])
 f = {x["name"]: x for x in s["functions"]}
 assert three == round(f["stacks_three"]["samples"] * s["period_us"] * 1e3), three
 PY
+[ "$(sqlite3 -readonly a.tacho "SELECT count(*) FROM metric WHERE name IN ('collector.user_time', 'collector.system_time') AND value >= 0")" = 2 ] ||
+    fail "the collector's own CPU time"
 "$TACHO" report a.tacho > out.txt && grep -q 'Functions, by CPU time' out.txt || fail "no table of functions"
 [ "$(sqlite3 -readonly a.tacho "SELECT count(DISTINCT process) FROM track WHERE kind = 'samples'")" = 2 ] || fail "processes of samples"
 [ "$(sqlite3 -readonly a.tacho "SELECT count(*) FROM sample WHERE value IS NULL OR value NOT IN (SELECT id FROM stack)")" = 0 ] || fail "samples without a stack"
