@@ -68,6 +68,7 @@ struct an_context {
     const struct an_devices *gpu;               /* NULL: no accelerator in this run */
     const struct an_device_edges *device_edges; /* device_edges.h; NULL: not built yet */
     struct an_causes *causes;                   /* for an_slice_cause where there is no graph (absent_host.c) */
+    int64_t held_ns; /* budget_device.c: of steps, idle device with work issued, the host waits for it: nothing says for what */
     uint32_t *device_spans;                     /* graph_device.c: pieces of calls that wait, from its cuts to its edges */
     struct an_graph *graph;                     /* graph.h; NULL: not built yet */
     const struct an_path_spans *path;           /* critical_path.h; NULL: no path was found */

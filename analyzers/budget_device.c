@@ -3,12 +3,17 @@
  * Where the steps of a device go: every instant to the first class that matches. While the device works: compute, exposed
  * communication, exposed copy. While it is idle: input, if the step's thread waits for the loader; io, if it does what a phase
  * left to it; host, if a row covers the instant on a thread that drives the device; else unattributed. Opaque time is
- * unattributed too: the device worked, nobody knows at what. The ranges that mark the steps themselves tell nothing.
+ * unattributed too: the device worked, nobody knows at what. So is time in which the next op has been issued and the host waits
+ * for the device: the host does not hold it up, and what does is not in the trace (work from before the recording began, nodes
+ * of graphs). The ranges that mark the steps themselves tell nothing.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/budget.h"
+#include "analyzers/device_edges.h"
+
+#define HELD_LEAST 100000 /* ns: an op that is issued starts within this time (critical_path_walk.c) */
 
 struct span_list {
     struct an_span *span;
@@ -139,11 +144,50 @@ static int take(struct an_set *idle, struct an_set by, struct an_set *in)
     return 0;
 }
 
+/* Calls of the process that wait for the device. */
+static int waiting_calls(struct an_context *c, const struct an_lane *l, struct span_list *out)
+{
+    const struct an_device_edges *e;
+    const struct an_trace *t = c->t;
+    int rc = an_device_edges_of(c, &e);
+    for (size_t i = 0; !rc && i < e->sync_count; i++) {
+        uint32_t call = e->sync[i].call;
+        if (t->track[an_slice_track(t, call)].process == l->process)
+            rc = cover(out, t->slice.start[call], an_slice_end(t, call));
+    }
+    out->count = an_spans_normalize(out->span, out->count);
+    return rc;
+}
+
+/* Idle time from when the next op was issued, while the host waits for the device. */
+static int held_set(struct an_context *c, const struct an_lane *l, const struct an_set *idle, struct an_set *out)
+{
+    const struct an_device *d = &c->gpu->device[l->device];
+    const struct an_device_ops *op = &c->gpu->op;
+    struct span_list held = {0}, waits = {0};
+    int rc = 0;
+    for (size_t i = 0; i < idle->count && !rc; i++) {
+        int64_t from = idle->span[i].start, end = idle->span[i].end;
+        size_t next = an_device_op_seek(c->gpu, d, end);
+        if (an_time_sub(end, from) < HELD_LEAST || next == d->first + d->count || op->launch[next] == AN_NONE)
+            continue;
+        int64_t issued = an_slice_end(c->t, op->launch[next]);
+        from = issued > from ? issued : from;
+        rc = an_time_sub(end, from) < HELD_LEAST ? 0 : cover(&held, from, end);
+    }
+    rc = rc || !held.count ? rc : waiting_calls(c, l, &waits);
+    rc = rc ? rc
+            : make(an_spans_intersect, (struct an_set){held.span, held.count}, (struct an_set){waits.span, waits.count}, out);
+    free(held.span);
+    free(waits.span);
+    return rc;
+}
+
 int an_budget_device(struct an_context *c, const struct an_lane *l, struct an_budget_host *known)
 {
     const struct an_device_split *x = &c->gpu->split[l->device];
     const struct an_set cut = {l->cut, l->cut_count}, left = {l->left, l->left_count};
-    struct an_set part[AN_CLASS_COUNT] = {{NULL, 0}}, idle = {NULL, 0};
+    struct an_set part[AN_CLASS_COUNT] = {{NULL, 0}}, idle = {NULL, 0}, held = {NULL, 0}, of_held = {NULL, 0};
     struct span_list host = {0}, input = {0};
     int rc = host_sets(c, l, &host, &input);
     known->rows = host.count > 0;
@@ -154,6 +198,8 @@ int an_budget_device(struct an_context *c, const struct an_lane *l, struct an_bu
     rc = rc ? rc : idle_set(c, l, x->busy, &idle);
     rc = rc ? rc : take(&idle, (struct an_set){input.span, input.count}, &part[AN_CLASS_INPUT]);
     rc = rc ? rc : take(&idle, left, &part[AN_CLASS_IO]);
+    rc = rc ? rc : held_set(c, l, &idle, &held);
+    rc = rc ? rc : take(&idle, held, &of_held);
     rc = rc ? rc : take(&idle, (struct an_set){host.span, host.count}, &part[AN_CLASS_HOST]);
     for (size_t i = l->first; i < l->first + l->count && !rc; i++) {
         struct an_step *s = &c->step[i];
@@ -166,10 +212,13 @@ int an_budget_device(struct an_context *c, const struct an_lane *l, struct an_bu
             rest = an_time_sub(rest, s->class_ns[k]);
         }
         s->class_ns[AN_CLASS_UNATTRIBUTED] = rest;
+        c->held_ns = an_time_add(c->held_ns, an_spans_within(of_held.span, of_held.count, s->start, s->end));
     }
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         free(part[k].span);
     free(idle.span);
+    free(held.span);
+    free(of_held.span);
     free(host.span);
     free(input.span);
     return rc;

@@ -276,6 +276,7 @@ struct member {
     int64_t communicator;
     uint64_t group;
     uint32_t lane;
+    int64_t first, last; /* of the sequence numbers of its calls, what is counted left out */
 };
 
 struct membership {
@@ -303,17 +304,28 @@ static int find_members(struct an_context *c, const struct an_comm_calls *x, str
     if (!m->at)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < x->count; i++)
-        m->at[i] = (struct member){x->call[i].communicator, x->call[i].group, x->call[i].lane};
+        m->at[i] = (struct member){.communicator = x->call[i].communicator,
+                                   .group = x->call[i].group,
+                                   .lane = x->call[i].lane,
+                                   .first = x->call[i].counted ? INT64_MIN : x->call[i].sequence,
+                                   .last = x->call[i].counted ? INT64_MAX : x->call[i].sequence};
     qsort(m->at, x->count, sizeof *m->at, member_order);
-    for (size_t i = 0; i < x->count; i++)
-        if (!i || member_order(&m->at[i], &m->at[m->count - 1]))
+    for (size_t i = 0; i < x->count; i++) {
+        struct member *last = m->count ? &m->at[m->count - 1] : NULL;
+        if (!last || member_order(&m->at[i], last)) {
             m->at[m->count++] = m->at[i];
+            continue;
+        }
+        last->first = m->at[i].first < last->first ? m->at[i].first : last->first;
+        last->last = m->at[i].last > last->last ? m->at[i].last : last->last;
+    }
     return 0;
 }
 
+/* Ranks of the file that take part in the communicator of x, and whose recordings reach over it. */
 static size_t members_of(const struct membership *m, const struct an_comm_call *x)
 {
-    struct member key = {x->communicator, x->group, 0};
+    struct member key = {.communicator = x->communicator, .group = x->group};
     size_t low = 0, high = m->count, n = 0;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -322,8 +334,8 @@ static size_t members_of(const struct membership *m, const struct an_comm_call *
         else
             high = middle;
     }
-    while (low + n < m->count && !communicator_order(&m->at[low + n], &key))
-        n++;
+    for (; low < m->count && !communicator_order(&m->at[low], &key); low++)
+        n += x->counted || (m->at[low].first <= x->sequence && x->sequence <= m->at[low].last);
     return n;
 }
 

@@ -103,16 +103,24 @@ static int unattributed(struct an_findings_list *l)
     if (an_class_share(c, AN_CLASS_UNATTRIBUTED, &s))
         return TACHO_ENOMEM;
     double step_ms = (double)b->step_ns / (double)b->steps / 1e6;
+    bool held = c->gpu && b->ns[AN_CLASS_UNATTRIBUTED].valid && 2 * c->held_ns > b->ns[AN_CLASS_UNATTRIBUTED].value;
     struct an_finding *f = an_findings_add(
         l, "UNATTRIBUTED",
-        c->gpu ? an_arena_format(c->a, "in %.1f %% of the step the device idles and no range on the host says why", pct)
-               : an_arena_format(c->a, "%.1f %% of the step is covered by no range: the report cannot say what it is", pct));
-    f->action = c->gpu ? "record what the host does there: torch.profiler with with_stack=True, or NVTX ranges"
-                       : "mark what the step does between its ranges (include/tacho_nvtx.h)";
+        held     ? an_arena_format(c->a,
+                                   "in %.1f %% of the step the device is recorded as idle although its next work was issued and "
+                                       "the host waits for it: what it did is not in the trace",
+                                   pct)
+        : c->gpu ? an_arena_format(c->a, "in %.1f %% of the step the device idles and no range on the host says why", pct)
+                 : an_arena_format(c->a, "%.1f %% of the step is covered by no range: the report cannot say what it is", pct));
+    f->action = held ? "record the device's work: begin to record before it is launched (a step of warm-up in the profiler's "
+                       "schedule), and the nodes of graphs"
+                : c->gpu ? "record what the host does there: torch.profiler with with_stack=True, or NVTX ranges"
+                         : "mark what the step does between its ranges (include/tacho_nvtx.h)";
     f->effort = c->gpu ? "another recording" : "some ranges in the code";
     f->method = "no gain: it is a gap in what was measured, not in the run";
     f->verify = "run again and read the row unattributed: tacho report";
-    f->wrong_when = "events were lost (see trust): then ranges are missing that the program did mark";
+    f->wrong_when = held ? "another process had the device meanwhile"
+                         : "events were lost (see trust): then ranges are missing that the program did mark";
     an_finding_evidence(f, an_arena_format(c->a, "%.3g ms a step (%s)", step_ms * pct / 100, an_findings_window(c)));
     an_finding_evidence(f, an_arena_format(c->a, "%zu of %zu steps have such time", s.touched, s.steps));
     an_finding_evidence(f, c->r->trust.lost_events.valid

@@ -233,6 +233,12 @@ static int is_by_data(struct an_context *c, const struct an_rank_row *row, size_
     return 0;
 }
 
+static int int64_order(const void *x, const void *y)
+{
+    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+    return (a > b) - (a < b);
+}
+
 static int gain_order(const void *x, const void *y)
 {
     double a = *(const double *)x, b = *(const double *)y;
@@ -404,6 +410,25 @@ static void not_compared(struct an_context *c, const char *reason)
     r->uneven.max_over_mean = r->uneven.mean = r->uneven.max = r->uneven.min = an_num_none(reason);
 }
 
+/* Copies of one file, or several jobs: who waits for whom would be nonsense. */
+static int look_for_twins(struct an_context *c)
+{
+    int64_t *rank = malloc((c->lane_count + 1) * sizeof *rank);
+    size_t n = 0;
+    if (!rank)
+        return TACHO_ENOMEM;
+    for (size_t k = 0; k < c->lane_count; k++)
+        if (!k || c->lane[k].process != c->lane[k - 1].process)
+            rank[n++] = c->lane[k].rank;
+    qsort(rank, n, sizeof *rank, int64_order);
+    for (size_t i = 1; i < n; i++)
+        if (rank[i] == rank[i - 1] && (i < 2 || rank[i] != rank[i - 2]))
+            an_problem(c, "rank %" PRId64 " is there more than once: copies of one file, or files of several jobs in one folder",
+                       rank[i]);
+    free(rank);
+    return 0;
+}
+
 static int ranks_run(struct an_context *c)
 {
     struct an_ranks *r = &c->r->ranks;
@@ -414,7 +439,7 @@ static int ranks_run(struct an_context *c)
         not_compared(c, "one rank: nothing to compare");
         return 0;
     }
-    if ((rc = side_by_side(c, &m)))
+    if ((rc = look_for_twins(c)) || (rc = side_by_side(c, &m)))
         return rc;
     if (m.ranks < 2 || !m.steps) {
         not_compared(c, "the ranks have no counted step in common with all its ranges in the file");

@@ -5,6 +5,7 @@
 #
 # Knows nothing of tacho but the report. Every number is a sum over elementary segments: all starts and ends cut time into pieces in
 # which nothing begins or ends, each piece is given to what is open in it. Times are whole ns from the decimal digits of the trace.
+import bisect
 import collections
 import decimal
 import fractions
@@ -189,7 +190,27 @@ def device_steps(ops, calls, steps):
     return [(i, s, starts[k + 1][1] if k + 1 < len(starts) else e) for k, (i, s, e) in enumerate(starts)]
 
 
-def budget(check, ops, calls, rows, report):
+HELD = 100000 # ns: an op that is issued starts within this time
+
+
+def held_spans(ops, calls, span, loader, waiting):
+    """Idle time from when the next op was issued, while the host is in a call that waits for the device."""
+    busy = sorted((o.start, o.end) for o in ops) + sorted((s, e) for s, e, k in loader)
+    order = sorted(range(len(ops)), key=lambda i: ops[i].start)
+    starts = [ops[i].start for i in order]
+    out, at = [], span[0]
+    for s, e in sorted(busy) + [(span[1], span[1])]:
+        s, e = max(s, span[0]), min(e, span[1])
+        next_op = bisect.bisect_left(starts, s)
+        if s - at >= HELD and next_op < len(order) and calls[order[next_op]]:
+            begin = max(at, calls[order[next_op]].end)
+            if s - begin >= HELD:
+                out += [(max(begin, a), min(s, b), "held") for a, b in waiting if a < s and b > begin]
+        at = max(at, e)
+    return out
+
+
+def budget(check, ops, calls, rows, report, waiting):
     steps = host_steps(rows)
     if not steps:
         check.equal("steps", report["steps"]["source"], None)
@@ -213,13 +234,14 @@ def budget(check, ops, calls, rows, report):
     items = [(o.start, o.end, o.kind) for o in ops]
     items += [(r.start, r.end, "host") for r in rows if r.thread in drive and not r.name.startswith("ProfilerStep#")]
     loader = [(r.start, r.end, "input") for r in rows if r.thread == thread and r.name.startswith("enumerate(DataLoader)#")]
+    items += held_spans(ops, calls, (found[0][1], found[-1][2]), loader, waiting)
     items += loader + [(s, e, "step") for i, s, e in counted]
     sums, total = collections.Counter(), 0
     for s, e, kinds in segments(items):
         if "step" not in kinds:
             continue
         total += e - s
-        at = classify(kinds) or ("input" if "input" in kinds else "host" if "host" in kinds else "unattributed")
+        at = classify(kinds) or ("input" if "input" in kinds else "unattributed" if "held" in kinds else "host" if "host" in kinds else "unattributed")
         sums[at] += e - s
     [b] = report["budget_by_device"]
     for key in ("compute", "exposed_comm", "exposed_copy", "input", "host", "unattributed"):
@@ -239,7 +261,12 @@ def main():
     check = Check()
     devices(check, ops, report)
     if not nsys:
-        budget(check, ops, calls, rows, report)
+        import absent_exact  # reads what waits for what
+
+        waits, memory = absent_exact.kineto_waits(path)
+        what = collections.namedtuple("Op", "kind start end device stream correlation what")
+        edges = absent_exact.Edges([what(*o, what=o.kind) for o in ops], calls, rows, waits, memory)
+        budget(check, ops, calls, rows, report, sorted({(c.start, c.end) for c, p, inferred in edges.syncs}))
     print(f"{check.done} numbers compared, {check.wrong} differ")
     return 1 if check.wrong else 0
 
