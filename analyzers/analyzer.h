@@ -69,12 +69,12 @@ struct an_context {
     const struct an_device_edges *device_edges; /* device_edges.h; NULL: not built yet */
     struct an_causes *causes;                   /* for an_slice_cause where there is no graph (absent_host.c) */
     int64_t held_ns; /* budget_device.c: of steps, idle device with work issued, the host waits for it: nothing says for what */
-    uint32_t *device_spans;                     /* graph_device.c: pieces of calls that wait, from its cuts to its edges */
-    struct an_graph *graph;                     /* graph.h; NULL: not built yet */
-    const struct an_path_spans *path;           /* critical_path.h; NULL: no path was found */
-    const struct an_step *typical;              /* the step whose path is kept for pictures; NULL: none */
-    struct an_what_if_state *what_if;           /* what_if_run.h; NULL: nothing was replayed */
-    struct an_exchanges *exchanges;             /* ranks_build.h; NULL: no communication */
+    uint32_t *device_spans;           /* graph_device.c: pieces of calls that wait, from its cuts to its edges */
+    struct an_graph *graph;           /* graph.h; NULL: not built yet */
+    const struct an_path_spans *path; /* critical_path.h; NULL: no path was found */
+    const struct an_step *typical;    /* the step whose path is kept for pictures; NULL: none */
+    struct an_what_if_state *what_if; /* what_if_run.h; NULL: nothing was replayed */
+    struct an_exchanges *exchanges;   /* ranks_build.h; NULL: no communication */
     struct an_calls *calls; /* attribution.h: calls of operators that launched device work; NULL: none, or no accelerator */
     bool roles_known;       /* some range in a step says what it is */
     const char *problem[32];

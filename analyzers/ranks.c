@@ -423,7 +423,8 @@ static int look_for_twins(struct an_context *c)
     qsort(rank, n, sizeof *rank, int64_order);
     for (size_t i = 1; i < n; i++)
         if (rank[i] == rank[i - 1] && (i < 2 || rank[i] != rank[i - 2]))
-            an_problem(c, "rank %" PRId64 " is there more than once: copies of one file, or files of several jobs in one folder",
+            an_problem(c,
+                       "rank %" PRId64 " is there more than once: copies of one file, or files of several jobs in one folder",
                        rank[i]);
     free(rank);
     return 0;
