@@ -137,7 +137,7 @@ struct an_value an_system_busy(const struct an_context *c, int64_t from, int64_t
         for (size_t i = t->track[k].counter_first;
              an_system_track(&t->track[k], "cpu_busy", true) && i < t->track[k].counter_first + t->track[k].counter_count;
              i++) /* a sample is the mean since the one before */
-            if (t->counter.time[i] >= from && (t->counter.time[i] <= to || !time)) {
+            if (t->counter.time[i] >= from && (t->counter.time[i] <= to || time <= 0)) {
                 sum += t->counter.value[i];
                 time += 1;
             }
