@@ -14,7 +14,7 @@ collectives with the CPU's back ends (gloo): the calls of torch.distributed that
 collection  every garbage collection. Phases: torch.save, compilation, forward passes in evaluation.
 
 Cost: a module's range is two calls from Python, and PyTorch takes a slower way through the call of every module while there is a hook, recorded or
-not. What both cost is measured once, in the third step. While modules would cost more than BUDGET of a step, the deepest level of them is no
+not. What both cost is measured in the third step and in some later ones. While modules would cost more than BUDGET of a step, the deepest level of them is no
 longer recorded: inside a module of the last level that is left, the hooks are taken out of PyTorch, so that what lies below costs nothing.
 The counter `hook.module_depth` says which level is left.
 """
@@ -32,6 +32,8 @@ from importlib.machinery import PathFinder
 BUDGET = 0.004  # of a step, for the ranges of modules
 ROOTS = 4  # so many outermost modules a step are recorded whatever they cost
 LOOKS = 8  # steps from one look at the budget to the next
+COLD = 1.5  # times as much as when nothing else runs in between: the caches hold the program then
+MEASURED_AGAIN = (8, 32, 128)  # steps at which the cost of a range is measured once more; the largest one counts
 ROLE_INPUT_WAIT, ROLE_READ, ROLE_COLLATE, ROLE_CHECKPOINT, ROLE_EVALUATION, ROLE_COMPILE, ROLE_HOST, ROLE_COMM_WAIT = 2, 3, 5, 7, 8, 9, 10, 11
 PASS_FORWARD, PASS_BACKWARD, PASS_OPTIMIZER = 1, 2, 4
 
@@ -70,7 +72,7 @@ def _name(text):
 
 
 class Accelerator:
-    """Is one in use? Once it is, it stays so; until then it is asked for at every step."""
+    """Is one in use? Once it is, it stays so; until then it is asked for at the first steps, and now and then."""
 
     def __init__(self):
         self.asks = None
@@ -114,22 +116,25 @@ class Steps:
             self._push()
 
     def _push(self):
-        self.accelerator = self.accelerator or accelerator.used()
+        if not self.accelerator and (self.index <= LOOKS or not self.index % LOOKS):
+            self.accelerator = accelerator.used()
         self.thread = threading.get_ident()
         self.open = True
         lib.push_step(_name("step"), self.index)
 
     def updated(self, optimizer):
         """An optimizer has made an update."""
-        if self.anchor is None or self.anchor() is None:
+        anchor = self.anchor
+        if anchor is None or anchor() is not optimizer:
+            if anchor is not None and anchor() is not None:
+                return
             self.anchor = weakref.ref(optimizer)
-        if self.anchor() is not optimizer:
-            return
         if self.open:
             if self.thread != threading.get_ident():
                 return  # another thread's step: ranges of a thread nest
             lib.pop()
-            modules.step_ended(self.index)
+            if self.index <= LOOKS or not self.index % LOOKS:
+                modules.step_ended(self.index)
         self.index += 1
         self._push()
 
@@ -219,23 +224,25 @@ class Modules:
                     inside.discard(thread())
 
         def reopen(module, arguments, result):
-            if self.closed is module:
-                self.open()
-                after(module, arguments, result)
+            if self.closed is not module:
+                return
+            self.open()
+            stack = local.stack
+            stack.pop()
+            pop()
+            if not stack:
+                inside.discard(thread())
 
         self.reopen = reopen
         first = m.register_module_forward_pre_hook(before)
         try:
             second = m.register_module_forward_hook(after, always_call=True)
-            self.hooks = (
-                (m._global_forward_pre_hooks, first.id, before),
-                (m._global_forward_hooks, second.id, after),
-                (m._global_forward_hooks_always_called, second.id, True),
-            )
+            m._global_forward_hooks_always_called[second.id]
+            self.hooks = ((m._global_forward_pre_hooks, first.id, before), (m._global_forward_hooks, second.id, after))
             self.key = second.id
         except TypeError:  # PyTorch before 2.1
             m.register_module_forward_hook(after)
-        except AttributeError:  # its tables are elsewhere
+        except (AttributeError, KeyError):  # its tables are elsewhere
             pass
 
     def take_out(self):
@@ -258,13 +265,16 @@ class Modules:
         self.closed = module
         own["_forward_hooks"][self.key] = self.reopen
         always[self.key] = True
-        self.take_out()
+        for table, key, _ in self.hooks:
+            del table[key]
 
     def open(self):
         module, self.closed = self.closed, None
-        self.put_back()
+        for table, key, value in self.hooks:
+            table[key] = value
         if sys.exc_info()[0] is None:
-            self.unhook(module)
+            own = module.__dict__
+            del own["_forward_hooks"][self.key], own["_forward_hooks_always_called"][self.key]
         else:  # PyTorch may be walking through the table
             self.stale.append(module)
 
@@ -290,26 +300,22 @@ class Modules:
         self.names[id(nothing)] = (weakref.ref(nothing), _name("hook.measure"))
         stack = getattr(self.local, "stack", [])
         self.calls, self.local.stack = [0] * len(calls), [True]  # as if inside a module
-        took = []
-        for out in (False, True):
-            if out:
+        took = ([], [])  # with and without the hooks, in turn: whatever else runs on the machine slows both
+        for i in range(18):
+            t = time.perf_counter()
+            for _ in range(8):
+                nothing(None)
+            took[i % 2].append((time.perf_counter() - t) / 8)
+            if i % 2:
+                self.put_back()
+            else:
                 self.take_out()
-            best = float("inf")
-            for _ in range(5):
-                t = time.perf_counter()
-                for _ in range(8):
-                    nothing(None)
-                best = min(best, (time.perf_counter() - t) / 8)
-            took.append(best)
-        if self.hooks:
-            self.put_back()
         self.calls, self.local.stack = calls, stack
-        self.cost = max(took[0] - took[1], 1e-7) if self.hooks else took[0]
+        hooked, bare = sorted(took[0])[4], sorted(took[1])[4] if self.hooks else 0.0
+        self.cost = max(self.cost, COLD * (hooked - bare), 1e-7)
 
     def step_ended(self, index):
-        """Keeps as many levels as the budget allows. Levels are only taken away: a changing picture would be worse."""
-        if index > LOOKS and index % LOOKS:
-            return
+        """After each of the first LOOKS steps and each LOOKS-th of the others. Keeps as many levels as the budget allows. Levels are only taken away: a changing picture would be worse."""
         if self.stale:
             for module in self.stale:
                 self.unhook(module)
@@ -323,7 +329,7 @@ class Modules:
         deepest = max((d for d in range(1, self.DEEPEST + 1) if calls[d]), default=0)
         if index < 2 or not deepest:
             return  # the first ones are slower than all others
-        if not self.cost:
+        if not self.cost or index in MEASURED_AGAIN:
             self.measure()
             self.looked = time.perf_counter()
         level, spent = 0, 0.0
@@ -344,19 +350,21 @@ modules = Modules()
 # ---- patches: one function a module of PyTorch, called with the module right after its import ------------------------------------
 
 
-def _around(owner, attribute, enter, leave=None):
-    """Replaces owner.attribute by itself between enter(arguments) and a pop."""
+def _around(owner, attribute, text, role, enter=None, leave=None):
+    """Replaces owner.attribute by itself in a range of tacho.range."""
     import functools
 
-    inner = getattr(owner, attribute)
+    inner, handle, push_role, pop = getattr(owner, attribute), _name(text), lib.push_role, lib.pop
 
     @functools.wraps(inner)
     def outer(*arguments, **keywords):
-        enter(arguments)
+        if enter is not None:
+            enter()
+        push_role(handle, role)
         try:
             return inner(*arguments, **keywords)
         finally:
-            lib.pop()
+            pop()
             if leave is not None:
                 leave(arguments)
 
@@ -364,9 +372,13 @@ def _around(owner, attribute, enter, leave=None):
 
 
 def _patch_optimizer(m):
+    texts = {}
+
     def before(optimizer, arguments, keywords):
         steps.begin()
-        text = _name("%s.step" % type(optimizer).__name__)
+        text = texts.get(type(optimizer))
+        if text is None:
+            text = texts[type(optimizer)] = _name("%s.step" % type(optimizer).__name__)
         if steps.accelerator:
             lib.push(text)
         else:
@@ -562,33 +574,29 @@ def _patch_distributed(m):
 def _patch_loader(m):
     depth = [0]
 
-    def enter(arguments):
-        steps.begin()
-        lib.push_role(_name("DataLoader.__next__"), ROLE_INPUT_WAIT)
-
     def leave(arguments):
-        if not depth[0]:
-            depth[0] = lib.counter(b"queue_depth")
-        queue = getattr(arguments[0], "_data_queue", None)
+        queue = arguments[0].__dict__.get("_data_queue")
         if queue is not None:
+            if not depth[0]:
+                depth[0] = lib.counter(b"queue_depth")
             try:
                 lib.sample(depth[0], float(queue.qsize()))
             except (NotImplementedError, OSError):
                 pass
 
-    _around(m._BaseDataLoaderIter, "__next__", enter, leave)
+    _around(m._BaseDataLoaderIter, "__next__", "DataLoader.__next__", ROLE_INPUT_WAIT, steps.begin, leave)
 
 
 def _patch_fetch(m):
     def collating(fetcher):
-        inner = fetcher.collate_fn
+        inner, handle, push_role, pop = fetcher.collate_fn, _name("collate"), lib.push_role, lib.pop
 
         def collate(batch):
-            lib.push_role(_name("collate"), ROLE_COLLATE)
+            push_role(handle, ROLE_COLLATE)
             try:
                 return inner(batch)
             finally:
-                lib.pop()
+                pop()
 
         return collate
 
@@ -601,11 +609,11 @@ def _patch_fetch(m):
 
     m._BaseDatasetFetcher.__init__ = initialise
     for fetcher in (m._MapDatasetFetcher, m._IterableDatasetFetcher):
-        _around(fetcher, "fetch", lambda arguments: lib.push_role(_name("read"), ROLE_READ))
+        _around(fetcher, "fetch", "read", ROLE_READ)
 
 
 def _patch_serialization(m):
-    _around(m, "save", lambda arguments: lib.push_role(_name("torch.save"), ROLE_CHECKPOINT))
+    _around(m, "save", "torch.save", ROLE_CHECKPOINT)
 
 
 def _patch_compilation(m):
