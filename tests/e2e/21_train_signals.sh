@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # SIGTERM and SIGINT: the step is finished, the checkpoint written, the program dies by the signal; resumed, it goes on as if nothing
 # had happened. SIGKILL: the last checkpoint is whole.
+# shellcheck disable=SC2086  # options that are lists of words
 set -u
 dir=$(mktemp -d)
 common=(gpt2-tiny --layers 2 --channels 64 --seq 64 --batch 4 --steps 400 --log-every 1 --seed 3 --data "$SRC/LICENSE")

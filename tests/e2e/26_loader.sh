@@ -4,6 +4,7 @@
 # max(0, (t + d) / W - the rest of the step), within 5 %, by the engine's own timers. The losses are the same whatever makes the
 # batches. Workers that are killed, signals, many small files, what is refused.
 # timeout: 240
+# shellcheck disable=SC2086  # options that are lists of words
 set -u
 dir=$(mktemp -d)
 fail() {

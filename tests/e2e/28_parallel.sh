@@ -4,6 +4,7 @@
 # a slowed rank and a slowed link; signals, failures and kills end all ranks.
 # timeout: 300
 # shellcheck disable=SC2154 # variables of collector_common.sh
+# shellcheck disable=SC2086  # options that are lists of words
 set -u
 . "$(dirname "$0")/ranks_common.sh"
 has_mpirun || { echo "needs Open MPI's mpirun"; exit 77; }

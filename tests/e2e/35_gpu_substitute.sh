@@ -3,6 +3,7 @@
 # timeout: 240
 # Device work without a device: a substitute driver and CUPTI (tests/targets/fake_*.c) that log each record they write. The file
 # must hold exactly these, or say in a loss row what is missing: whatever way the process ends, whoever else uses CUPTI.
+# shellcheck disable=SC2153  # TACHO comes from tests/run
 set -u
 # shellcheck source=tests/e2e/gpu_common.sh
 . "$(dirname "$0")/gpu_common.sh"

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # NCCL's profiler plugin interface, versions 1 to 6, played by a program (tests/targets/target_nccl.c): each collective is a row
 # with its communicator, bytes and sequence number; it ends with the last thing inside it; late events harm nothing.
+# shellcheck disable=SC2016  # dollars for another program
 set -u
 # shellcheck source=tests/e2e/gpu_common.sh
 . "$(dirname "$0")/gpu_common.sh"

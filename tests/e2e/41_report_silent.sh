@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Programs that mark no steps, that speak no NVTX, that fail: the report says so, and what there is.
+# shellcheck disable=SC2016  # dollars for another program
 set -u
 # shellcheck source=tests/e2e/report_common.sh
 . "$(dirname "$0")/report_common.sh"

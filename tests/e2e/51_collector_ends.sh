@@ -3,6 +3,7 @@
 # How a run ends: exit codes, signals, launchers whose children go on, terminals that go away, two runs at once.
 # timeout: 240
 # shellcheck disable=SC2154,SC2034 # variables of collector_common.sh
+# shellcheck disable=SC2317  # called by traps and by other functions
 set -u
 . "$(dirname "$0")/collector_common.sh"
 # a background command of a shell ignores INT and QUIT

@@ -3,6 +3,7 @@
 # Several ranks of one job on one node, under one tacho and under one tacho each: one file, every event of every rank in it once.
 # timeout: 180
 # shellcheck disable=SC2154,SC2034 # variables of collector_common.sh
+# shellcheck disable=SC2317  # called by traps and by other functions
 set -u
 . "$(dirname "$0")/ranks_common.sh"
 

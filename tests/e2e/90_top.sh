@@ -3,6 +3,7 @@
 # timeout: 180
 # The dashboard on a terminal: what its keys do, any size of screen, every way it can end, and what it says when the run it shows
 # ends, is deleted, begins again or loses its recorder.
+# shellcheck disable=SC1003  # a backslash for the terminal
 set -u
 # shellcheck source=tests/e2e/cli_common.sh
 . "$(dirname "$0")/cli_common.sh"
