@@ -94,7 +94,8 @@ static struct property check_replay(const struct an_replay *r, size_t nodes)
     return p;
 }
 
-/* Less work of any kind, latencies and waiting for others too, never lets anything end later, and never makes a step longer. */
+/* Less work of any kind, latencies and waiting for others too, never lets anything end later. (A single step may get longer,
+ * because it begins earlier by more than it ends.) */
 static void check_less(const struct an_replay *r)
 {
     static const double factors[] = {0, 0.3, 0.9};
@@ -121,14 +122,9 @@ static void check_less(const struct an_replay *r)
             if (t.end[r->node[k]] > base.end[r->node[k]])
                 fail_msg("%s=%gx: node %u ends %lld ns later", name, factors[i % 3], r->node[k],
                          (long long)(t.end[r->node[k]] - base.end[r->node[k]]));
-        double before = 0, after = 0;
         for (size_t k = 0; k < r->step_count; k++)
-            if (an_replay_counts(&r->step[k])) {
-                before += (double)an_replay_step_ns(r, &r->step[k], &base);
-                after += (double)an_replay_step_ns(r, &r->step[k], &t);
-            }
-        if (after > 1.005 * before) /* the first step counted may begin earlier by more than the last one ends: little */
-            fail_msg("%s=%gx: the steps take %.3f %% longer", name, factors[i % 3], 100 * (after / before - 1));
+            if (an_replay_step_end(r, &r->step[k], &t) > an_replay_step_end(r, &r->step[k], &base))
+                fail_msg("%s=%gx: step %zu ends later", name, factors[i % 3], k);
     }
 }
 
