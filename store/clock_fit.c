@@ -9,7 +9,8 @@
  * the ends: 1.96 standard errors of the median, plus what a constant difference of the ends would hide: the largest of the
  * shortest participant's time, four times the scatter, for late leaving is seldom even, and what waking a process takes; plus
  * the drift's own uncertainty over the span: of a drift that was seen 1.96 standard errors, of one that was not applied as much
- * as it may still be, of too few points what clocks of computers do. Where causality's bound is less, the middle of what it
+ * as it may still be, of too few points what clocks of computers do. Standard errors are those of collectives of which
+ * neighbours are off alike. Where causality's bound is less, the middle of what it
  * leaves is taken instead.
  */
 #include "store/clock_fit.h"
@@ -68,8 +69,24 @@ static double median(double *v, size_t n)
 struct fit {
     double offset, scatter;   /* at the pivot, above the first point's offset; ns */
     double slope, slope_left; /* left: what the slope may still be off by */
+    double alike;             /* factor of standard errors: neighbours are off alike */
     int64_t pivot, base;      /* base: the first point's offset: doubles then hold small numbers */
 };
+
+/* Neighbours in time are off alike while a machine is busy: n of them say as much as n (1 - r) / (1 + r) that are not. r from
+   how many of them are off to the same side, 1/2 + asin(r) / pi of normal values; what is left of the root is the factor. */
+static double alike(const struct store_clock_point *p, size_t n, const struct fit *f, double slope, double middle)
+{
+    size_t same = 0;
+    for (size_t i = 0, before = 0; i < n; i++) {
+        double off = (double)(p[i].offset - f->base) - slope * (double)(p[i].at - f->pivot) - middle;
+        size_t side = off > 0 ? 1 : 2;
+        same += side == before;
+        before = side;
+    }
+    double share = n > 1 ? (double)same / (double)(n - 1) : 0, r = sin(M_PI * (fmin(share, 0.95) - 0.5));
+    return r > 0 ? sqrt((1 + r) / (1 - r)) : 1;
+}
 
 /* Median of the slopes between all pairs of at most POINTS_MAX points, and its standard error. */
 static void fit_slope(const struct store_clock_point *p, size_t n, struct fit *f, double *room)
@@ -90,9 +107,10 @@ static void fit_slope(const struct store_clock_point *p, size_t n, struct fit *f
     for (size_t i = 0; i < n; i++)
         room[i] = (double)(p[i].offset - f->base) - slope * (double)(p[i].at - f->pivot);
     double middle = median(room, n);
+    f->alike = alike(p, n, f, slope, middle);
     for (size_t i = 0; i < n; i++)
         room[i] = fabs(room[i] - middle);
-    double error = square > 0 ? MEDIAN_FACTOR * MAD_FACTOR * median(room, n) / sqrt(square) : 0;
+    double error = square > 0 ? f->alike * MEDIAN_FACTOR * MAD_FACTOR * median(room, n) / sqrt(square) : 0;
     bool seen = fabs(slope) > 4 * error && fabs(slope) < DRIFT_MOST;
     f->slope = seen ? slope : 0;
     f->slope_left = seen ? 1.96 * error : fmin(fabs(slope) + 1.96 * error, DRIFT_ASSUMED);
@@ -188,8 +206,9 @@ static double last_possible(const struct causal *c, double in, double out)
     return out;
 }
 
-/* What causality leaves for offset - slope * x over both ends of the span, of all drifts up to `most`. */
-static struct range causality(const struct causal *c, const struct fit *f, const double end[2], double most)
+/* What causality leaves for offset - slope * x over both ends of the span, of all drifts up to `most`; *drift: how far they go.
+ */
+static struct range causality(const struct causal *c, const struct fit *f, const double end[2], double most, double *drift)
 {
     struct range all = {INFINITY, -INFINITY}, slopes = {-most, most};
     double in = best_slope(c, slopes, 0, 0, true);
@@ -197,6 +216,7 @@ static struct range causality(const struct causal *c, const struct fit *f, const
     if (left.low > left.high)
         return left;
     slopes = (struct range){last_possible(c, in, -most), last_possible(c, in, most)};
+    *drift = fmax(slopes.high - f->slope, f->slope - slopes.low);
     for (int k = 0; k < 2; k++) {
         all.high = fmax(all.high, offsets_at(c, best_slope(c, slopes, end[k], 1, false), end[k]).high - f->slope * end[k]);
         all.low = fmin(all.low, offsets_at(c, best_slope(c, slopes, end[k], -1, false), end[k]).low - f->slope * end[k]);
@@ -215,7 +235,7 @@ static double violation(const struct store_clock_point *p, size_t n)
 int store_clock_fit(struct store_clock_point *p, size_t n, struct store_clock_fit *out)
 {
     size_t half = n > 8 ? n / 2 : n, room_of = POINTS_MAX * POINTS_MAX / 2 + n;
-    struct fit f = {.slope_left = DRIFT_ASSUMED};
+    struct fit f = {.slope_left = DRIFT_ASSUMED, .alike = 1};
     double *room = malloc(room_of * sizeof *room);
     struct corner *corners = malloc(2 * n * sizeof *corners);
     if (!room || !corners) {
@@ -235,11 +255,12 @@ int store_clock_fit(struct store_clock_point *p, size_t n, struct store_clock_fi
     double apart = (double)(p[n - 1].at - p[0].at) / (double)n,
            end[2] = {(double)(p[0].at - f.pivot) - apart, (double)(p[n - 1].at - f.pivot) + apart};
     const struct causal c = causal_of(p, n, &f, corners);
-    struct range left = causality(&c, &f, end, n < DRIFT_POINTS ? DRIFT_ASSUMED : DRIFT_MOST);
+    double drift = NAN;
+    struct range left = causality(&c, &f, end, n < DRIFT_POINTS ? DRIFT_ASSUMED : DRIFT_MOST, &drift);
     bool certain = left.low <= left.high;
     double drifted = f.slope_left * fmax(-end[0], end[1]);
     double hidden = fmax(fmax((double)least, HIDDEN_FACTOR * f.scatter), WAKE);
-    double error = 1.96 * MEDIAN_FACTOR * f.scatter / sqrt((double)half) + hidden + drifted;
+    double error = 1.96 * f.alike * MEDIAN_FACTOR * f.scatter / sqrt((double)half) + hidden + drifted;
     *out = (struct store_clock_fit){.pivot = f.pivot,
                                     .drift = f.slope,
                                     .drift_error = f.slope_left,
@@ -252,6 +273,7 @@ int store_clock_fit(struct store_clock_point *p, size_t n, struct store_clock_fi
     } else if ((left.high - left.low) / 2 <= error) {
         f.offset = (left.low + left.high) / 2;
         error = (left.high - left.low) / 2;
+        out->drift_error = drift;
     } else {
         f.offset = fmin(fmax(f.offset, left.low), left.high);
     }

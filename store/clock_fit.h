@@ -24,7 +24,7 @@ struct store_clock_point {
 struct store_clock_fit {
     int64_t offset, pivot;
     double drift;       /* s/s; 0: none beyond four of its standard errors was seen, or it is beyond 0.1 % */
-    double drift_error; /* s/s: what is left of it, seen or not */
+    double drift_error; /* s/s: what is left of it, seen or not; certain where `error` is `bound` */
     double error;       /* ns that a time in the span of the points may be off by: offset, and what is left of drift */
     double bound; /* ns: no event can be further off, or an end would come before a start; NAN: contradicted by the points */
     double low, high; /* what causality leaves for the offset at the pivot; low > high: nothing */

@@ -93,6 +93,8 @@ static void holds(struct job j, double error_most)
         double off = worst(&j, r, &fit);
         if (off > fit.error + 1 || !(fit.bound >= fit.error - 1))
             fail_msg("seed %d: off by %g, stated %g, bound %g", seed, off, fit.error, fit.bound);
+        if (fabs(fit.drift - j.drift) > fit.drift_error * 1.001)
+            fail_msg("seed %d: drift %g instead of %g, stated %g", seed, fit.drift, j.drift, fit.drift_error);
         largest = fmax(largest, fit.error);
         free(r);
     }
