@@ -10,6 +10,7 @@ build=${1:?BUILD}
 scripts=${2:-'test_agent|e2e/(29|30|31|33|34|35|36|37|38|50|51|52|53|55|57)_'}
 work=$(mktemp -d "${TMPDIR:-/tmp}/tacho-coverage-XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
+chmod 755 "$work" # a test runs as another user too
 cp "$build/config.mk" "$work/" 2> /dev/null
 make -s O="$work" CFLAGS="--coverage -fprofile-update=atomic" LDFLAGS=--coverage "$work/libtacho.so" > "$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 find "$work" -name '*.gcda' -delete
