@@ -56,7 +56,7 @@ beside_others() {
 }
 # tries WHAT SLACK OTHERS TIMES NEEDED FUNCTION: of that many tries that count, so many must hold
 tries() {
-    local held=0 missed=0 i rc
+    local held=0 missed=0 rc
     for _ in $(seq "$4"); do
         $6
         python3 compare.py "$1" "$2" "$3"
