@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libtacho_hook.so: what the Python hook (tacho_hook.py) says, as NVTX. Loaded by Python through ctypes; knows nothing of the
- * agent: without a tool attached every call is a no-op, and any NVTX tool understands it.
+ * agent: without a tool attached every call is a no-op, and any NVTX tool understands it. The functions that are called in
+ * every step are handed out as functions of Python too (tacho_hook_function): ctypes takes ten times as long for a call.
  *
  * Payloads carry only what is known: a step its index, work its pass. Readers match fields by name, so that a missing field is
  * absent and not 0 (include/tacho_nvtx.h).
  */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
 #include "tacho_nvtx.h"
 
 #define HOOK_EXPORT __attribute__((visibility("default")))
@@ -34,6 +40,9 @@ HOOK_EXPORT void tacho_hook_push_step(void *name, uint64_t index);
 HOOK_EXPORT void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes, uint64_t communicator, uint64_t sequence,
                                       unsigned ranks);
 HOOK_EXPORT void tacho_hook_pop(void);
+struct python_object;
+HOOK_EXPORT int tacho_hook_functions(void);
+HOOK_EXPORT struct python_object *tacho_hook_function(int i);
 HOOK_EXPORT uint64_t tacho_hook_counter(const char *name);
 HOOK_EXPORT void tacho_hook_sample(uint64_t counter, double value);
 
@@ -117,4 +126,110 @@ uint64_t tacho_hook_counter(const char *name)
 void tacho_hook_sample(uint64_t counter, double value)
 {
     tacho_nvtx_sample(&torch, counter, value);
+}
+
+/* ---- functions of Python ---------------------------------------------------------------------------------------------------
+ * What is needed of Python's stable ABI (docs.python.org/3/c-api/stable.html), found in the interpreter that runs: this library
+ * is built without Python's headers and serves every version.
+ */
+
+typedef struct python_object *python_call(struct python_object *self, struct python_object *const *argument, ptrdiff_t count);
+struct python_method {
+    const char *name;
+    python_call *call;
+    int flags;
+    const char *text;
+};
+#define PYTHON_FASTCALL 0x80
+
+static struct {
+    struct python_object *none;
+    void (*keep)(struct python_object *);
+    unsigned long long (*number)(struct python_object *);
+    struct python_object *(*error)(void);
+    struct python_object *(*function)(struct python_method *, struct python_object *self, struct python_object *module);
+} python;
+
+/* Argument i, a number or None; absent: 0. */
+static uint64_t number(struct python_object *const *argument, ptrdiff_t count, ptrdiff_t i)
+{
+    return i < count && argument[i] != python.none ? python.number(argument[i]) : 0;
+}
+
+/* None, or the exception that a number was none. */
+static struct python_object *done(uint64_t name, uint64_t value)
+{
+    if ((name == UINT64_MAX || value == UINT64_MAX) && python.error())
+        return NULL;
+    python.keep(python.none);
+    return python.none;
+}
+
+static struct python_object *call_push(struct python_object *self, struct python_object *const *argument, ptrdiff_t count)
+{
+    uint64_t name = number(argument, count, 0);
+    (void)self;
+    tacho_hook_push((void *)(uintptr_t)name);
+    return done(name, 0);
+}
+
+static struct python_object *call_push_role(struct python_object *self, struct python_object *const *argument, ptrdiff_t count)
+{
+    uint64_t name = number(argument, count, 0), kind = number(argument, count, 1);
+    (void)self;
+    tacho_hook_push_role((void *)(uintptr_t)name, (unsigned)kind);
+    return done(name, kind);
+}
+
+static struct python_object *call_push_work(struct python_object *self, struct python_object *const *argument, ptrdiff_t count)
+{
+    uint64_t name = number(argument, count, 0), pass = number(argument, count, 1);
+    (void)self;
+    tacho_hook_push_work((void *)(uintptr_t)name, (unsigned)pass);
+    return done(name, pass);
+}
+
+static struct python_object *call_push_step(struct python_object *self, struct python_object *const *argument, ptrdiff_t count)
+{
+    uint64_t name = number(argument, count, 0), index = number(argument, count, 1);
+    (void)self;
+    tacho_hook_push_step((void *)(uintptr_t)name, index);
+    return done(name, index);
+}
+
+static struct python_object *call_pop(struct python_object *self, struct python_object *const *argument, ptrdiff_t count)
+{
+    (void)self, (void)argument, (void)count;
+    tacho_hook_pop();
+    return done(0, 0);
+}
+
+static struct python_method methods[] = {
+    {"push", call_push, PYTHON_FASTCALL, NULL},
+    {"push_role", call_push_role, PYTHON_FASTCALL, NULL},
+    {"push_work", call_push_work, PYTHON_FASTCALL, NULL},
+    {"push_step", call_push_step, PYTHON_FASTCALL, NULL},
+    {"pop", call_pop, PYTHON_FASTCALL, NULL},
+};
+
+static bool found(void *at, const char *name)
+{
+    void *symbol = dlsym(RTLD_DEFAULT, name);
+    memcpy(at, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+/* How many there are; 0: this interpreter does not show its symbols, and ctypes has to do. */
+int tacho_hook_functions(void)
+{
+    bool all = found(&python.none, "_Py_NoneStruct") && found(&python.keep, "Py_IncRef") &&
+               found(&python.number, "PyLong_AsUnsignedLongLong") && found(&python.error, "PyErr_Occurred") &&
+               found(&python.function, "PyCFunction_NewEx");
+    return all ? (int)(sizeof methods / sizeof *methods) : 0;
+}
+
+/* Function i, below tacho_hook_functions(), with its name; a new reference. */
+struct python_object *tacho_hook_function(int i)
+{
+    return python.function(&methods[i], NULL, NULL);
 }

@@ -62,6 +62,10 @@ def _open(folder):
         f.restype, f.argtypes = result, arguments
         setattr(lib, function, f)
     lib.open()
+    lib.tacho_hook_function.restype = ctypes.py_object
+    for i in range(lib.tacho_hook_functions()):  # without ctypes, as often as a step calls them
+        f = lib.tacho_hook_function(i)
+        setattr(lib, f.__name__, f)
 
 
 def _name(text):
