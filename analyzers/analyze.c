@@ -73,8 +73,8 @@ enum an_confidence an_confidence_of(const struct an_context *c)
     const struct an_value *rest = &r->budget.pct[AN_CLASS_UNATTRIBUTED];
     double unexplained = rest->valid ? rest->value : 100;
     bool lost = !r->trust.lost_events.valid || r->trust.lost_events.value || c->problems;
-    int64_t steps = r->steps.detailed, apart = r->steps.last_index - r->steps.first_index + 1;
-    steps = steps < apart ? steps : apart; /* one step on many ranks is one observation */
+    int64_t steps = r->steps.detailed, apart = an_time_sub(r->steps.last_index, r->steps.first_index);
+    steps = steps <= apart ? steps : apart + 1; /* one step on many ranks is one observation */
     if (steps < 5 || unexplained > 20)
         return AN_LOW;
     return steps >= 20 && !lost && unexplained <= 5 ? AN_HIGH : AN_MEDIUM;

@@ -87,7 +87,10 @@ static int edges_two(struct an_context *c, struct an_graph_build *x)
 {
     for (size_t i = 0; i < c->t->slice.count; i++) {
         const char *name = an_trace_name(c->t, c->t->slice.name[i]);
-        (*name == 'A' ? a : b)[name[1] - '0'] = an_graph_first_node(x, i);
+        size_t digit = (size_t)(name[1] - '0');
+        assert_in_range(digit, 0, 9);
+        uint32_t *of = *name == 'A' ? a : b;
+        of[digit] = an_graph_first_node(x, i);
     }
     return wanted(x);
 }
