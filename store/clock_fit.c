@@ -23,9 +23,9 @@
 #define POINTS_MAX    400 /* pairs of them are looked at */
 #define DRIFT_POINTS  16
 #define DRIFT_MOST    1e-3
-#define DRIFT_ASSUMED 2e-4 /* between two machines, where too few points tell */
-#define WAKE          50e3 /* ns by which a process that has to be woken may always leave late */
-#define HALVINGS      64
+#define DRIFT_ASSUMED 2e-4   /* between two machines, where too few points tell */
+#define WAKE          50e3   /* ns by which a process that has to be woken may always leave late */
+#define CUTS          64     /* of an interval that is searched */
 #define MEDIAN_FACTOR 1.2533 /* standard error of a median, in standard errors of a mean, of normal values */
 #define MAD_FACTOR    1.4826
 #define HIDDEN_FACTOR 4.0 /* scatters: on a busy machine a rank that left late shifted the median by 2.8 of them */
@@ -176,16 +176,16 @@ static struct range offsets_at(const struct causal *c, double slope, double x)
     return r;
 }
 
-/* The drift between two others at which `sign` * (the offset's upper end, or with sign -1 the lower one) at x is largest, or
-   with width the room between both: all are concave in the drift, so thirds of the interval can be left out one after the
+/* The drift between two others at which the offset's upper end at x is largest (side 1), its lower end least (side -1), or the
+   room between both widest (side 0): all are concave in the drift, so thirds of the interval can be left out one after the
    other. */
-static double best_slope(const struct causal *c, struct range s, double x, int sign, bool width)
+static double best_slope(const struct causal *c, struct range s, double x, int side)
 {
-    for (int i = 0; i < HALVINGS && s.low < s.high; i++) {
+    for (int i = 0; i < CUTS && s.low < s.high; i++) {
         double value[2], at[2] = {s.low + (s.high - s.low) / 3, s.high - (s.high - s.low) / 3};
         for (int k = 0; k < 2; k++) {
             struct range r = offsets_at(c, at[k], x);
-            value[k] = width ? r.high - r.low : sign > 0 ? r.high : -r.low;
+            value[k] = (side >= 0 ? r.high : 0) - (side <= 0 ? r.low : 0);
         }
         if (value[0] < value[1])
             s.low = at[0];
@@ -198,7 +198,7 @@ static double best_slope(const struct causal *c, struct range s, double x, int s
 /* The last drift from `in`, which leaves something, towards `out` that still does. */
 static double last_possible(const struct causal *c, double in, double out)
 {
-    for (int i = 0; i < HALVINGS; i++) {
+    for (int i = 0; i < CUTS; i++) {
         double middle = (in + out) / 2;
         struct range r = offsets_at(c, middle, 0);
         *(r.low <= r.high ? &in : &out) = middle;
@@ -211,15 +211,15 @@ static double last_possible(const struct causal *c, double in, double out)
 static struct range causality(const struct causal *c, const struct fit *f, const double end[2], double most, double *drift)
 {
     struct range all = {INFINITY, -INFINITY}, slopes = {-most, most};
-    double in = best_slope(c, slopes, 0, 0, true);
+    double in = best_slope(c, slopes, 0, 0);
     struct range left = offsets_at(c, in, 0);
     if (left.low > left.high)
         return left;
     slopes = (struct range){last_possible(c, in, -most), last_possible(c, in, most)};
     *drift = fmax(slopes.high - f->slope, f->slope - slopes.low);
     for (int k = 0; k < 2; k++) {
-        all.high = fmax(all.high, offsets_at(c, best_slope(c, slopes, end[k], 1, false), end[k]).high - f->slope * end[k]);
-        all.low = fmin(all.low, offsets_at(c, best_slope(c, slopes, end[k], -1, false), end[k]).low - f->slope * end[k]);
+        all.high = fmax(all.high, offsets_at(c, best_slope(c, slopes, end[k], 1), end[k]).high - f->slope * end[k]);
+        all.low = fmin(all.low, offsets_at(c, best_slope(c, slopes, end[k], -1), end[k]).low - f->slope * end[k]);
     }
     return all;
 }

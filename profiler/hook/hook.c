@@ -2,7 +2,7 @@
  *
  * libtacho_hook.so: what the Python hook (tacho_hook.py) says, as NVTX. Loaded by Python through ctypes; knows nothing of the
  * agent: without a tool attached every call is a no-op, and any NVTX tool understands it. The functions that are called in
- * every step are handed out as functions of Python too (tacho_hook_function): ctypes takes ten times as long for a call.
+ * every step are handed out as functions of Python too (tacho_hook_function): ctypes takes 238 instead of 36 ns for a call.
  *
  * Payloads carry only what is known: a step its index, work its pass. Readers match fields by name, so that a missing field is
  * absent and not 0 (include/tacho_nvtx.h).
