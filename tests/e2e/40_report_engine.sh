@@ -5,8 +5,6 @@ set -u
 # shellcheck source=tests/e2e/report_common.sh
 . "$(dirname "$0")/report_common.sh"
 work_folder
-data=/usr/share/common-licenses
-[ -d "$data" ] || data=$SRC/LICENSE
 
 # shape: [layers channels batch seq accumulate workers]
 compare() {

@@ -7,8 +7,6 @@ set -u
 # shellcheck source=tests/e2e/report_common.sh
 . "$(dirname "$0")/report_common.sh"
 work_folder
-data=/usr/share/common-licenses
-[ -d "$data" ] || data=$SRC/LICENSE
 export OMP_NUM_THREADS=1
 
 # go STEPS OPTIONS...: a run of small steps and its report in ./json

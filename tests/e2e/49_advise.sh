@@ -9,8 +9,6 @@ set -u
 . "$(dirname "$0")/report_common.sh"
 command -v python3 > /dev/null || { echo "needs python3 to read the advice"; exit 77; }
 work_folder
-data=/usr/share/common-licenses
-[ -d "$data" ] || data=$SRC/LICENSE
 export OMP_NUM_THREADS=1 XDG_CACHE_HOME=$PWD/cache
 nodes=${TACHO%/*}/tests/unit/test_an_replay
 engine() {

@@ -9,8 +9,6 @@ set -u
 . "$(dirname "$0")/report_common.sh"
 command -v python3 > /dev/null || { echo "needs python3 to read the advice"; exit 77; }
 work_folder
-data=/usr/share/common-licenses
-[ -d "$data" ] || data=$SRC/LICENSE
 export OMP_NUM_THREADS=1 XDG_CACHE_HOME=$PWD/cache
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 ranks=()

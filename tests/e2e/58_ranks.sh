@@ -112,8 +112,6 @@ rm -rf kineto ordinals tacho even four odd short years
 # ---- the engine
 command -v mpirun > /dev/null || { echo "no mpirun: the engine's ranks were not looked at"; exit 77; }
 "$TRAIN" --help | grep -q -- --uneven || { echo "train was built without MPI"; exit 77; }
-data=/usr/share/common-licenses
-[ -d "$data" ] || data=$SRC/LICENSE
 export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 go() { # RANKS OPTIONS...
     local n=$1

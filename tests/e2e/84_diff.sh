@@ -30,8 +30,6 @@ complains() {
 }
 
 # ---- runs of the engine ------------------------------------------------------------------------------------------------------
-data=/usr/share/common-licenses
-[ -d "$data" ] || data=$SRC/LICENSE
 record() { # NAME ARG...
     local name=$1
     shift

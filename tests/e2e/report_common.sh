@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Shared by the report scripts: sourced, not run.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034 # data: the scripts use it
 SRC=${SRC:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
+# text that the engine learns
+data=/usr/share/common-licenses
+[ -d "$data" ] || data=$SRC/LICENSE
 fail() {
     echo "FAIL: $*"
     exit 1
@@ -73,7 +76,5 @@ train_with_ranks() {
     "$TRAIN" --help | grep -q -- --slow-rank || { echo "train was built without MPI"; exit 77; }
     command -v python3 > /dev/null || { echo "needs python3 to read the report"; exit 77; }
     work_folder
-    data=/usr/share/common-licenses
-    [ -d "$data" ] || data=$SRC/LICENSE
     export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 }
