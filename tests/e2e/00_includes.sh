@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # The direction of includes holds, and the check that says so fails on each kind of wrong include.
 set -eu
 tests/lint/includes.sh

@@ -50,11 +50,37 @@ printf '# a hanging test\n# timeout: 1\nsleep 3601 & sleep 3602\n' > tests/e2e/0
 SAN='' expect 1 "0 passed, 1 failed" b
 grep -q 'time limit (1 s)' b/tests/log/e2e/01_hang || fail "the time limit is not named"
 for process in /proc/[0-9]*; do
-    case $(tr '\0' ' ' < "$process/cmdline" 2> /dev/null || true) in
+    case $({ tr '\0' ' ' < "$process/cmdline"; } 2> /dev/null || true) in
     "sleep 3601 " | "sleep 3602 ") fail "left behind: ${process#/proc/}" ;;
     esac
 done
 rm tests/e2e/0*
+
+# scripts that say so run beside each other; the others afterwards, alone; a signal reaches them all
+if [ "$(nproc)" -gt 1 ]; then
+    mkdir meet
+    for script in 01_a 03_b; do
+        # shellcheck disable=SC2016  # for the script to expand
+        printf '#!/bin/bash\n# parallel: yes\ntouch meet/%s\nfor _ in $(seq 100); do [ -e meet/01_a -a -e meet/03_b ] && exit 0; sleep 0.05; done\nexit 1\n' \
+            $script > tests/e2e/$script.sh
+    done
+    echo 'mkdir alone && sleep 0.2 && rmdir alone' | tee tests/e2e/02_c.sh > tests/e2e/04_d.sh
+    printf '#!/bin/bash\n# parallel: yes\necho the reason; exit 3\n' > tests/e2e/05_e.sh
+    expect 1 "4 passed, 1 failed" b
+    grep -q '| the reason' out || fail "the log of a failure beside others is missing"
+    rm tests/e2e/0*
+    printf '#!/bin/bash\n# parallel: yes\nsleep 3603.%d\n' $$ > tests/e2e/01_a.sh
+    cp tests/e2e/01_a.sh tests/e2e/02_b.sh
+    tests/run b > out 2>&1 &
+    for _ in $(seq 100); do [ "$(pgrep -fcx "sleep 3603.$$")" = 2 ] && break; sleep 0.05; done
+    [ "$(pgrep -fcx "sleep 3603.$$")" = 2 ] || fail "two scripts do not run beside each other"
+    kill $!
+    rc=0
+    wait $! || rc=$?
+    [ $rc = 130 ] || fail "exit status $rc after a signal"
+    [ "$(pgrep -fcx "sleep 3603.$$")" = 0 ] || fail "a signal leaves scripts behind"
+    rm tests/e2e/0*
+fi
 
 # cmocka programs: each test counts; one that dies half-way is a failure
 cat > tests/unit/test_x.c << 'END'

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # The build: out of tree with an absolute O=, nothing rebuilt when nothing changed, rebuilt when a flag, a header or the compiler
 # changed, clang as well as gcc. Uses the smallest product (libtacho.so).
 set -eu

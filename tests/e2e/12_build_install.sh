@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # `make install` into a staging folder gives a tacho that works from there: it finds its library and the engine; uninstall leaves
 # nothing behind.
 set -eu

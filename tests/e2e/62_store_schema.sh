@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # docs/schema.md against a real file: every table and column it names is there, none is missing from it, its examples run.
 set -u
 . "$(dirname "$0")/cli_common.sh"

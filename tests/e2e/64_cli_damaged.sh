@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # A real recording, damaged in many places: report and sql may refuse it, or read around the damage, but they never crash, hang,
 # or leave without a word.
 # timeout: 240

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # Manual pages and completions come from the tables of commands and options: every page is accepted by scdoc and mandoc and names every
 # option; completions are scripts that their shell accepts, and bash completes commands, options, words of a choice, files, runs.
 set -u

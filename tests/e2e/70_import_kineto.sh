@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # timeout: 600
 # Kineto imports of the shared traces against counts that Python makes from the JSON: rows, ns, correlations, details, names,
 # two ranks as one run, names with anything in them, files cut off at 40 random places (1,000 in long_import_truncation.sh).

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # Nsight Systems exports: what the import holds against the export itself (python's sqlite3, interval unions by brute force) and
 # against the reference file of the shared traces.
 set -u

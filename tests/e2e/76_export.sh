@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # Exports of real traces: valid by python's JSON and CSV readers, complete, exact in ns, nested on each lane, arrows that lie in
 # their slices; Kineto -> Perfetto JSON -> import gives the same device unions and the same count and sum of each name.
 # timeout: 300

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # Traces of other tools on the command line: import, and every reading command on the foreign file itself; the cache of imports:
 # reuse, two at once, changed and copied inputs, a limit, places that cannot be written, Ctrl-C; refusals by name.
 # timeout: 180
