@@ -30,12 +30,9 @@ static int rooms_of(struct an_context *c, struct an_what_if_state *s)
     const struct an_replay *r = s->r;
     for (size_t i = 0; i < r->step_count; i++)
         s->steps += an_replay_counts(&r->step[i]);
-    s->own = an_arena_zero(c->work, r->g->node_count, sizeof *s->own);
     s->b = an_arena_zero(c->work, s->steps + 1, sizeof *s->b);
     s->e = an_arena_zero(c->work, s->steps + 1, sizeof *s->e);
-    if (!s->own || !s->b || !s->e)
-        return TACHO_ENOMEM;
-    return an_times_new(r, &s->base) || an_times_new(r, &s->edited) ? TACHO_ENOMEM : 0;
+    return s->b && s->e ? an_times_new(r, &s->base) : TACHO_ENOMEM;
 }
 
 static int base_of(struct an_context *c, struct an_what_if_state *s)
@@ -162,8 +159,13 @@ static int replaying_run(struct an_context *c)
     }
     tell(c, s);
     s->none = an_what_if_none(c, s);
+    if ((rc = sensitivities(c, s)))
+        return rc;
+    s->edited = s->base; /* edits replay into the same arrays */
+    s->base = (struct an_times){NULL, NULL};
+    s->own = an_arena_zero(c->work, s->r->g->node_count, sizeof *s->own);
     c->what_if = s;
-    return sensitivities(c, s);
+    return s->own ? 0 : TACHO_ENOMEM;
 }
 
 const struct an_analyzer an_replaying = {"replay", "the dependency graph replayed: its error, what the step is sensitive to",

@@ -54,7 +54,8 @@ static void *arena_take(struct an_arena *a, size_t bytes, size_t align)
         }
     }
     size_t size = bytes > ARENA_BLOCK / 4 ? bytes : ARENA_BLOCK;
-    if (size > SIZE_MAX - sizeof *b || !(b = malloc(sizeof *b + size))) {
+    if (size > SIZE_MAX - sizeof *b ||
+        !(b = calloc(1, sizeof *b + size))) { /* large and zero: pages come as they are written */
         a->failed = true;
         return NULL;
     }
@@ -71,6 +72,16 @@ static void *arena_take(struct an_arena *a, size_t bytes, size_t align)
     return b->data;
 }
 
+void an_arena_give_back(struct an_arena *a, const void *array)
+{
+    for (struct arena_block **at = &a->head, *b; (b = *at); at = &b->next)
+        if ((const void *)b->data == array && b->size != ARENA_BLOCK) {
+            *at = b->next;
+            free(b);
+            return;
+        }
+}
+
 void *an_arena_zero(struct an_arena *a, size_t count, size_t size)
 {
     if (size && count > SIZE_MAX / 2 / size) {
@@ -78,10 +89,7 @@ void *an_arena_zero(struct an_arena *a, size_t count, size_t size)
         return NULL;
     }
     size_t bytes = count * size;
-    void *p = arena_take(a, bytes ? bytes : 1, sizeof(max_align_t));
-    if (p)
-        memset(p, 0, bytes);
-    return p;
+    return arena_take(a, bytes ? bytes : 1, sizeof(max_align_t)); /* blocks are zero, and no part is handed out twice */
 }
 
 void *an_arena_copy(struct an_arena *a, const void *data, size_t bytes)

@@ -13,6 +13,7 @@
 #define STEPS_LEAST     3  /* of a window whose path is called steady */
 #define EXPLAINED_LEAST 90 /* per cent; below it no cause is named */
 #define OPS_MOST        200
+#define OPS_MERGE       4096 /* segments, before those of one op are added up: runs have few ops and many segments */
 
 /* Time of one name, cause and place. */
 struct op_sum {
@@ -30,7 +31,7 @@ struct sums {
     int64_t *step_cause; /* of every step of the windows: AN_CAUSE_COUNT sums */
     size_t steps, windows;
     struct op_sum *op;
-    size_t ops, op_room;
+    size_t ops, op_room, op_merge; /* op_merge: rows at which they are merged next */
     struct an_path_row *row;
     size_t rows, row_room;
     struct an_span **span; /* of every track, malloc'ed */
@@ -72,10 +73,41 @@ static int choose_lane(struct an_context *c, size_t *least, struct an_window **o
 
 /* ---- sums ----------------------------------------------------------------------------------------------------------------- */
 
+static int op_order(const void *a, const void *b)
+{
+    const struct op_sum *x = a, *y = b;
+    if (x->name != y->name)
+        return x->name < y->name ? -1 : 1;
+    if (x->cause != y->cause)
+        return x->cause < y->cause ? -1 : 1;
+    return (int)x->host - (int)y->host;
+}
+
+/* One row of each op. */
+static void merge_ops(struct sums *x)
+{
+    size_t n = 0;
+    if (x->ops)
+        qsort(x->op, x->ops, sizeof *x->op, op_order);
+    for (size_t i = 0; i < x->ops; i++) {
+        if (n && !op_order(&x->op[n - 1], &x->op[i])) {
+            x->op[n - 1].count += x->op[i].count;
+            x->op[n - 1].ns += x->op[i].ns;
+        } else {
+            x->op[n++] = x->op[i];
+        }
+    }
+    x->ops = n;
+}
+
 static int add_op(struct sums *x, const struct an_path_segment *s)
 {
     const struct an_trace *t = x->c->t;
     bool host = s->node == AN_NONE || !an_graph_on_device(x->g, s->node);
+    if (x->ops == x->op_merge) {
+        merge_ops(x);
+        x->op_merge = 2 * x->ops + OPS_MERGE;
+    }
     if (an_grow(&x->op, &x->op_room, x->ops + 1, sizeof *x->op))
         return TACHO_ENOMEM;
     x->op[x->ops++] = (struct op_sum){.name = s->slice == AN_NONE ? AN_NONE : t->slice.name[s->slice],
@@ -196,16 +228,6 @@ static int list_causes(struct sums *x, struct an_critical_path *r)
     return 0;
 }
 
-static int op_order(const void *a, const void *b)
-{
-    const struct op_sum *x = a, *y = b;
-    if (x->name != y->name)
-        return x->name < y->name ? -1 : 1;
-    if (x->cause != y->cause)
-        return x->cause < y->cause ? -1 : 1;
-    return (int)x->host - (int)y->host;
-}
-
 static int ns_order(const void *a, const void *b)
 {
     const struct op_sum *x = a, *y = b;
@@ -216,20 +238,10 @@ static int ns_order(const void *a, const void *b)
 
 static int list_ops(struct sums *x, struct an_critical_path *r)
 {
-    size_t n = 0;
+    merge_ops(x);
     if (x->ops)
-        qsort(x->op, x->ops, sizeof *x->op, op_order);
-    for (size_t i = 0; i < x->ops; i++) {
-        if (n && !op_order(&x->op[n - 1], &x->op[i])) {
-            x->op[n - 1].count++;
-            x->op[n - 1].ns += x->op[i].ns;
-        } else {
-            x->op[n++] = x->op[i];
-        }
-    }
-    if (n)
-        qsort(x->op, n, sizeof *x->op, ns_order);
-    n = n < OPS_MOST ? n : OPS_MOST;
+        qsort(x->op, x->ops, sizeof *x->op, ns_order);
+    size_t n = x->ops < OPS_MOST ? x->ops : OPS_MOST;
     struct an_path_op *rows = an_arena_zero(x->c->a, n, sizeof *rows);
     if (!rows)
         return TACHO_ENOMEM;
@@ -353,7 +365,7 @@ static int walk_windows(struct sums *x, const struct an_window *w, size_t n, siz
 
 static int path_run(struct an_context *c)
 {
-    struct sums x = {.c = c};
+    struct sums x = {.c = c, .op_merge = OPS_MERGE};
     struct an_window *w = NULL;
     const char *why;
     size_t n, least, tracks = c->t->track_count + 1;

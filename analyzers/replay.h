@@ -83,6 +83,7 @@ struct an_times {
 int an_replay_of(struct an_context *c, const struct an_replay **out, const char **why);
 /* Room for times in the work arena; the recorded times of what is not replayed are filled in. 0 or TACHO_ENOMEM. */
 int an_times_new(const struct an_replay *r, struct an_times *t);
+void an_times_free(const struct an_replay *r, struct an_times *t); /* before the arena goes */
 /* One pass over all frames. `change` may be NULL. */
 void an_replay_run(const struct an_replay *r, const struct an_change *change, struct an_times *t);
 /* When a step ends in replayed times. */
@@ -119,6 +120,7 @@ struct an_slack {
 
 /* Tails of every node of the graph, all AN_NEVER, in the work arena. 0 or TACHO_ENOMEM. */
 int an_slack_new(const struct an_replay *r, struct an_slack **out);
+void an_slack_free(const struct an_replay *r, struct an_slack *s); /* before the arena goes; NULL is fine */
 /* The step that a frame ends with: the last one of the lane that takes longest. NULL: none. */
 const struct an_replay_step *an_replay_sink(const struct an_replay *r, size_t frame, const struct an_times *t);
 /* Backward pass over one frame after an_replay_run(r, NULL, t). */

@@ -152,12 +152,20 @@ struct sums {
     double time;                 /* ns of frames, times hosts */
 };
 
+/* Does a node work on cores, and how? */
+static bool core_use(const struct an_shares *s, uint32_t n, struct an_use *u)
+{
+    return an_use_get(s, n, u) && u->share < s->hosts;
+}
+
 static struct sums sums_of(const struct an_shares *s)
 {
     struct sums x = {{0}, 0};
-    for (size_t i = 0; i < s->use_count; i++)
-        if (s->use[i].share < s->hosts)
-            x.work[s->r->g->cause[s->use[i].node]] += (double)an_time_sub(s->use[i].end, s->use[i].start);
+    for (size_t i = 0; i < s->r->node_count; i++) {
+        struct an_use u;
+        if (core_use(s, s->r->node[i], &u))
+            x.work[s->r->g->cause[s->r->node[i]]] += (double)an_time_sub(u.end, u.start);
+    }
     for (size_t f = 0; f < s->r->frame_count; f++)
         x.time += (double)an_time_sub(s->r->frame[f].end, s->r->frame[f].start);
     return x;
@@ -193,10 +201,12 @@ static double received(struct an_shares *s, double others, const struct sums *x)
     double sum = 0;
     for (size_t k = 0; k < s->hosts; k++)
         s->share[k].others = others;
-    an_shares_sweep_again(s);
-    for (size_t i = 0; i < s->use_count; i++)
-        if (s->use[i].share < s->hosts)
-            sum += (double)s->use[i].demand * (double)s->use[i].speed * (double)an_time_sub(s->use[i].end, s->use[i].start);
+    an_shares_sweep(s);
+    for (size_t i = 0; i < s->r->node_count; i++) {
+        struct an_use u;
+        if (core_use(s, s->r->node[i], &u))
+            sum += (double)u.demand * s->found[s->r->node[i]] * (double)an_time_sub(u.end, u.start);
+    }
     return x->time > 0 ? sum / x->time : 0;
 }
 
@@ -223,11 +233,6 @@ static void set_demands(struct an_shares *s, double speed)
         double ready = (double)s->demand[k] < 1 ? (double)s->demand[k] : 1;
         s->part[k] = (float)(ready * speed / (1 - ready + ready * speed));
     }
-    for (size_t i = 0; i < s->use_count; i++)
-        if (s->use[i].share < s->hosts) {
-            s->use[i].demand = s->demand[s->r->g->cause[s->use[i].node]];
-            s->use[i].part = s->part[s->r->g->cause[s->use[i].node]];
-        }
 }
 
 /* Compute on several cores each, so that what is wanted is what was ready. */
@@ -263,12 +268,15 @@ static void fill(const struct an_shares *s, const struct sums *x, struct an_core
     double full = 0, stretched = 0, alone = 0;
     for (size_t k = 0; k < s->hosts; k++)
         full += s->share[k].full_ns;
-    for (size_t i = 0; i < s->use_count; i++)
-        if (s->use[i].share < s->hosts) {
-            double ns = (double)an_time_sub(s->use[i].end, s->use[i].start);
-            stretched += ns;
-            alone += ns / an_use_stretch(&s->use[i]);
-        }
+    for (size_t i = 0; i < s->r->node_count; i++) {
+        uint32_t n = s->r->node[i];
+        struct an_use u;
+        if (!core_use(s, n, &u))
+            continue;
+        double ns = (double)an_time_sub(u.end, u.start);
+        stretched += ns;
+        alone += ns / an_use_stretch(s, n, &u);
+    }
     use->wanted = an_num(wanted_of(s, x) / (double)s->hosts);
     use->short_pct = x->time > 0 ? an_num(100 * full / x->time / (double)s->hosts) : an_num_none("the steps take no time");
     use->slowdown_pct = alone > 0 ? an_num(100 * (stretched / alone - 1)) : an_num_none("no thread works in the steps");

@@ -292,6 +292,8 @@ static int predict(const struct an_replay *r, const int64_t *own, struct an_repl
         double truth = e->even ? median_of(x, e->even) : NAN;
         e->pct = e->odd > 1 && truth > 0 ? 100 * (predicted / truth - 1) : NAN;
     }
+    if (!rc)
+        an_times_free(r, &t);
     free(value);
     free(x);
     return rc;
@@ -303,8 +305,10 @@ int an_replay_odd_even(const struct an_replay *r, struct an_replay_error *e)
     struct queues q = {0};
     int64_t alone = 0, all = 0;
     *e = (struct an_replay_error){.pct = NAN};
-    int64_t *own = an_arena_copy(r->c->work, r->own, r->g->node_count * sizeof *own);
+    int64_t *own = malloc((r->g->node_count + 1) * sizeof *own);
     int rc = own ? steps_of_nodes(r, &x) : TACHO_ENOMEM;
+    if (own)
+        memcpy(own, r->own, r->g->node_count * sizeof *own);
     if (!rc)
         rc = queues_new(r, &x, &q);
     if (!rc) {
@@ -312,6 +316,7 @@ int an_replay_odd_even(const struct an_replay *r, struct an_replay_error *e)
         rc = predict(r, own, e);
         e->unmatched_pct = all > 0 ? 100 * (double)alone / (double)all : 0;
     }
+    free(own);
     free(x.list);
     free(x.first);
     free(q.key);

@@ -181,3 +181,12 @@ int an_slack_new(const struct an_replay *r, struct an_slack **out)
     *out = s;
     return 0;
 }
+
+void an_slack_free(const struct an_replay *r, struct an_slack *s)
+{
+    if (!s)
+        return;
+    an_arena_give_back(r->c->work, s->tail);
+    an_arena_give_back(r->c->work, s->tail_start);
+    s->tail = s->tail_start = NULL;
+}

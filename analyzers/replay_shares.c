@@ -25,109 +25,44 @@ static double speed_of(const struct an_share *x)
 
 static void advance(struct an_share *x, int64_t time)
 {
-    double ns = (double)an_time_sub(time, x->time);
+    double ns = time > x->time ? (double)an_time_sub(time, x->time) : 0; /* back in damaged files only */
     x->integral += ns * speed_of(x);
     x->full_ns += x->demand > 0 && x->demand + x->others > x->capacity * (1 + 1e-6) ? ns : 0;
     x->time = time;
 }
 
-double an_use_stretch(const struct an_use *u)
+double an_use_stretch(const struct an_shares *s, uint32_t id, const struct an_use *u)
 {
-    return 1 - (double)u->part + (double)u->part / (double)u->speed;
+    return 1 - (double)u->part + (double)u->part / s->found[id];
 }
 
-static void sort_events(struct an_shares *s)
-{
-    for (size_t i = 0; i < s->use_count; i++) {
-        s->event[2 * i] = (struct an_pair){.key = an_pair_key(s->use[i].start), .value = (uint32_t)i, .extra = 0};
-        s->event[2 * i + 1] = (struct an_pair){.key = an_pair_key(s->use[i].end), .value = (uint32_t)i, .extra = 1};
-    }
-    an_pairs_sort(s->event, s->work, 2 * s->use_count);
-}
-
-static void sweep_sorted(struct an_shares *s)
+void an_shares_sweep(struct an_shares *s)
 {
     for (size_t k = 0; k < s->count; k++) {
         struct an_share *x = &s->share[k];
         x->demand = x->integral = x->full_ns = 0;
         x->time = 0;
     }
-    for (size_t i = 0; i < 2 * s->use_count; i++) {
-        struct an_use *u = &s->use[s->event[i].value];
-        struct an_share *x = &s->share[u->share];
-        int64_t time = s->event[i].extra ? u->end : u->start;
+    for (size_t i = 0; i < s->event_count; i++) {
+        uint32_t id = s->event[i] >> 1;
+        bool end = s->event[i] & 1;
+        struct an_use u;
+        if (!an_use_get(s, id, &u))
+            continue;
+        struct an_share *x = &s->share[u.share];
         if (x->demand <= 0)
-            x->time = time; /* nobody works: no time passes */
-        advance(x, time);
-        if (!s->event[i].extra) {
-            u->integral = x->integral;
-            x->demand += (double)u->demand;
+            x->time = end ? u.end : u.start; /* nobody works: no time passes */
+        advance(x, end ? u.end : u.start);
+        if (!end) {
+            s->found[id] = x->integral; /* until its end is reached */
+            x->demand += (double)u.demand;
             continue;
         }
-        double ns = (double)an_time_sub(u->end, u->start), mean = ns > 0 ? (x->integral - u->integral) / ns : 1;
-        u->speed = (float)(mean < 1 ? fmax(mean, SPEED_LEAST) : 1);
-        x->demand -= (double)u->demand;
+        double ns = (double)an_time_sub(u.end, u.start), mean = ns > 0 ? (x->integral - s->found[id]) / ns : 1;
+        s->found[id] = mean < 1 ? fmax(mean, SPEED_LEAST) : 1;
+        x->demand -= (double)u.demand;
         x->demand = x->demand > 1e-6 ? x->demand : 0;
     }
-}
-
-void an_shares_sweep(struct an_shares *s)
-{
-    sort_events(s);
-    sweep_sorted(s);
-}
-
-void an_shares_sweep_again(struct an_shares *s)
-{
-    sweep_sorted(s);
-}
-
-/* ---- who works when ------------------------------------------------------------------------------------------------------------ */
-
-static int room_for(struct an_shares *s, size_t n)
-{
-    if (n <= s->use_room)
-        return 0;
-    s->use = an_arena_zero(s->r->c->work, n, sizeof *s->use);
-    s->event = an_arena_zero(s->r->c->work, 2 * n, sizeof *s->event);
-    s->work = an_arena_zero(s->r->c->work, 2 * n, sizeof *s->work);
-    s->use_room = n;
-    return s->use && s->event && s->work ? 0 : TACHO_ENOMEM;
-}
-
-int an_shares_uses(struct an_shares *s, const int64_t *own, struct an_route *route, const struct an_times *t)
-{
-    const struct an_replay *r = s->r;
-    size_t takes = route ? an_route_count(route) : 0;
-    int rc = room_for(s, r->node_count + takes);
-    s->use_count = 0;
-    for (size_t i = 0; i < r->node_count && !rc; i++) {
-        uint32_t n = r->node[i];
-        if (s->of[n] == AN_NO_SHARE || own[n] <= 0)
-            continue;
-        if (route && r->g->cause[n] == AN_CAUSE_INPUT && !s->lane[r->g->track[n]])
-            continue; /* the route's workers take the place of the run's */
-        bool core = s->of[n] < s->hosts;
-        float demand = core ? s->demand[r->g->cause[n]] : 1, part = core ? s->part[r->g->cause[n]] : 1;
-        if (demand > 0)
-            s->use[s->use_count++] = (struct an_use){.start = t->end[n] - own[n],
-                                                     .end = t->end[n],
-                                                     .node = n,
-                                                     .take = AN_NONE,
-                                                     .share = s->of[n],
-                                                     .demand = demand,
-                                                     .part = part,
-                                                     .speed = 1};
-    }
-    for (uint32_t i = 0; i < takes && !rc; i++) {
-        struct an_use u = {
-            .node = AN_NONE, .take = i, .demand = s->demand[AN_CAUSE_INPUT], .part = s->part[AN_CAUSE_INPUT], .speed = 1};
-        uint32_t at = an_route_use(route, i, &u.start, &u.end);
-        u.share = s->cores ? s->host[r->g->track[at]] : AN_NO_SHARE;
-        if (s->cores && u.end > u.start && u.share < s->hosts && u.demand > 0)
-            s->use[s->use_count++] = u;
-    }
-    return rc;
 }
 
 /* ---- the replay ---------------------------------------------------------------------------------------------------------------- */
@@ -146,14 +81,19 @@ static void stretch_own(const struct an_shares *s, const int64_t *own, const flo
 /* Half way to the slowdowns that the sweep found. */
 static void move_on(struct an_shares *s, struct an_route *route, float *stretch)
 {
-    for (size_t i = 0; i < s->use_count; i++) {
-        const struct an_use *u = &s->use[i];
-        float found = (float)an_use_stretch(u);
-        if (u->node == AN_NONE)
-            an_route_stretch(route, u->take, ((double)found + an_route_stretched(route, u->take)) / 2);
-        else if (fabsf(stretch[u->node] - found) >= 1e-5f)
-            stretch[u->node] = (stretch[u->node] + found) / 2;
+    uint32_t nodes = (uint32_t)s->r->g->node_count, batches = route ? (uint32_t)an_route_count(route) : 0;
+    struct an_use u;
+    for (size_t i = 0; i < s->r->node_count; i++) {
+        uint32_t n = s->r->node[i];
+        if (!an_use_get(s, n, &u) || u.demand <= 0)
+            continue;
+        float found = (float)an_use_stretch(s, n, &u);
+        if (fabsf(stretch[n] - found) >= 1e-5f)
+            stretch[n] = (stretch[n] + found) / 2;
     }
+    for (uint32_t i = 0; i < batches; i++)
+        if (an_use_get(s, nodes + i, &u) && u.demand > 0)
+            an_route_stretch(route, i, (an_use_stretch(s, nodes + i, &u) + an_route_stretched(route, i)) / 2);
 }
 
 static double length_of(const struct an_replay *r, const struct an_times *t)
@@ -215,6 +155,7 @@ int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, 
         s->share[k].capacity = kept.capacity;
         s->share[k].others = kept.others;
     }
+    an_shares_rest(s);
     free(own);
     free(stretch);
     return rc;
@@ -240,8 +181,12 @@ int an_shares_of(const struct an_replay *r, const struct an_times *base, struct 
     }
     int rc = an_shares_find(s);
     rc = rc ? rc : an_shares_calibrate(s, base, use);
-    for (size_t i = 0; i < s->use_count && !rc; i++)
-        s->stretch[s->use[i].node] = (float)an_use_stretch(&s->use[i]);
+    for (size_t i = 0; i < r->node_count && !rc; i++) {
+        struct an_use u;
+        if (an_use_get(s, r->node[i], &u))
+            s->stretch[r->node[i]] = (float)an_use_stretch(s, r->node[i], &u);
+    }
+    an_shares_rest(s);
     if (!rc && s->count)
         *out = s;
     return rc;

@@ -5,7 +5,6 @@
 #ifndef ANALYZERS_REPLAY_SHARES_BUILD_H
 #define ANALYZERS_REPLAY_SHARES_BUILD_H
 
-#include "analyzers/radix.h"
 #include "analyzers/replay_shares.h"
 
 #define AN_NO_SHARE UINT16_MAX
@@ -17,15 +16,12 @@ struct an_share {
     int64_t time;
 };
 
-/* A stretch of work on a share: of a node, or of a worker of the route. */
+/* A stretch of work on a share: of a node, or of a worker of the route. Its id is the node, or behind all nodes the batch. */
 struct an_use {
     int64_t start, end;
-    uint32_t node, take; /* AN_NONE: it is not one */
-    uint16_t share;
-    float demand;    /* cores that it is ready for, a mean over its time */
-    float part;      /* of its time alone, what needs a core: 1 for work that never sleeps */
-    float speed;     /* what a sweep finds: the mean of its share's */
-    double integral; /* of its share at its start */
+    uint32_t share;
+    float demand; /* cores that it is ready for, a mean over its time */
+    float part;   /* of its time alone, what needs a core: 1 for work that never sleeps */
 };
 
 struct an_shares {
@@ -38,19 +34,47 @@ struct an_shares {
     uint16_t *host;                                     /* of every track: the share of its host's cores */
     bool *lane;                                         /* of every track: it runs steps */
     float demand[AN_CAUSE_COUNT], part[AN_CAUSE_COUNT]; /* of a use, by the cause of its node */
-    struct an_use *use;                                 /* room for every replayed node and every batch of the route */
-    struct an_pair *event, *work;
-    size_t use_count, use_room;
-    double full_pct; /* of the time of the last sweep, mean over hosts */
+    /* from an_shares_uses to an_shares_rest: 16 bytes a node */
+    const int64_t *own;
+    struct an_route *route;
+    const struct an_times *t;
+    uint32_t *event; /* id << 1 | is it the end?, of every use, in order of time */
+    double *found;   /* of every id: the speed that the last sweep found, the mean of its share's; 1 at first */
+    size_t event_count, event_room, ids;
 };
 
-/* Uses of the replayed times: nodes' own work `own`, and the batches of the route. 0 or TACHO_ENOMEM. */
+/* Uses of the replayed times: nodes' own work `own`, and the batches of the route; all three have to stay until the sweeps are
+ * over. 0 or TACHO_ENOMEM. */
 int an_shares_uses(struct an_shares *s, const int64_t *own, struct an_route *route, const struct an_times *t);
-/* How much longer than alone a use took. */
-double an_use_stretch(const struct an_use *u);
-/* Finds the speed of every use; `again` for the same uses with other demands. */
+/* Frees what the sweeps need, until the next uses. */
+void an_shares_rest(struct an_shares *s);
+/* The use of a node, of a batch, of an id; false: it works on no share. Inline, because sweeps ask for nothing else. */
+static inline bool an_use_of_node(const struct an_shares *s, uint32_t n, struct an_use *u)
+{
+    const struct an_graph *g = s->r->g;
+    int64_t own = s->own[n];
+    if (s->of[n] == AN_NO_SHARE || own <= 0)
+        return false;
+    if (s->route && g->cause[n] == AN_CAUSE_INPUT && !s->lane[g->track[n]])
+        return false; /* the route's workers take the place of the run's */
+    bool core = s->of[n] < s->hosts;
+    *u = (struct an_use){.start = s->t->end[n] - own,
+                         .end = s->t->end[n],
+                         .share = s->of[n],
+                         .demand = core ? s->demand[g->cause[n]] : 1,
+                         .part = core ? s->part[g->cause[n]] : 1};
+    return true;
+}
+bool an_use_of_batch(const struct an_shares *s, uint32_t batch, struct an_use *u);
+static inline bool an_use_get(const struct an_shares *s, uint32_t id, struct an_use *u)
+{
+    size_t nodes = s->r->g->node_count;
+    return id < nodes ? an_use_of_node(s, id, u) : an_use_of_batch(s, id - (uint32_t)nodes, u);
+}
+/* How much longer than alone it took, by the last sweep. */
+double an_use_stretch(const struct an_shares *s, uint32_t id, const struct an_use *u);
+/* Finds the speed of every use; again for other demands. */
 void an_shares_sweep(struct an_shares *s);
-void an_shares_sweep_again(struct an_shares *s);
 /* Who shares what: of[], share[], lane[]. 0 or TACHO_ENOMEM. */
 int an_shares_find(struct an_shares *s);
 /* Demands and what others want, by the CPU time that was sampled; fills *use. 0 or TACHO_ENOMEM. */

@@ -241,6 +241,7 @@ int an_sensitivity(const struct an_replay *r, const struct an_times *t, const st
             ns[row] += least_into(r, sink, t, &l);
         }
     }
+    an_slack_free(r, s);
     free(l.to_start);
     free(l.to_end);
     free(list);

@@ -15,10 +15,10 @@ struct an_what_if_state {
     const struct an_replay *r;
     struct an_rows rows;
     struct an_replay_error error;
-    double base_pct; /* replayed steps / recorded ones - 1, of those that count */
-    struct an_times base, edited;
-    int64_t *own;             /* of the edit at hand */
-    struct an_shares *shares; /* NULL: nothing is shared */
+    double base_pct;              /* replayed steps / recorded ones - 1, of those that count */
+    struct an_times base, edited; /* base: until all that is of the run as recorded is known, then they are `edited` */
+    int64_t *own;                 /* of the edit at hand */
+    struct an_shares *shares;     /* NULL: nothing is shared */
     struct an_core_use cores;
     double *b, *e; /* ns of the steps that count: as recorded, edited */
     size_t steps;

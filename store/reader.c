@@ -71,7 +71,8 @@ int store_open(const char *path, store_reader **out, struct tacho_error *err)
     if (!code)
         code = tables_check(r, err);
     if (!code) {
-        int rc = sqlite3_exec(r->db, "PRAGMA cache_size=-8192; BEGIN", NULL, NULL, NULL);
+        /* scans read each page once, and looks by id few: more cache keeps what nobody asks for again */
+        int rc = sqlite3_exec(r->db, "PRAGMA cache_size=-1024; BEGIN", NULL, NULL, NULL);
         code = rc == SQLITE_OK ? 0 : store_db_fail(err, r->db, rc, path, "cannot be read");
     }
     if (code) {
