@@ -208,6 +208,20 @@ static void by_capture(struct an_context *c)
                                  c->o->some_steps ? "none of the steps that were asked for" : "no complete steps");
 }
 
+/* --steps asked for others than the run has. */
+static const char *none_of_those(struct an_context *c)
+{
+    int64_t low = INT64_MAX, high = INT64_MIN;
+    for (size_t i = 0; i < c->step_count; i++) {
+        low = c->step[i].index < low ? c->step[i].index : low;
+        high = c->step[i].index > high ? c->step[i].index : high;
+    }
+    return an_arena_format(c->a,
+                           "STEPS ONLY: no step that was asked for (--steps) is complete in this run; those of the run are "
+                           "%" PRId64 " to %" PRId64 ".",
+                           low, high);
+}
+
 /* Steps whose ranges do not say what they are: the largest range is all that can be named. */
 static void by_ranges(struct an_context *c)
 {
@@ -218,7 +232,9 @@ static void by_ranges(struct an_context *c)
     if (!r->budget.reason)
         part = an_arena_format(c->a, "; %.1f %% of it is inside ranges that do not say what they are, %.1f %% inside none",
                                host, pct(&r->budget, AN_CLASS_UNATTRIBUTED));
-    if (!r->steps.median_ms.valid)
+    if (!r->steps.median_ms.valid && c->o->some_steps && c->step_count)
+        r->verdict = none_of_those(c);
+    else if (!r->steps.median_ms.valid)
         r->verdict =
             an_arena_format(c->a, "STEPS ONLY: steps were marked (%s) but none is complete; let the run go on for some steps.",
                             r->steps.source);

@@ -75,6 +75,10 @@ int cli_capture(int argc, char **argv)
     if (col_find_run(run, false, &found, &err))
         return cli_fail(&err);
     const char *end = strstr(found.run, COL_LIVE_SUFFIX);
+    store_reader *reader = NULL;
+    if (!end && store_open(found.path, &reader, &err)) /* no run at all */
+        return cli_fail(&err);
+    store_reader_close(reader);
     if (!end) {
         tacho_fail(&err, TACHO_EUSAGE, "a window can be opened only while the run is recorded", "%s: the run is over",
                    found.run);

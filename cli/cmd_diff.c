@@ -44,7 +44,7 @@ const struct cli_spec cli_diff_spec = {
                 "  tacho diff main.json.gz branch.json.gz --fail-above 3%   # in CI: exit code 1 when it is slower",
     .least = 2,
     .most = 2,
-    .words_missing = "the two runs: GOOD and BAD",
+    .words_missing = "the two runs, GOOD and BAD",
 };
 
 /* "3%", "3 %", "2.5". */

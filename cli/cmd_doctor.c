@@ -136,7 +136,8 @@ int cli_doctor(int argc, char **argv)
         putchar('\n');
         json_decref(all);
     } else if (c.broken)
-        printf("\nrecording does not work here: %d of the above stand in its way\n", c.broken);
+        printf("\nrecording does not work here: %d line%s above, of agent or storage, %s in its way\n", c.broken,
+               c.broken == 1 ? "" : "s", c.broken == 1 ? "stands" : "stand");
     else
         printf("\nrecording works here%s\n", c.gaps ? "; what is missing above is named in the report" : "");
     return c.broken ? 4 : 0;

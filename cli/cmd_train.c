@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -34,6 +36,29 @@ int cli_train_find(char path[PATH_MAX])
     return -1;
 }
 
+/* What train itself refuses is no run: it is asked before anything is recorded. 0, or the exit code with which it refused. */
+static int check(char *const *args)
+{
+    int status = 0;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        execv(args[0], args);
+        _exit(0); /* the recording will say why it cannot be started */
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h") || !strcmp(argv[i], "--version"))
+            return true;
+    return false;
+}
+
 int cli_train(int argc, char **argv)
 {
     char path[PATH_MAX];
@@ -58,12 +83,31 @@ int cli_train(int argc, char **argv)
         free(args);
         return 126;
     }
+    static char check_only[] = "--check";
+    bool asks = asks_for_help(argc, argv);
+    args[n++] = path;
+    if (!asks)
+        args[n++] = check_only;
+    for (int i = 1; i < argc; i++)
+        args[n++] = argv[i];
+    if (asks) { /* help or the version: nothing to record */
+        execv(path, args);
+        free(args);
+        return 126;
+    }
+    int refused = check(args);
+    if (refused) {
+        free(args);
+        return refused;
+    }
+    n = 0;
     args[n++] = (char[]){"run"};
     args[n++] = (char[]){"--report"};
     args[n++] = (char[]){"--"};
     args[n++] = path;
     for (int i = 1; i < argc; i++)
         args[n++] = argv[i];
+    args[n] = NULL;
     int code = cli_run(n, args);
     free(args);
     return code;

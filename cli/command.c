@@ -47,7 +47,8 @@ void cli_help_print(FILE *out, bool all)
               "or a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, a folder of per-rank traces.\n"
               "Results go to standard output, messages to standard error. NO_COLOR and --color=WHEN control colour.\n"
               "\n"
-              "exit codes: 0 ok, 2 wrong usage, 3 bad input, 4 not supported or not permitted, 5 internal error;\n"
+              "exit codes: 0 ok, 1 a threshold failed (diff --fail-above), 2 wrong usage, 3 bad input,\n"
+              "4 not supported or not permitted, 5 internal error;\n"
               "'run' and 'train' as env(1): 125 tacho failed before the start, 126 and 127 the program could not be run,\n"
               "128+N it ended by signal N, else its own exit code.\n",
               out);
@@ -77,7 +78,7 @@ static void survive(int signal_number)
 /* Names that the design gives to commands of later versions: nobody should be told that they meant something else. */
 static bool is_later(const char *name)
 {
-    static const char *const later[] = {"advise", "verify", "diff", "calibrate", "plan", "tune", "watch"};
+    static const char *const later[] = {"verify", "plan", "tune", "watch"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (!strcmp(name, later[i]))
             return true;

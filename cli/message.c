@@ -37,7 +37,14 @@ char *cli_shell_word(const char *text)
         sprintf(out, "%s%s", dash, text);
         return out;
     }
-    o += sprintf(o, "%s'", dash);
+    char *shown = cli_printable(text); /* what a terminal must not get is written with escapes that bash and zsh read */
+    bool escapes = shown && strcmp(shown, text) != 0;
+    free(shown);
+    o += sprintf(o, "%s%s'", dash, escapes ? "$" : "");
+    for (; escapes && *text; text++)
+        o += (unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e ? sprintf(o, "\\x%02x", (unsigned char)*text)
+             : *text == '\'' || *text == '\\'                           ? sprintf(o, "\\%c", *text)
+                                                                        : sprintf(o, "%c", *text);
     for (; *text; text++)
         o += *text == '\'' ? sprintf(o, "'\\''") : sprintf(o, "%c", *text);
     strcpy(o, "'");
@@ -90,11 +97,15 @@ int cli_fail(const struct tacho_error *err)
 int cli_usage(const char *command, const char *hint, const char *what, ...)
 {
     struct tacho_error err = {.code = TACHO_EUSAGE};
-    char text[400];
+    char text[400], standard[80];
     va_list ap;
     va_start(ap, what);
     vsnprintf(text, sizeof text, what, ap);
     va_end(ap);
+    if (!hint) {
+        snprintf(standard, sizeof standard, "'tacho %s%s' says more", *command ? command : "help", *command ? " --help" : "");
+        hint = standard;
+    }
     tacho_fail(&err, TACHO_EUSAGE, hint, "%s%s%s", command, *command ? ": " : "", text);
     return cli_fail(&err);
 }

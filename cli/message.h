@@ -19,7 +19,8 @@ __attribute__((format(printf, 1, 2))) void cli_say(const char *text, ...);
 
 /* Text for a terminal: control characters and broken UTF-8 become visible escapes. Caller frees; NULL without memory. */
 char *cli_printable(const char *text);
-/* A word as a shell needs it to be typed: quoted where that is needed. Caller frees. */
+/* A word as a shell needs it to be typed: quoted where that is needed; $'...' where it holds what cli_printable changes.
+ * Caller frees. */
 char *cli_shell_word(const char *text);
 
 /* `when`: "auto", "always", "never" or NULL = auto. */

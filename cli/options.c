@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "cli/message.h"
@@ -113,10 +114,29 @@ static bool is_choice(const char *text, const char *choices)
     return false;
 }
 
+/* "did you mean 'stacks'? it takes perfetto, folded, stacks, csv" */
+static void choice_hint(char *hint, size_t size, const char *text, const char *choices)
+{
+    char list[160], shown[200] = "";
+    const char *words[OPTIONS_MAX + 1];
+    size_t n = 0, used = 0;
+    snprintf(list, sizeof list, "%s", choices);
+    for (char *save, *w = strtok_r(list, "|", &save); w && n < OPTIONS_MAX; w = strtok_r(NULL, "|", &save)) {
+        words[n++] = w;
+        used += (size_t)snprintf(shown + used, sizeof shown - used, "%s%s", used ? ", " : "", w);
+    }
+    words[n] = NULL;
+    const char *close = cli_closest(text, words);
+    if (close)
+        snprintf(hint, size, "did you mean '%s'? it takes %s", close, shown);
+    else
+        snprintf(hint, size, "it takes %s", shown);
+}
+
 /* Puts one value in its place. 0, or 2 after a message. */
 static int set_value(const char *command, const struct cli_option *o, const char *text, void *values)
 {
-    char *place = (char *)values + o->offset, hint[160];
+    char *place = (char *)values + o->offset, hint[300];
     double number;
     int64_t integer;
     switch (o->kind) {
@@ -157,7 +177,7 @@ static int set_value(const char *command, const struct cli_option *o, const char
         /* fall through */
     case CLI_CHOICE:
         if (!is_choice(text, o->argument)) {
-            snprintf(hint, sizeof hint, "choose one of %s", o->argument);
+            choice_hint(hint, sizeof hint, text, o->argument);
             return cli_usage(command, hint, "--%s: '%s' is not a choice", o->name, text);
         }
         *(const char **)(void *)place = text;
@@ -166,7 +186,7 @@ static int set_value(const char *command, const struct cli_option *o, const char
     if (o->kind == CLI_SIZE)
         snprintf(hint, sizeof hint, "give bytes, or a number with K, M, G or T");
     else
-        snprintf(hint, sizeof hint, "give a number from %.15g to %.15g", o->low, o->high);
+        snprintf(hint, sizeof hint, "give a %snumber from %.15g to %.15g", o->kind == CLI_INT ? "whole " : "", o->low, o->high);
     return cli_usage(command, hint, "--%s: '%s' is not a value it takes", o->name, text);
 }
 
@@ -180,10 +200,22 @@ static int takes_argument(const struct cli_option *o)
                                                           : required_argument;
 }
 
+/* Several options begin with what was typed. Whether there are any is told by the caller. */
+static int ambiguous(const char *command, const char *typed, const char *plain, const char *const *words)
+{
+    char hint[300] = "it may be";
+    size_t used = strlen(hint);
+    for (; *words && used < sizeof hint; words++)
+        if (!strncmp(*words, plain, strlen(plain)))
+            used += (size_t)snprintf(hint + used, sizeof hint - used, " --%s", *words);
+    return cli_usage(command, hint, "option '%s' is not the beginning of one option only", typed);
+}
+
 static int unknown_option(const struct cli_spec *spec, const char *command, const char *typed)
 {
     const char *words[OPTIONS_MAX + 2], *name = typed;
-    char plain[64], hint[200];
+    char plain[64], hint[300];
+    size_t begin = 0;
     size_t n = 0;
     words[n++] = "help";
     for (const struct cli_option *o = spec->options; o && o->name; o++)
@@ -192,25 +224,47 @@ static int unknown_option(const struct cli_spec *spec, const char *command, cons
     while (*name == '-')
         name++;
     snprintf(plain, sizeof plain, "%.*s", (int)strcspn(name, "="), name);
-    const char *close = typed[0] == '-' && typed[1] == '-' ? cli_closest(plain, words) : NULL;
-    if (close)
+    bool is_long = typed[0] == '-' && typed[1] == '-';
+    for (size_t i = 0; is_long && *plain && i < n; i++)
+        begin += !strncmp(words[i], plain, strlen(plain));
+    if (begin > 1)
+        return ambiguous(command, typed, plain, words);
+    const char *close = is_long ? cli_closest(plain, words) : NULL;
+    char *file = access(typed, F_OK) ? NULL : cli_shell_word(typed);
+    if (file) /* a name, ./-name then */
+        snprintf(hint, sizeof hint, "if the file of that name is meant: %s; 'tacho %s --help' lists the options", file,
+                 command);
+    else if (close)
         snprintf(hint, sizeof hint, "did you mean '--%s'? 'tacho %s --help' lists all", close, command);
     else
         snprintf(hint, sizeof hint, "'tacho %s --help' lists the options", command);
+    free(file);
     return cli_usage(command, hint, "unknown option '%s'", typed);
+}
+
+static bool is_with_value(const char *typed, const char *name)
+{
+    size_t n = strcspn(typed, "=");
+    return n > 2 && typed[n] && !strncmp(typed, "--", 2) && !strncmp(typed + 2, name, n - 2);
 }
 
 static int refused(const struct cli_spec *spec, const char *command, char **argv, int at, int got)
 {
-    char letter[3] = {'-', (char)optopt, 0};
-    const char *typed = optopt && optopt < 256 ? letter : argv[at];
-    if (got == ':')
-        return cli_usage(command, NULL, "option '%s' needs a value", typed[0] == '-' && typed[1] == '-' ? typed : argv[at]);
+    char letter[3] = {'-', (char)optopt, 0}, hint[200];
+    bool is_long = !strncmp(argv[at], "--", 2);
+    const char *typed = optopt && optopt < 256 && !is_long ? letter : argv[at];
+    for (const struct cli_option *o = spec->options; got == ':' && o && o->name; o++)
+        if (is_long ? optopt == 257 + (int)(o - spec->options) : o->letter == optopt) {
+            snprintf(hint, sizeof hint, "--%s=%s: %s", o->name, o->argument, o->help);
+            return cli_usage(command, hint, "option '%s' needs a value", is_long ? argv[at] : letter);
+        }
     for (const struct cli_option *o = spec->options; o && o->name; o++) /* --flag=value */
-        if (!takes_argument(o) && !strncmp(argv[at], "--", 2) && !strncmp(argv[at] + 2, o->name, strlen(o->name)) &&
-            argv[at][2 + strlen(o->name)] == '=')
+        if (!takes_argument(o) && optopt == 257 + (int)(o - spec->options))
             return cli_usage(command, NULL, "option '--%s' takes no value", o->name);
-    return unknown_option(spec, command, typed);
+    if (optopt == 'h' && is_with_value(argv[at], "help"))
+        return cli_usage(command, NULL, "option '--help' takes no value");
+    const char *self = access(argv[at], F_OK) ? typed : argv[at]; /* -x of -x.tacho: the whole word is a file */
+    return unknown_option(spec, command, self);
 }
 
 int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, int *first)
@@ -262,7 +316,7 @@ int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, 
     char hint[200];
     snprintf(hint, sizeof hint, "usage: tacho %s %s", command, spec->usage);
     if (words < spec->least)
-        return cli_usage(command, hint, "%s is missing", spec->words_missing);
+        return cli_usage(command, hint, "missing: %s", spec->words_missing);
     if (spec->most >= 0 && words > spec->most)
         return cli_usage(command, hint, "one word too many: '%s'", argv[optind + spec->most]);
     return -1;

@@ -200,6 +200,9 @@ static int open_fail(const char *path, sqlite3 *db, int rc, struct tacho_error *
     }
     if (S_ISDIR(st.st_mode))
         return tacho_fail(err, TACHO_EFORMAT, "give the .tacho file, not a folder", "%s: is a folder", path);
+    if (!S_ISREG(st.st_mode))
+        return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file; a run is not read from a pipe or a device", "%s: not a file",
+                          path);
     if (access(path, R_OK))
         return tacho_fail(err, TACHO_EDENIED, "check the permissions of the file", "%s: %s", path, strerror(errno));
     return store_db_fail(err, db, rc, path, "cannot be opened");
@@ -285,8 +288,11 @@ int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out, stru
                   struct tacho_error *err)
 {
     sqlite3 *db = NULL;
+    struct stat st;
     int rc = SQLITE_OK;
     *out = NULL;
+    if (!stat(path, &st) && !S_ISREG(st.st_mode)) /* SQLite would wait for somebody who writes into a pipe */
+        return open_fail(path, NULL, SQLITE_CANTOPEN, err);
     int code = db_open(path, mode == STORE_DB_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE, "", &db, &rc);
     if (code)
         return tacho_fail(err, code, NULL, "%s: out of memory", path);

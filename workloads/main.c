@@ -105,8 +105,13 @@ int main(int argc, char **argv)
 {
     struct options o;
     struct tacho_error err = {0};
+    const char *name, *help;
+    char defaults[80];
+    int at = argc > 2 && !strcmp(argv[1], "--check") ? 2 : 1;
     for (size_t i = 0; i < COMMANDS; i++)
-        if (argc > 1 && !strcmp(argv[1], commands[i].name)) {
+        if (argc > at && !strcmp(argv[at], commands[i].name)) {
+            if (at == 2) /* it looks at its options itself, before it does anything */
+                return 0;
             wait_passively(argv); /* as a training run's threads do */
             return commands[i].run(argc - 1, argv + 1, &err) ? fail(&err) : 0;
         }
@@ -122,10 +127,18 @@ int main(int argc, char **argv)
     }
     const struct recipe *recipe = o.recipe ? find_recipe(o.recipe) : NULL;
     if (!recipe) {
-        tacho_fail(&err, TACHO_EUSAGE, "train --help lists the recipes", o.recipe ? "%s: no such recipe" : "no recipe named%s",
-                   o.recipe ? o.recipe : "");
+        char hint[sizeof err.hint] = "train --help says more of";
+        for (size_t r = 0; r < RECIPES; r++)
+            for (size_t i = 0; recipes[r]->name(i, &name, &help, defaults, sizeof defaults); i++)
+                snprintf(hint + strlen(hint), sizeof hint - strlen(hint), " %s", name);
+        tacho_fail(&err, TACHO_EUSAGE, hint, o.recipe ? "%s: no such recipe" : "no recipe named%s",
+                   !o.recipe   ? ""
+                   : *o.recipe ? o.recipe
+                               : "''");
         return fail(&err);
     }
+    if (o.check)
+        return 0;
     if (o.workers > 0 || lt_mpi_launched())
         wait_passively(argv);
     catch_signals();

@@ -78,6 +78,7 @@ static const struct row rows[] = {
     {"backend", "NAME", TEXT, AT(backend), "cpu", 0, 0, "cpu, or reference: plain C, one thread, for checks"},
     {"log-every", "N", COUNT, AT(log_every), "10", 0, BIG, "steps between progress lines; 0: none"},
     {"timers", "FILE", TEXT, AT(timers), NULL, 0, 0, "write the engine's own times as JSON there"},
+    {"check", NULL, FLAG, AT(check), NULL, 0, 0, "only look whether recipe and options are right; train nothing"},
     {"help", NULL, FLAG, AT(help), NULL, 0, 0, "this text"},
     {"version", NULL, FLAG, AT(version), NULL, 0, 0, "print the version"},
 };

@@ -29,7 +29,7 @@ struct options {
     const char *dtype, *recompute, *optimizer, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io;
     struct options_list data, slow;
     int pin, no_shuffle, no_overlap;
-    int help, version;
+    int help, version, check;
     const char *recipe; /* NULL: none given */
 };
 

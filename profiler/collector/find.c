@@ -162,8 +162,11 @@ static int locate(const char *arg, struct col_found *f, struct tacho_error *err)
         if (is_there(f->run) && (i == 0 || !is_folder(f->run) || ends_with(f->run, COL_LIVE_SUFFIX)))
             return 0;
     }
+    if (strcmp(arg, "-") == 0)
+        return tacho_fail(err, TACHO_ENOTFOUND, "a run is read in more than one place: save it to a file first",
+                          "-: a run cannot come from standard input");
     return tacho_fail(err, TACHO_ENOTFOUND, "'latest' is the newest run of this folder; 'tacho run -- COMMAND' records one",
-                      "%s: no such run", arg);
+                      "%s: no such run", *arg ? arg : "''");
 }
 
 int col_find_run(const char *arg, bool finish, struct col_found *f, struct tacho_error *err)

@@ -91,6 +91,18 @@ static void child_main(char *const *argv, const struct col_env *env, size_t env_
     _exit(error == ENOENT ? 127 : 126);
 }
 
+/* Why a program that is there could not be started, and what to do. */
+static const char *hint_for(const char *program, int error)
+{
+    if (error == ENOENT && strchr(program, '/') && access(program, F_OK) == 0)
+        return "the file is there, but not the interpreter of its first line, or the loader that it was linked for";
+    return error == ENOENT    ? "is it spelled right, and in PATH?"
+           : error == EACCES  ? "is it a program, and may you execute it?"
+           : error == ENOEXEC ? "is it a program for this machine? A script needs a first line like #!/bin/sh"
+           : error == E2BIG   ? "its arguments and the environment together are too long"
+                              : NULL;
+}
+
 int col_launch(char *const *argv, const struct col_env *env, size_t env_count, const struct col_signals *signals,
                void (*prepare)(void *ctx, pid_t pid), void *ctx, pid_t *pid, int *error, struct tacho_error *err)
 {
@@ -122,11 +134,8 @@ int col_launch(char *const *argv, const struct col_env *env, size_t env_count, c
     if (n == (ssize_t)sizeof *error) {
         while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
             continue;
-        rc = tacho_fail(err, *error == ENOENT ? TACHO_ENOTFOUND : TACHO_EDENIED,
-                        *error == ENOENT   ? "is it spelled right, and in PATH?"
-                        : *error == EACCES ? "is it a program, and may you execute it?"
-                                           : NULL,
-                        "%s: %s", argv[0], strerror(*error));
+        rc = tacho_fail(err, *error == ENOENT ? TACHO_ENOTFOUND : TACHO_EDENIED, hint_for(argv[0], *error), "%s: %s",
+                        *argv[0] ? argv[0] : "''", strerror(*error));
     }
 out:
     for (int i = 0; i < 2; i++) {

@@ -135,6 +135,8 @@ static int take_lock(struct col_live *l, struct tacho_error *err)
 
 static int fail_folder(struct tacho_error *err, const char *folder)
 {
+    if (errno == EEXIST) /* somebody was faster by a moment */
+        return tacho_fail(err, TACHO_EEXISTS, "choose another name with -o", "%s: is being recorded", folder);
     return fail_errno(err, folder,
                       errno == ENAMETOOLONG ? "choose a shorter name with -o" : "choose a folder you can write to with -o");
 }
@@ -194,7 +196,10 @@ static int named_folder(const char *output, const char *host, struct col_live *l
         return fail_long(err);
     char *slash = strrchr(path, '/');
     const char *base = slash ? slash + 1 : path;
-    if (strcmp(base, COL_SUFFIX) == 0)
+    struct stat st;
+    const char *typed = strrchr(output, '/') ? strrchr(output, '/') + 1 : output;
+    bool is_name = strcmp(base, COL_SUFFIX) != 0 && strcmp(typed, ".") != 0 && strcmp(typed, "..") != 0;
+    if (!is_name || (stat(output, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))) /* -o . ; -o /dev/null */
         return tacho_fail(err, TACHO_EUSAGE, "give a file name, for example -o run.tacho", "%s: not a file name", output);
     if (slash)
         *slash = 0;

@@ -40,6 +40,22 @@ static void probe_agent(struct sink *s)
         tell(s, "agent", "library", COL_STATUS_OK, 0, path, "");
     else
         tell(s, "agent", "library", COL_STATUS_NOT_SUPPORTED, ENOENT, err.what, err.hint);
+    char *slash = strrchr(path, '/');
+    if (err.what[0] || !slash)
+        return;
+    snprintf(slash, sizeof path - (size_t)(slash - path), "/tacho-python");
+    if (access(path, R_OK | X_OK) == 0)
+        tell(s, "hooks", "Python", COL_STATUS_OK, 0, path, "");
+    else
+        tell(s, "hooks", "Python", COL_STATUS_WARNING, errno,
+             "steps, modules and loader of PyTorch are not recorded: no tacho-python",
+             "'make' or 'make install' puts that folder beside libtacho.so");
+    snprintf(slash, sizeof path - (size_t)(slash - path), "/libtacho_gemm.so");
+    if (access(path, R_OK) == 0)
+        tell(s, "hooks", "cuBLAS", COL_STATUS_OK, 0, path, "");
+    else
+        tell(s, "hooks", "cuBLAS", COL_STATUS_WARNING, errno, "run --gemm-shapes records nothing: no libtacho_gemm.so",
+             "'make' or 'make install' puts it beside libtacho.so");
 }
 
 static void probe_clock(struct sink *s)
@@ -53,23 +69,36 @@ static void probe_clock(struct sink *s)
         tell(s, "clock", "invariant TSC", COL_STATUS_OK, 0, text, "");
     } else {
         tell(s, "clock", "invariant TSC", COL_STATUS_WARNING, 0,
-             "no counter of constant rate: clock_gettime is used, ~10 ns slower", "");
+             "no counter of constant rate: clock_gettime is used, ~10 ns slower",
+             "none needed: times are exact all the same; virtual machines can be given an invariant TSC by their host");
     }
+}
+
+/* Tries what a recording begins with. 0 or an errno. */
+static int folder_refuses(const char *folder)
+{
+    char name[COL_PATH_MAX];
+    if (snprintf(name, sizeof name, "%s/.tacho-doctor-XXXXXX", folder) >= (int)sizeof name)
+        return ENAMETOOLONG;
+    if (!mkdtemp(name))
+        return errno;
+    return rmdir(name) == 0 ? 0 : errno;
 }
 
 static void probe_storage(struct sink *s, const char *folder)
 {
     char text[256];
     struct statvfs v;
-    int local = store_is_local(folder);
-    if (access(folder, W_OK) != 0)
-        tell(s, "storage", "folder", COL_STATUS_DENIED, errno, strerror(errno), "record into another folder with -o");
+    int local = store_is_local(folder), refused = folder_refuses(folder);
+    if (refused)
+        tell(s, "storage", "folder", COL_STATUS_DENIED, refused, strerror(refused), "record into another folder with -o");
     else if (local < 0)
         tell(s, "storage", "folder", COL_STATUS_WARNING, 0, "filesystem not recognised",
              "if recording fails there, give a file on a local disk: -o /tmp/run.tacho");
     else if (local == 0)
         tell(s, "storage", "folder", COL_STATUS_WARNING, 0,
-             "network filesystem: the live file is kept in $TMPDIR or /tmp and copied at the end", "");
+             "network filesystem: the live file is kept in $TMPDIR or /tmp and copied at the end",
+             "none needed, if $TMPDIR or /tmp has room for the run; else record to a local disk with -o");
     else
         tell(s, "storage", "folder", COL_STATUS_OK, 0, "local filesystem, writable", "");
     if (statvfs(folder, &v) == 0) {
@@ -100,7 +129,7 @@ static void probe_system(struct sink *s)
         struct col_proc_disk disk;
         if (n <= 0)
             tell(s, "system", path[i], n == -EACCES || n == -EPERM ? COL_STATUS_DENIED : COL_STATUS_NOT_SUPPORTED, (int)-n,
-                 n < 0 ? strerror((int)-n) : "empty", "");
+                 n < 0 ? strerror((int)-n) : "empty", "mount /proc (containers, chroots): mount -t proc proc /proc");
         else if (strcmp(path[i], "/proc/diskstats") == 0 && col_proc_parse_disks(text, &disk) != 0)
             tell(s, "system", path[i], COL_STATUS_NOT_SUPPORTED, 0, "no disk in it",
                  "none needed: what disks move is not recorded");
@@ -127,7 +156,7 @@ static void probe_counters(struct sink *s)
 {
     struct col_perf *p = col_perf_open(0);
     if (!p) {
-        tell(s, "counters", "all", COL_STATUS_NOT_SUPPORTED, ENOMEM, "out of memory", "");
+        tell(s, "counters", "all", COL_STATUS_NOT_SUPPORTED, ENOMEM, "out of memory", "free some memory");
         return;
     }
     burn(10000000);
@@ -156,9 +185,12 @@ static void probe_stacks(struct sink *s)
     else if (!col_stacks_sees_kernel(k))
         tell(s, "counters", "call stacks", COL_STATUS_WARNING, 0, "sampled in user code only",
              "sysctl kernel.perf_event_paranoid=1 lets time in the kernel be sampled too");
+    else if (!col_stacks_unwinds(k))
+        tell(s, "counters", "call stacks", COL_STATUS_WARNING, 0,
+             "sampled, by frame pointers: stacks of most libraries end early",
+             "install libdw-dev (Debian) or elfutils-devel, then 'make' again: they are found by unwind tables then");
     else
-        tell(s, "counters", "call stacks", COL_STATUS_OK, 0,
-             col_stacks_unwinds(k) ? "sampled, by unwind tables" : "sampled, by frame pointers", "");
+        tell(s, "counters", "call stacks", COL_STATUS_OK, 0, "sampled, by unwind tables", "");
     col_stacks_close(k);
 }
 

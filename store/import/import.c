@@ -100,7 +100,11 @@ static int stat_of(const char *path, struct stat *st, struct tacho_error *err)
     if (!stat(path, st))
         return 0;
     int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND : errno == EACCES ? TACHO_EDENIED : TACHO_EIO;
-    return tacho_fail(err, code, NULL, "%s: %s", path, strerror(errno));
+    return tacho_fail(err, code,
+                      code == TACHO_EDENIED     ? IMP_HINT_DENIED
+                      : code == TACHO_ENOTFOUND ? "is it spelled right? give a Kineto .json or .json.gz, or an Nsight .sqlite"
+                                                : NULL,
+                      "%s: %s", path, strerror(errno));
 }
 
 /* ---- the files of an import -------------------------------------------------------------------------------------------------- */
@@ -199,7 +203,8 @@ static int folder_add(struct files *f, const char *path, struct tacho_error *err
     int rc = 0;
     DIR *d = opendir(path);
     if (!d)
-        return tacho_fail(err, errno == EACCES ? TACHO_EDENIED : TACHO_EIO, NULL, "%s: %s", path, strerror(errno));
+        return tacho_fail(err, errno == EACCES ? TACHO_EDENIED : TACHO_EIO, errno == EACCES ? IMP_HINT_DENIED : NULL, "%s: %s",
+                          path, strerror(errno));
     while (!rc && (entry = readdir(d))) {
         if (entry->d_name[0] != '.' && snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < (int)sizeof name)
             rc = folder_file(f, name, err);

@@ -35,7 +35,8 @@ static ssize_t raw_read(struct imp_input *in, void *to, size_t n)
 
 static int read_failed(const struct imp_input *in, struct tacho_error *err)
 {
-    return tacho_fail(err, TACHO_EIO, NULL, "%s: cannot be read: %s", in->path, strerror(errno));
+    return tacho_fail(err, TACHO_EIO, "copy it to a local disk, and read it there", "%s: cannot be read: %s", in->path,
+                      strerror(errno));
 }
 
 int imp_input_open(const char *path, struct imp_input **out, struct tacho_error *err)
@@ -53,7 +54,7 @@ int imp_input_open(const char *path, struct imp_input **out, struct tacho_error 
                    : os == EACCES                ? TACHO_EDENIED
                    : os == ENOMEM                ? TACHO_ENOMEM
                                                  : TACHO_EIO;
-        return tacho_fail(err, code, NULL, "%s: %s", path, strerror(os));
+        return tacho_fail(err, code, code == TACHO_EDENIED ? IMP_HINT_DENIED : NULL, "%s: %s", path, strerror(os));
     }
     posix_fadvise(in->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     ssize_t got = raw_read(in, in->raw, RAW_BYTES);

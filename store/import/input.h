@@ -12,6 +12,8 @@
 
 #include "tacho_error.h"
 
+#define IMP_HINT_DENIED "check the permissions of the file and of its folders"
+
 struct imp_input;
 
 /* Errors: TACHO_ENOTFOUND, TACHO_EDENIED, TACHO_EIO, TACHO_ENOMEM; err names the file. */

@@ -9,7 +9,7 @@ work_folder cli
 try() { # prints the command, both streams and the exit code
     local rc
     printf '$ tacho%s\n' "${*:+$(printf ' %q' "$@")}"
-    "$TACHO" "$@" > "$work/out" 2> "$work/err" < /dev/null
+    timeout 20 "$TACHO" "$@" > "$work/out" 2> "$work/err" < /dev/null
     rc=$?
     sed 's/^/  /' "$work/out"
     sed 's/^/! /' "$work/err"
@@ -24,6 +24,10 @@ echo x > run.nsys-rep
 sqlite3 other.sqlite 'CREATE TABLE t(a)'
 sqlite3 nsight.sqlite 'CREATE TABLE StringIds(id, value)'
 mkdir folder recorded
+mkfifo fifo
+: > -dash.tacho
+printf '#!/no/such/interpreter\n' > no-interpreter
+chmod +x no-interpreter
 "$TACHO" run -o recorded/run -- true > /dev/null 2>&1 || fail "nothing recorded"
 {
     try
@@ -48,8 +52,23 @@ mkdir folder recorded
     try run --max-size 1X -- true
     try run --overhead 2 -- true
     try run -o
+    try run --output
+    try run -o . -- true
+    try run -o fifo -- true
+    try run -- ''
+    try run -- ./no-interpreter
+    try train gpt2-tinyy
+    try train gpt2-tiny --stps 3
+    try train gpt2-tiny --steps
     try run -x -- true
     try report --json=yes
+    try report --help=yes
+    try report --c=never
+    try report --by modul
+    try report --top 1e3
+    try report -dash.tacho
+    try report -
+    try report ''
     try report --width 7
     try report --color=blue
     try report one two
@@ -60,6 +79,7 @@ mkdir folder recorded
     try import one
     try export
     try export --format svg one
+    try export --format stack one
     try sql
     try sql --csv --json text.tacho 'SELECT 1'
     try report nothing.tacho
@@ -69,6 +89,11 @@ mkdir folder recorded
     done
     try sql text.tacho 'SELECT 1'
     try recover text.tacho
+    for command in recover 'merge -o new recorded/run.tacho' capture report; do # nobody writes into it: waiting would be for ever
+        # shellcheck disable=SC2086
+        try $command fifo
+    done
+    try capture text.tacho
     try recover nothing.tacho.live
 } > "$work/all"
 sed -i "s|$work|WORK|g" "$work/all"

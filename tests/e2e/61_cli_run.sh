@@ -26,13 +26,25 @@ expect 125 "$TACHO" run -o /proc/no/where -- true
 cp plain.tacho before
 expect 125 "$TACHO" run -o plain -- true
 cmp -s plain.tacho before || fail "an existing file was touched"
+# two recordings of one name at once: one of them, and the other says so
+for i in 1 2; do
+    ("$TACHO" run -o twice -- sleep 2 > /dev/null 2> "twice.err.$i"; echo $? > "twice.rc.$i") &
+done
+wait
+[ "$(sort -n twice.rc.1 twice.rc.2 | tr '\n' ' ')" = "0 125 " ] || fail "two of one name: $(cat twice.rc.1 twice.rc.2)"
+cat twice.err.1 twice.err.2 | grep -q 'twice.tacho.live: \(is being recorded\|a run of that name was not finished\)$' || fail "two of one name: $(cat twice.err.1 twice.err.2)"
+integrity twice.tacho
+rm twice.*
 printf 'a line' | "$TACHO" run -o stdin -- cat > "$work/out" 2> /dev/null || fail "stdin"
 [ "$(cat "$work/out")" = "a line" ] || fail "stdin does not reach the target"
 
 # ---- names
-for name in 'with blank' $'new\nline' 'ünïcödé' '--dash' "quo'te"; do
-    expect 0 "$TACHO" run "--output=./$name" -- true
+for name in 'with blank' $'new\nline\e[31m\xff"q' 'ünïcödé' '--dash' "quo'te"; do
+    expect 0 "$TACHO" run "--output=$name" -- true
     [ -f "./$name.tacho" ] || fail "no file for '$name'"
+    ! LC_ALL=C grep -q $'[\e\xff]' "$work/err" || fail "the name '$name' reaches the terminal as it is"
+    next=$(sed -n 's/^tacho: next: tacho //p' "$work/err") # works when it is pasted
+    bash -c "exec '$TACHO' $next" > "$work/out" 2> "$work/err" || fail "pasted: tacho $next: $(cat "$work/err")"
     expect 0 "$TACHO" report "./$name.tacho"
     expect 0 "$TACHO" sql "./$name.tacho" 'SELECT 1'
     rm "./$name.tacho"
@@ -58,7 +70,14 @@ integrity "$run"
 [ "$(sqlite3 "$run" "SELECT count(*) FROM metric WHERE value IS NULL AND reason IS NULL")" = 0 ] || fail "a metric is absent without a reason"
 [ -n "$(sqlite3 "$run" "SELECT value FROM run WHERE key='verdict'")" ] || fail "no verdict was saved"
 expect 0 "$TACHO" train --help
+# what train refuses is no run; neither is its help
+runs=$(ls)
 expect 2 "$TACHO" train --no-such-option
+expect 2 "$TACHO" train gpt2-tiny --steps none
+expect 2 "$TACHO" train gpt2-tinyy
+expect 0 "$TACHO" train gpt2-tiny --steps 3 --help
+expect 0 "$TACHO" train --version
+[ "$(ls)" = "$runs" ] || fail "a run of nothing: $(ls)"
 
 # ---- report
 expect 0 "$TACHO" report
@@ -67,6 +86,8 @@ expect 0 "$TACHO" report "$run" --json
 python3 -c 'import json,sys; r=json.load(open(sys.argv[1])); assert r["schema"]=="tacho-report/1" and r["steps"]["count"]>0' "$work/out" 2> /dev/null ||
     ! command -v python3 > /dev/null || fail "report --json is not JSON"
 cp "$work/out" first.json
+expect 0 "$TACHO" report "$run" --steps 100:200
+grep -q 'those of the run are 0 to 11' <(tr '\n' ' ' < "$work/out" | tr -s ' ') || fail "steps that the run does not have: $(head -5 "$work/out")"
 expect 0 "$TACHO" report "$run" --json -o second.json
 cmp -s first.json second.json || fail "-o writes something else"
 expect 0 "$TACHO" report "$run" --width 60
@@ -149,4 +170,6 @@ python3 -c 'import json,sys; r=json.load(open(sys.argv[1])); assert r["recording
 python3 -c 'import json,sys; bad=[x for x in json.load(open(sys.argv[1]))["checks"] if x["status"] not in ("ok", "multiplexed") and not x["fix"]]
 print(bad); sys.exit(bool(bad))' "$work/out" > "$work/nofix" 2> /dev/null || ! command -v python3 > /dev/null || fail "doctor: no fix: $(cat "$work/nofix")"
 expect 4 "$TACHO" doctor --folder no/such/folder
+expect 4 "$TACHO" doctor --folder "$run"
+[ -z "$(find . -name '.tacho-doctor*')" ] || fail "doctor leaves something behind"
 exit 0
