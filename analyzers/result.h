@@ -613,6 +613,8 @@ struct an_ceiling {
 /* Text of a class of the budget: key in JSON without "_pct" and label for people. Static storage. */
 const char *an_class_key(enum an_class c);
 const char *an_class_label(enum an_class c);
+/* Is it work of the model (a product, attention ...), not a wait, a loader's stage or a range around others? By its kind. */
+bool an_op_is_work(const struct an_op *o);
 const char *an_confidence_text(enum an_confidence c);
 
 /* What every number of a report means: one table; the text report's appendix and docs/metrics.md come from it. */

@@ -91,7 +91,7 @@ static const char *peak_words(struct an_context *c)
     return an_arena_format(c->a, ", at %.1f %% of the %s peak", 100 * u->mfu.value, u->dtype ? u->dtype : "given");
 }
 
-static bool is_work(const struct an_op *o)
+bool an_op_is_work(const struct an_op *o)
 {
     static const char *const kinds[] = {"matrix", "attention", "convolution", "other"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
@@ -113,7 +113,7 @@ static const char *op_words(struct an_context *c)
     double all = 0;
     for (size_t i = 0; i < c->r->op_count; i++) {
         const struct an_op *o = &c->r->ops[i];
-        if (!is_work(o))
+        if (!an_op_is_work(o))
             continue;
         largest = largest ? largest : o;
         all += (double)o->self_ns;

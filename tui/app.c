@@ -19,11 +19,11 @@
 #define PAUSED_MS  1000 /* the age of a paused screen */
 #define EXPORT_MIN 100  /* columns */
 
-/* What a line may carry without anybody noticing: frames that nobody asked for wait until what the last one wrote fits. A cell
- * costs about eleven bytes with its colour and the way to it (measured on pictures of braille in colour). */
-#define CELL_BYTES  11.0
+/* What a line may carry without anybody noticing. Frames that nobody asked for wait while they have written more than that, but
+ * for as much as a whole screen: the first analysis, or a picture that doubles its room, does not hold up what follows. */
 #define BYTES_24_80 1600.0 /* a second, on a screen of that size; more on a larger one, up to: */
 #define BYTES_MOST  6000.0
+#define SCREEN      2.0  /* bytes a cell: text and the ways to it */
 #define WAIT_MOST   3000 /* ms */
 
 struct app {
@@ -34,6 +34,7 @@ struct app {
     struct tui_ui ui, began;    /* began: as it was before the first key */
     bool leave, dirty, changed; /* changed: options that are to be kept */
     double drawn, paused_at;    /* s */
+    double written;             /* bytes that the line has not had time for yet, at `drawn` */
     int wait_ms;                /* from that frame to the next one that nobody asked for */
 };
 
@@ -62,11 +63,15 @@ static void choose(struct tui_ui *ui, const struct tui_options *o)
         ui->glyphs = ui->glyphs_most;
 }
 
-static int wait_for_line(const struct app *a, int changed)
+static double rate_of(const struct app *a)
 {
-    double rate = BYTES_24_80 * a->cells.rows * a->cells.columns / (24 * 80), ms;
-    rate = rate > BYTES_MOST ? BYTES_MOST : rate < BYTES_24_80 ? BYTES_24_80 : rate;
-    ms = changed * CELL_BYTES / rate * 1e3;
+    double rate = BYTES_24_80 * a->cells.rows * a->cells.columns / (24 * 80);
+    return rate > BYTES_MOST ? BYTES_MOST : rate < BYTES_24_80 ? BYTES_24_80 : rate;
+}
+
+static int wait_for_line(const struct app *a)
+{
+    double over = a->written - SCREEN * a->cells.rows * a->cells.columns, ms = over / rate_of(a) * 1e3;
     return ms < MODEL_MS ? MODEL_MS : ms > WAIT_MOST ? WAIT_MOST : (int)ms;
 }
 
@@ -78,12 +83,15 @@ static void draw(struct app *a, bool asked)
     a->cells.glyphs = a->ui.glyphs;
     a->ui.paused_s = a->ui.paused ? now_s() - a->paused_at : 0;
     a->dirty = false;
-    a->drawn = now_s();
+    double now = now_s(), rested = a->cells.cell ? (now - a->drawn) * rate_of(a) : 0;
+    a->drawn = now;
+    a->written = a->written > rested ? a->written - rested : 0;
     if (tui_cells_resize(&a->cells, rows, columns))
         return;
     tui_frame_draw(&a->cells, a->model, &a->ui);
-    int changed = tui_terminal_show(&a->cells);
-    a->wait_ms = asked ? MODEL_MS : wait_for_line(a, changed);
+    int bytes = tui_terminal_show(&a->cells);
+    a->written += asked ? 0 : bytes;
+    a->wait_ms = asked ? MODEL_MS : wait_for_line(a);
 }
 
 static void export_view(struct app *a)

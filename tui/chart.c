@@ -196,26 +196,76 @@ bool tui_range_of(const double *value, size_t count, struct tui_range *out)
     return true;
 }
 
-/* Mean and largest of the values that fall into place `i` of `n` places; where there are fewer values than places, the one that
- * is held there. */
-static void merged(const double *value, size_t count, size_t i, size_t n, double *mean, double *most)
+void tui_range_settle(struct tui_range *g)
 {
-    size_t from = i * count / n, to = (i + 1) * count / n;
-    double sum = 0;
+    struct tui_axis a = {.low = g->low, .high = g->high};
+    double tick[16];
+    size_t n = tui_ticks(&a, 5, tick);
+    double step = n > 1 ? tick[1] - tick[0] : 0;
+    if (!(step > 0))
+        return;
+    g->low = floor(g->low / step + 1e-9) * step;
+    g->high = ceil(g->high / step - 1e-9) * step + (isfinite(g->limit) ? step : 0); /* spikes stand out */
+}
+
+struct tui_samples tui_samples_of(const double *value, size_t count, double slots)
+{
+    return (struct tui_samples){value, NULL, count, 0, slots > (double)count ? slots : (double)count, (double)count};
+}
+
+double tui_slots(double count, bool grows)
+{
+    double room = 2;
+    while (grows && room < count)
+        room *= 2;
+    return grows ? room : count;
+}
+
+/* The first sample that does not begin before x. */
+static size_t first_from(const struct tui_samples *s, double x)
+{
+    size_t low = 0, high = s->count;
+    if (!s->x)
+        return !(x > 0) ? 0 : x >= (double)s->count ? s->count : (size_t)x;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (s->x[mid] < x)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* Mean and largest of the values that fall into place `i` of `n` places; where none does, the one that is held there. */
+static void merged(const struct tui_samples *s, int i, int n, double *mean, double *most)
+{
+    double width = (s->high - s->low) / n, x0 = s->low + i * width, sum = 0;
     size_t known = 0;
-    to = to > from ? to : from + 1;
+    *mean = NAN;
     *most = -INFINITY;
-    for (size_t k = from; k < to && k < count; k++)
-        if (isfinite(value[k])) {
-            sum += value[k];
+    bool moment = s->x && s->x[s->count - 1] >= s->end; /* the last value has no width: its place is drawn */
+    if (!(width > 0) || x0 > s->end || (x0 >= s->end && !moment))
+        return;
+    double eps = (s->x ? -1e-9 : 1e-9) * width; /* on the edge of a place: in it */
+    size_t from = first_from(s, x0 + eps), to = i + 1 == n ? s->count : first_from(s, x0 + width + eps);
+    if (to <= from) { /* held */
+        if (s->x && !from--)
+            return;
+        to = from + 1;
+    }
+    for (size_t k = from; k < to && k < s->count; k++)
+        if (isfinite(s->value[k])) {
+            sum += s->value[k];
             known++;
-            *most = value[k] > *most ? value[k] : *most;
+            *most = s->value[k] > *most ? s->value[k] : *most;
         }
-    *mean = known ? sum / (double)known : NAN;
+    if (known)
+        *mean = sum / (double)known;
 }
 
 /* Line of dots; outliers are spikes, drawn last: the style of a cell is theirs. */
-static void trend_dots(struct tui_cells *c, struct tui_rect r, const double *value, size_t count, struct tui_range g,
+static void trend_dots(struct tui_cells *c, struct tui_rect r, const struct tui_samples *s, struct tui_range g,
                        enum tui_style style)
 {
     int width, height;
@@ -223,7 +273,7 @@ static void trend_dots(struct tui_cells *c, struct tui_rect r, const double *val
     for (int spikes = 0; spikes < 2; spikes++)
         for (int x = 0, before = -1; x < width; x++) {
             double mean, most;
-            merged(value, count, (size_t)x, (size_t)width, &mean, &most);
+            merged(s, x, width, &mean, &most);
             if (!isfinite(mean)) {
                 before = -1;
                 continue;
@@ -238,13 +288,13 @@ static void trend_dots(struct tui_cells *c, struct tui_rect r, const double *val
 }
 
 /* Filled columns. */
-static void trend_columns(struct tui_cells *c, struct tui_rect r, const double *value, size_t count, struct tui_range g,
+static void trend_columns(struct tui_cells *c, struct tui_rect r, const struct tui_samples *s, struct tui_range g,
                           enum tui_style style)
 {
     double floor = g.low - (g.high - g.low) / 8; /* the lowest value can be seen */
     for (int x = 0; x < r.columns; x++) {
         double mean, most;
-        merged(value, count, (size_t)x, (size_t)r.columns, &mean, &most);
+        merged(s, x, r.columns, &mean, &most);
         if (!isfinite(mean))
             continue;
         bool spike = most > g.limit;
@@ -256,23 +306,23 @@ static void trend_columns(struct tui_cells *c, struct tui_rect r, const double *
     }
 }
 
-void tui_trend(struct tui_cells *c, struct tui_rect r, const double *value, size_t count, struct tui_range range,
+void tui_trend(struct tui_cells *c, struct tui_rect r, const struct tui_samples *s, struct tui_range range,
                enum tui_style style)
 {
-    if (!count || r.rows <= 0 || r.columns <= 0)
+    if (!s->count || r.rows <= 0 || r.columns <= 0)
         return;
     if (c->glyphs == TUI_BRAILLE || (c->glyphs == TUI_ASCII && r.rows > 2))
-        trend_dots(c, r, value, count, range, style);
+        trend_dots(c, r, s, range, style);
     else
-        trend_columns(c, r, value, count, range, style);
+        trend_columns(c, r, s, range, style);
 }
 
-void tui_spark(struct tui_cells *c, struct tui_rect r, int row, int column, int columns, const double *value, size_t count,
+void tui_spark(struct tui_cells *c, struct tui_rect r, int row, int column, int columns, const struct tui_samples *s,
                double low, double high, enum tui_style style)
 {
     double mean, most;
-    for (int x = 0; x < columns && count; x++) {
-        merged(value, count, (size_t)x, (size_t)columns, &mean, &most);
+    for (int x = 0; x < columns && s->count; x++) {
+        merged(s, x, columns, &mean, &most);
         if (isfinite(mean)) /* the lowest value still has a mark: there was a value */
             tui_level(c, r, row, column + x, 1.0 / 8 + 7.0 / 8 * (high > low ? (mean - low) / (high - low) : 0), style);
     }

@@ -52,12 +52,28 @@ struct tui_range {
 };
 bool tui_range_of(const double *value, size_t count, struct tui_range *out);
 
-/* Values side by side over the whole width, oldest at the left: a line of dots (braille), filled columns else; in one row of
- * ASCII a ramp. More values than columns are merged: the mean, and where one is above the limit a spike to the top. */
-void tui_trend(struct tui_cells *c, struct tui_rect r, const double *value, size_t count, struct tui_range range,
+/* Makes the ends of a picture that grows round, so that it stands still while its values change a little. */
+void tui_range_settle(struct tui_range *g);
+
+/* What a picture is made of: values from left to right. */
+struct tui_samples {
+    const double *value;
+    const double *x; /* where each begins, ascending; NULL: 0, 1, 2 ... */
+    size_t count;
+    double low, high; /* ends of the picture */
+    double end;       /* where the last value ends: behind it nothing is drawn */
+};
+/* Values side by side in a picture that has room for `slots` of them; all of it blank where they are none. */
+struct tui_samples tui_samples_of(const double *value, size_t count, double slots);
+/* Room for `count` values that become more (`grows`): it doubles when it is full, so that all between stay where they are. */
+double tui_slots(double count, bool grows);
+
+/* The samples over the width, oldest at the left: a line of dots (braille), filled columns else; in one row of ASCII a ramp.
+ * Those that share a column are merged: the mean, and where one is above the limit a spike to the top. */
+void tui_trend(struct tui_cells *c, struct tui_rect r, const struct tui_samples *s, struct tui_range range,
                enum tui_style style);
 /* The same in one row of filled columns, from `low` on. */
-void tui_spark(struct tui_cells *c, struct tui_rect r, int row, int column, int columns, const double *value, size_t count,
+void tui_spark(struct tui_cells *c, struct tui_rect r, int row, int column, int columns, const struct tui_samples *s,
                double low, double high, enum tui_style style);
 
 /* ---- two quantities against each other ------------------------------------------------------------------------------------- */
@@ -81,7 +97,7 @@ struct tui_plot tui_plot_open(struct tui_cells *c, struct tui_rect r, struct tui
 void tui_plot_line(const struct tui_plot *p, double x0, double y0, double x1, double y1, enum tui_style style);
 /* A glyph at a point; false: it lies outside. */
 bool tui_plot_mark(const struct tui_plot *p, double x, double y, enum tui_style style, uint32_t glyph);
-/* Values over the x axis from its low to its high end, as tui_trend does. */
-void tui_plot_trend(const struct tui_plot *p, const double *value, size_t count, double limit, enum tui_style style);
+/* Samples whose ends are those of the x axis, as tui_trend does. */
+void tui_plot_trend(const struct tui_plot *p, const struct tui_samples *s, double limit, enum tui_style style);
 
 #endif

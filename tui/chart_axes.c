@@ -189,8 +189,8 @@ bool tui_plot_mark(const struct tui_plot *p, double x, double y, enum tui_style 
     return true;
 }
 
-void tui_plot_trend(const struct tui_plot *p, const double *value, size_t count, double limit, enum tui_style style)
+void tui_plot_trend(const struct tui_plot *p, const struct tui_samples *s, double limit, enum tui_style style)
 {
     if (is_usable(&p->y))
-        tui_trend(p->c, p->area, value, count, (struct tui_range){p->y.low, p->y.high, limit}, style);
+        tui_trend(p->c, p->area, s, (struct tui_range){p->y.low, p->y.high, limit}, style);
 }

@@ -20,6 +20,8 @@
 #define IDLE_MS    2000 /* how often it is looked whether a run that is over is still there, or begins again */
 #define MESSAGE    1024
 #define PATIENCE_S 0.2 /* for a thread that is to end */
+#define YOUNG_S    10  /* so long a run that began may have no step without anything to be said about it */
+#define STEPS_TELL 3   /* steps that an analysis can tell something of: the first and the last do not count */
 
 struct tui_data {
     const struct tui_source *source;
@@ -41,6 +43,8 @@ struct tui_data {
     struct tui_shared *shared;
     uint64_t version;
     double changed, analysed, next_analysis; /* s, monotonic */
+    double taken_up;                         /* s, monotonic: when this run came onto the screen */
+    int64_t steps, analysed_steps;           /* that ended; those of the last analysis */
     int64_t slices, analysed_until;          /* of the next analysis; newest time that the last one saw */
     int unrecorded;                          /* polls in which nobody held the live run's lock */
     bool final;                              /* a run that is over was analysed, or a part that is not the newest */
@@ -83,6 +87,7 @@ static struct tui_model *make_model(struct tui_data *d)
         return NULL;
     }
     m->memory[4] = text;
+    d->steps = m->steps_seen;
     m->version = ++d->version;
     m->state = d->state;
     m->run = put(&text, d->found.run);
@@ -126,6 +131,7 @@ static void start_over(struct tui_data *d)
     d->until = 0;
     d->slices = TUI_SLICES_LIVE;
     d->next_analysis = d->changed = 0;
+    d->steps = d->analysed_steps = 0;
     d->analysed_until = STORE_ABSENT;
     *d->window = *d->reason = 0;
 }
@@ -140,6 +146,8 @@ static void take_up(struct tui_data *d, const struct tui_found *f, const struct 
 {
     if (again)
         start_over(d);
+    if (again || !d->opened)
+        d->taken_up = clock_s(CLOCK_MONOTONIC);
     d->found = *f;
     d->file = *st;
     d->opened = true;
@@ -221,6 +229,15 @@ static void plan_next(struct tui_data *d, double cost)
     d->slices = fit < TUI_SLICES_LEAST ? TUI_SLICES_LEAST : fit > TUI_SLICES_ENDED ? TUI_SLICES_ENDED : (int64_t)fit;
 }
 
+/* A run that has only begun: that it has no steps says nothing about it. */
+static bool is_young(const struct tui_data *d, const struct an_result *r)
+{
+    int64_t first = tui_tail_start(d->tail), newest = tui_tail_newest(d->tail);
+    double lasted = first == STORE_ABSENT || newest == STORE_ABSENT ? 0 : (double)(newest - first) / 1e9;
+    return d->state == TUI_LIVE && !d->shared && r->steps.reason && lasted < YOUNG_S &&
+           clock_s(CLOCK_MONOTONIC) - d->taken_up < YOUNG_S;
+}
+
 static void analyse(struct tui_data *d, store_reader *reader)
 {
     struct an_result *r = NULL;
@@ -236,8 +253,18 @@ static void analyse(struct tui_data *d, store_reader *reader)
     plan_next(d, clock_s(CLOCK_THREAD_CPUTIME_ID) - before);
     d->final = over || d->until;
     d->analysed_until = tui_tail_newest(d->tail);
+    d->analysed_steps = d->steps;
     if (rc) {
         snprintf(d->reason, sizeof d->reason, "%s", err.what);
+        return;
+    }
+    if (is_young(d, r)) {
+        d->source->release(r);
+        d->next_analysis = 0; /* the next look: it costs little while there is little */
+        if (d->steps)
+            snprintf(d->reason, sizeof d->reason, "the run has just begun: where its time goes is told after a few more steps");
+        else
+            snprintf(d->reason, sizeof d->reason, "the run has just begun: no step has ended yet");
         return;
     }
     tui_shared_drop(d->shared);
@@ -253,7 +280,10 @@ static bool analysis_due(const struct tui_data *d)
 {
     if (d->state != TUI_LIVE || d->until)
         return !d->final;
+    const struct an_result *r = tui_shared_result(d->shared);
     bool news = d->analysed_until != tui_tail_newest(d->tail) || !d->shared;
+    if (r && r->steps.reason && d->steps >= STEPS_TELL && d->analysed_steps < STEPS_TELL)
+        return true; /* the first that says something */
     return news && clock_s(CLOCK_MONOTONIC) >= d->next_analysis;
 }
 

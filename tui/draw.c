@@ -11,8 +11,7 @@
 
 /* ---- words ------------------------------------------------------------------------------------------------------------------ */
 
-/* Bytes of the text up to the blank at which a line of `columns` breaks, or its end. *next: where the following line begins. */
-static size_t line_of(const struct tui_cells *c, const char *text, int columns, size_t *next)
+size_t tui_line_of(const struct tui_cells *c, const char *text, int columns, size_t *next)
 {
     size_t at = 0, blank = 0, n = strlen(text), taken;
     char cell[16];
@@ -42,7 +41,7 @@ int tui_paragraph(struct tui_cells *c, struct tui_rect r, int row, int column, e
     if (columns <= 0)
         return 0;
     while (*text && row + rows < r.rows) {
-        size_t next, length = line_of(c, text, columns, &next);
+        size_t next, length = tui_line_of(c, text, columns, &next);
         if (!next)
             break;
         length = length < sizeof line ? length : sizeof line - 1;
@@ -52,6 +51,17 @@ int tui_paragraph(struct tui_cells *c, struct tui_rect r, int row, int column, e
         tui_text(c, r, row + rows, column, style, last ? text : line); /* cut with an ellipsis */
         text += next;
         rows++;
+    }
+    return rows;
+}
+
+int tui_paragraph_rows(const struct tui_cells *c, int columns, const char *text)
+{
+    int rows = 0;
+    for (size_t next = 0; columns > 0 && *text; text += next, rows++) {
+        tui_line_of(c, text, columns, &next);
+        if (!next)
+            break;
     }
     return rows;
 }
@@ -277,17 +287,17 @@ void tui_sections(struct tui_cells *c, struct tui_rect r, const struct an_result
     s->cursor = s->cursor < 0 ? 0 : s->cursor > most ? most : s->cursor;
     s->top = s->cursor;
     s->page = r.rows;
+    char more[40] = "";
+    int below = lines - s->top - r.rows;
+    if (below > 0)
+        snprintf(more, sizeof more, r.columns < 60 ? " +%d: j k" : "  %d more %s: j, k", below, below == 1 ? "line" : "lines");
+    tui_text_right(c, r, r.rows - 1, TUI_DIM, more);
     for (const char *line = text; *line; at++) {
         size_t length = strcspn(line, "\n");
-        if (at >= s->top && at - s->top < r.rows)
-            page_line(c, r, at - s->top, line, length, &bold);
+        if (at >= s->top && at - s->top < r.rows) /* the last one leaves room for what says that there are more */
+            page_line(c, at - s->top == r.rows - 1 ? tui_left(r, r.columns - tui_width(c, more)) : r, at - s->top, line, length,
+                      &bold);
         line += length + (line[length] == '\n');
-    }
-    if (s->top + r.rows < lines) {
-        char more[40];
-        int below = lines - s->top - r.rows;
-        snprintf(more, sizeof more, "  %d more %s: j, k", below, below == 1 ? "line" : "lines");
-        tui_text_right(c, r, r.rows - 1, TUI_DIM, more);
     }
     free(text);
 }

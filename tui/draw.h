@@ -15,6 +15,11 @@
 
 /* A text broken at blanks from (row, column) on; returns the rows it took. */
 int tui_paragraph(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style, const char *text);
+/* Bytes of the text up to the blank at which a line of `columns` breaks, or its end. *next: where the following line begins; 0:
+ * not even one character fits. */
+size_t tui_line_of(const struct tui_cells *c, const char *text, int columns, size_t *next);
+/* Rows that it would take in so many columns. */
+int tui_paragraph_rows(const struct tui_cells *c, int columns, const char *text);
 
 /* One row of items after a label; an item that does not fit any more is left out whole. */
 struct tui_line {
@@ -58,12 +63,18 @@ struct tui_curve {
     double *value;
     size_t count;
     double last, low, high; /* of the finite ones */
+    bool grows;             /* more will follow: the caller says so */
 };
 bool tui_curve_of(const struct tui_series *s, struct tui_curve *out);
 /* With its unit: "98 %", "3.1 GiB", "412 ms"; "n/a" for NAN. Returns buf (48 bytes). */
 const char *tui_quantity(char *buf, const char *unit, double v);
+/* The series of that name in the order of their means, lowest first: the n-th, modulo how many there are (*count). NULL: none.
+ */
+const struct tui_series *tui_lowest_series(const struct tui_model *m, const char *name, int n, size_t *count);
 /* Seconds of the run as the text of an axis: "1.5 s". */
 const char *tui_seconds(char *buf, double v);
+/* Whose counter it is, where several have it: behind its label. */
+void tui_curve_owner(const struct tui_model *m, const struct tui_series *s, struct tui_curve *v);
 /* One row: label, sparkline, newest value. */
 void tui_curve_row(struct tui_cells *c, struct tui_rect r, int row, const struct tui_curve *v);
 

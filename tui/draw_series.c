@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/store.h"
 #include "tui/draw.h"
 
 /* Counters that are shown other than under their own name and unit; `per_s`: they only grow, their rate is what matters. */
@@ -119,19 +120,71 @@ bool tui_curve_of(const struct tui_series *s, struct tui_curve *out)
     return true;
 }
 
+void tui_curve_owner(const struct tui_model *m, const struct tui_series *s, struct tui_curve *v)
+{
+    size_t n = strlen(v->label);
+    bool several = false;
+    for (size_t i = 0; i < m->series_count; i++)
+        several =
+            several || (&m->series[i] != s && !strcmp(m->series[i].name, s->name) && !strcmp(m->series[i].device, s->device));
+    if (!several || n + 24 > sizeof v->label)
+        return;
+    if (s->process == STORE_ABSENT)
+        snprintf(v->label + n, sizeof v->label - n, ", all");
+    else if (s->rank >= 0 && s->rank != STORE_ABSENT)
+        snprintf(v->label + n, sizeof v->label - n, " r%" PRId64, s->rank);
+    else
+        snprintf(v->label + n, sizeof v->label - n, " %" PRId64, s->process);
+}
+
+static double mean_of(const struct tui_series *s)
+{
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < s->count; i++)
+        if (isfinite(s->value[i])) {
+            sum += s->value[i];
+            n++;
+        }
+    return n ? sum / (double)n : INFINITY;
+}
+
+static int by_mean(const void *a, const void *b)
+{
+    const struct tui_series *const *x = a, *const *y = b;
+    double p = mean_of(*x), q = mean_of(*y);
+    return p < q ? -1 : p > q ? 1 : (*x > *y) - (*x < *y);
+}
+
+const struct tui_series *tui_lowest_series(const struct tui_model *m, const char *name, int n, size_t *count)
+{
+    const struct tui_series **list = malloc((m->series_count + 1) * sizeof *list), *found = NULL;
+    *count = 0;
+    for (size_t i = 0; list && i < m->series_count; i++)
+        if (!strcmp(m->series[i].name, name) && m->series[i].count)
+            list[(*count)++] = &m->series[i];
+    if (list && *count) {
+        long all = (long)*count;
+        qsort(list, *count, sizeof *list, by_mean);
+        found = list[((n % all) + all) % all];
+    }
+    free(list);
+    return found;
+}
+
 void tui_curve_row(struct tui_cells *c, struct tui_rect r, int row, const struct tui_curve *v)
 {
     char last[48], high[48], text[120];
-    int label = r.columns < 60 ? 13 : 22, right = r.columns < 60 ? 11 : r.columns < 76 ? 14 : 28;
+    int label = r.columns < 60 ? 16 : 22, right = r.columns < 60 ? 12 : r.columns < 76 ? 14 : 32;
     tui_text(c, tui_left(r, label - 1), row, 0, TUI_NORMAL, v->label);
     bool share = !strcmp(v->unit, "%");
-    tui_spark(c, r, row, label, r.columns - label - right - 1, v->value, v->count, share ? 0 : fmin(0, v->low),
-              share ? 100 : v->high, TUI_SERIES);
-    if (r.columns < 76)
-        snprintf(text, sizeof text, "%s", tui_quantity(last, v->unit, v->last));
-    else
-        snprintf(text, sizeof text, "%s  (most %s)", tui_quantity(last, v->unit, v->last),
-                 tui_quantity(high, v->unit, v->high));
+    struct tui_samples s = tui_samples_of(v->value, v->count, tui_slots((double)v->count, v->grows));
+    tui_spark(c, r, row, label, r.columns - label - right - 1, &s, share ? 0 : fmin(0, v->low), share ? 100 : v->high,
+              TUI_SERIES);
+    snprintf(text, sizeof text, "%s", tui_quantity(last, v->unit, v->last));
     struct tui_rect end = tui_right(r, r.columns - right > label ? r.columns - right : label);
-    tui_text(c, end, row, 0, TUI_NORMAL, text);
+    int at = tui_text(c, end, row, 0, TUI_NORMAL, text);
+    snprintf(text, sizeof text, "(most %s)", tui_quantity(high, v->unit, v->high));
+    if (r.columns >= 76 && 13 + tui_width(c, text) <= end.columns)
+        tui_text(c, end, row, at < 13 ? 13 : at + 1, TUI_DIM, text);
 }

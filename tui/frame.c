@@ -11,8 +11,10 @@
 #include "tui/layout.h"
 #include "tui/tui.h"
 
-#define STALE_S     5 /* a live run that tells nothing for longer: its age is shown */
-#define EXPORT_ROWS 400
+#define STALE_S            5 /* a live run that tells nothing for longer: its age is shown */
+#define EXPORT_ROWS        400
+#define VERDICT_BYTES      1024
+#define VERDICT_EVERYWHERE 16 /* rows: on smaller screens only the first view has more than one row of it */
 
 /* ---- one line of parts, of which the least important are left out ----------------------------------------------------------------- */
 
@@ -171,9 +173,20 @@ static size_t fitting(const struct tui_cells *c, const char *text, int columns)
     return best ? best : n;
 }
 
+/* What stands under the header. Of a run that lives, no steps may also mean that the first one is not over. */
+static const char *verdict_text(const struct tui_model *m, char text[VERDICT_BYTES])
+{
+    const char *verdict = m->r && m->r->verdict ? m->r->verdict : m->r_reason;
+    if (m->state != TUI_LIVE || !m->r || !m->r->steps.reason || m->step_count)
+        return verdict;
+    snprintf(text, VERDICT_BYTES, "NO STEP HAS ENDED YET. %s", verdict);
+    return text;
+}
+
 static int verdict_rows(const struct tui_cells *c, const struct tui_model *m, int columns)
 {
-    const char *text = m->r && m->r->verdict ? m->r->verdict : m->r_reason;
+    char some[VERDICT_BYTES];
+    const char *text = verdict_text(m, some);
     int rows = 0;
     for (; *text && rows < 16; rows++)
         for (text += fitting(c, text, columns - 1); *text == ' ';)
@@ -183,7 +196,8 @@ static int verdict_rows(const struct tui_cells *c, const struct tui_model *m, in
 
 static void draw_verdict(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
 {
-    const char *text = m->r && m->r->verdict ? m->r->verdict : m->r_reason;
+    char some[VERDICT_BYTES];
+    const char *text = verdict_text(m, some);
     enum tui_style style = !m->r ? TUI_DIM : m->r->healthy ? TUI_GOOD : TUI_WARN;
     int column = 0, row = 0;
     for (; row < r.rows && *text; row++) {
@@ -200,30 +214,43 @@ static void draw_verdict(struct tui_cells *c, struct tui_rect r, const struct tu
 
 /* ---- keys, help ------------------------------------------------------------------------------------------------------------------- */
 
+/* How many views in their order can have their name on the bar, so that all others, and `rest` columns, still fit. */
+static int named_views(int columns, int here, int rest)
+{
+    int named = 0;
+    for (int i = 0; tui_views[i]; i++)
+        rest += 2;
+    rest += (int)strlen(tui_views[here]->brief);
+    for (; tui_views[named]; named++) {
+        rest += named == here ? 0 : (int)strlen(tui_views[named]->brief);
+        if (rest > columns)
+            break;
+    }
+    return named;
+}
+
 static void draw_keys(struct tui_cells *c, struct tui_rect r, const struct tui_ui *ui)
 {
-    int views = 0, narrow = 0, column = 1, wide = 0;
-    for (; tui_views[views]; views++) {
-        wide += 2 + (int)strlen(tui_views[views]->brief);
-        narrow += 2;
-    }
+    int column = 1, letters = 0, named;
+    while (tui_views[letters])
+        letters++;
     column += tui_text(c, r, 0, column, TUI_KEY, "?");
     column += tui_text(c, r, 0, column, TUI_NORMAL, "help ");
-    bool names = column + wide + 2 <= r.columns, letters = column + narrow + 2 <= r.columns;
-    for (int i = 0; i < views && (names || letters); i++) {
+    named = named_views(r.columns, ui->view, column + 2);
+    bool names = named >= 4, all = named == letters; /* a few names would only take the room */
+    for (int i = 0; i < letters && (names || column + letters + 2 <= r.columns); i++) {
         char key[2] = {tui_views[i]->key, 0};
         bool here = i == ui->view;
         column += tui_text(c, r, 0, column, here ? TUI_SELECTED : TUI_KEY, key);
-        if (names) {
+        if (names && (i < named || here))
             column += tui_text(c, r, 0, column, here ? TUI_SELECTED : TUI_NORMAL, tui_views[i]->brief);
-            column++;
-        }
+        column += names;
     }
-    if (!names && letters) {
+    if (!names && column > 7) {
         column++;
         column += tui_text(c, r, 0, column, TUI_TITLE, tui_views[ui->view]->name) + 1;
     }
-    if (column + 14 < r.columns && names) {
+    if (column + 14 < r.columns && all) {
         column += tui_text(c, r, 0, column, TUI_KEY, "Space") + 1;
         column += tui_text(c, r, 0, column, TUI_NORMAL, ui->paused ? "go " : "pause ");
     }
@@ -313,7 +340,8 @@ static const struct tui_model nothing = {.state = TUI_OPENING,
 struct tui_layout tui_frame_layout(const struct tui_cells *c, const struct tui_model *m, const struct tui_ui *ui)
 {
     m = m ? m : &nothing;
-    return tui_layout(c->rows, c->columns, *ui->note || *m->message, verdict_rows(c, m, c->columns - 1));
+    int verdict = ui->view && c->rows < VERDICT_EVERYWHERE ? 1 : verdict_rows(c, m, c->columns - 1);
+    return tui_layout(c->rows, c->columns, *ui->note || *m->message, verdict);
 }
 
 void tui_frame_draw(struct tui_cells *c, const struct tui_model *m, struct tui_ui *ui)

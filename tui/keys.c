@@ -2,9 +2,11 @@
 #include "tui/keys.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tui/tui.h"
+#include "tui/views.h"
 
 #define ZOOM_MOST   4096
 #define PAN_COLUMNS 8
@@ -78,8 +80,10 @@ static enum tui_action prompt_key(struct tui_ui *ui, struct tui_view_state *s, i
 
 static void ask(struct tui_ui *ui, const struct tui_view *v, enum tui_prompt prompt)
 {
-    if (!v->searches)
+    if (!v->searches) {
+        snprintf(ui->note, sizeof ui->note, "%s has no rows to search: ops and path have", v->name);
         return;
+    }
     ui->prompt = prompt;
     ui->input[0] = 0;
 }
@@ -227,6 +231,18 @@ static enum tui_action go(struct tui_ui *ui, int view)
     return TUI_OPTIONS;
 }
 
+/* From the first screen to the card of the finding that stands first there. */
+static enum tui_action open_finding(struct tui_ui *ui)
+{
+    for (int i = 0; i < view_count(); i++)
+        if (tui_views[i] == &tui_view_findings) {
+            ui->state[i].cursor = ui->state[i].span = 0;
+            ui->state[i].open = true;
+            return go(ui, i);
+        }
+    return TUI_STAY;
+}
+
 static enum tui_action help_key(struct tui_ui *ui, int key)
 {
     if (key == TUI_KEY_DOWN || key == 'j' || key == TUI_KEY_PAGE_DOWN)
@@ -306,6 +322,8 @@ enum tui_action tui_ui_key(struct tui_ui *ui, int key)
     for (int i = 0; i < view_count(); i++)
         if (tui_views[i]->key == key)
             return go(ui, i);
+    if (key == TUI_KEY_ENTER && !ui->view)
+        return open_finding(ui);
     if (key == '/' || key == '\\')
         ask(ui, v, key == '/' ? TUI_ASK_SEARCH : TUI_ASK_FILTER);
     else if (v->take && v->take(s, key))

@@ -3,8 +3,12 @@
 
 #define RULES_FROM   16 /* rows: below it every row is the view's */
 #define MESSAGE_FROM 5
-#define VERDICT_FROM 20 /* rows: below it the verdict is cut to one */
-#define VERDICT_MOST 2
+
+/* Rows that the verdict may have on a screen of so many. */
+static int verdict_most(int rows)
+{
+    return rows >= 40 ? 5 : rows >= 20 ? 3 : rows >= 9 ? 2 : rows >= 2;
+}
 
 static struct tui_rect take(int *row, int rows, int columns)
 {
@@ -18,9 +22,9 @@ struct tui_layout tui_layout(int rows, int columns, bool message, int verdict_ro
     struct tui_layout l;
     rows = rows < 0 ? 0 : rows;
     columns = columns < 0 ? 0 : columns;
-    int verdict = rows >= 2, keys = rows >= 3, rule = rows >= RULES_FROM, note = message && rows >= MESSAGE_FROM, row = 0;
-    if (rows >= VERDICT_FROM && verdict_rows > 1)
-        verdict = verdict_rows < VERDICT_MOST ? verdict_rows : VERDICT_MOST;
+    int verdict = verdict_most(rows), keys = rows >= 3, rule = rows >= RULES_FROM, note = message && rows >= MESSAGE_FROM,
+        row = 0;
+    verdict = verdict_rows < verdict && verdict ? verdict_rows > 1 ? verdict_rows : 1 : verdict;
     int header = rows >= 1, body = rows - header - verdict - 2 * rule - note - keys;
     l.header = take(&row, header, columns);
     l.verdict = take(&row, verdict, columns);

@@ -28,7 +28,8 @@ static bool has_loader(const struct tui_model *m)
 static void loader(struct tui_line *l, const struct tui_model *m)
 {
     const struct an_loader *x = &r_of(m)->loader;
-    const struct tui_series *q = tui_model_series(m, "queue_depth");
+    size_t queues;
+    const struct tui_series *q = tui_lowest_series(m, "queue_depth", 0, &queues);
     char a[32];
     if (x->wait_ms_per_step.valid)
         tui_item(l, TUI_NORMAL, "waits %s a step", page_time(a, x->wait_ms_per_step.value * 1e6));
@@ -43,8 +44,9 @@ static void loader(struct tui_line *l, const struct tui_model *m)
             most = q->value[i] > most ? q->value[i] : most;
         tui_item(l, TUI_DIM, "queue");
         int at = tui_item_room(l, 8);
+        struct tui_samples v = tui_samples_of(q->value, q->count, 0);
         if (at >= 0)
-            tui_spark(l->c, l->r, l->row, at, 8, q->value, q->count, 0, most, TUI_CLASS + AN_CLASS_INPUT);
+            tui_spark(l->c, l->r, l->row, at, 8, &v, 0, most, TUI_CLASS + AN_CLASS_INPUT);
         tui_item(l, TUI_NORMAL, "%.3g", q->last);
     }
     for (size_t i = 0; i < x->stage_count; i++)
@@ -94,22 +96,40 @@ static bool has_ops(const struct tui_model *m)
     return m->r && m->r->op_count;
 }
 
+/* On the CPU the ops of the model, as the verdict counts them; of a program that has none (or on devices, where waits are not
+ * ops) all of them. Fills in their time; 0: none. */
+static double work_ns(const struct an_result *r, bool *only_work)
+{
+    double work = 0, all = 0;
+    for (size_t i = 0; i < r->op_count; i++) {
+        double ns = (double)r->ops[i].self_ns;
+        all += ns;
+        work += an_op_is_work(&r->ops[i]) ? ns : 0;
+    }
+    *only_work = r->gpu.reason && work > 0;
+    return *only_work ? work : all;
+}
+
 static void ops(struct tui_line *l, const struct tui_model *m)
 {
     const struct an_result *r = r_of(m);
-    double rest = 0;
-    for (size_t i = 0; i < r->op_count; i++) {
+    bool only_work;
+    double all = work_ns(r, &only_work), rest = 0;
+    int shown = 0;
+    for (size_t i = 0; i < r->op_count && all > 0; i++) {
         const struct an_op *o = &r->ops[i];
         char name[64];
-        if (!o->share_pct.valid)
+        double pct = only_work || !o->share_pct.valid ? 100 * (double)o->self_ns / all : o->share_pct.value;
+        if (only_work && !an_op_is_work(o))
             continue;
         rep_kernel_name(name, sizeof name, o->name);
         if (*name)
             name[1 + strcspn(name + 1, "<")] = 0; /* of a kernel template its arguments have no room here */
-        name[32] = 0;
-        if (i < 4 && tui_item(l, TUI_NORMAL, "%s %.0f %%", *name ? name : "(unnamed)", o->share_pct.value))
-            continue;
-        rest += o->share_pct.value;
+        if (shown < 4 &&
+            tui_item(l, TUI_NORMAL, "%.32s%s %.0f %%", *name ? name : "(unnamed)", strlen(name) > 32 ? "~" : "", pct))
+            shown++;
+        else
+            rest += pct;
     }
     if (rest >= 0.5)
         tui_item(l, TUI_DIM, "other %.0f %%", rest);
@@ -192,16 +212,40 @@ static void others(struct tui_line *l, const struct tui_model *m, double busy_pc
         tui_item(l, TUI_WARN, "others %.1f of %.0f", other, cores);
 }
 
+static void busy(struct tui_line *l, double pct)
+{
+    tui_item(l, TUI_NORMAL, "cpu");
+    int at = tui_item_room(l, 8);
+    if (at >= 0)
+        tui_bar(l->c, l->r, l->row, at, 8, pct / 100, TUI_SERIES + 2);
+    tui_item(l, TUI_NORMAL, "%.0f %%", pct);
+}
+
+/* Of a run that is over: over all of its analysed part, not at its last moment. */
+static void machine_over(struct tui_line *l, const struct an_system *x)
+{
+    char a[32];
+    if (x->machine_busy_pct.valid)
+        busy(l, x->machine_busy_pct.value);
+    if (x->cpu_cores.valid)
+        tui_item(l, TUI_NORMAL, "run %.2f cores", x->cpu_cores.value);
+    if (x->other_cores.valid && x->other_cores.value >= 0.3)
+        tui_item(l, TUI_WARN, "others %.1f", x->other_cores.value);
+    if (x->rss_peak_bytes.valid)
+        tui_item(l, TUI_NORMAL, "rss at most %s", page_bytes(a, x->rss_peak_bytes.value));
+    if (x->read_bytes.valid)
+        tui_item(l, TUI_NORMAL, "disk read %s", page_bytes(a, x->read_bytes.value));
+}
+
 static void machine(struct tui_line *l, const struct tui_model *m)
 {
-    const struct tui_series *s = tui_model_series(m, "cpu_busy");
-    if (s && isfinite(s->last)) {
-        tui_item(l, TUI_NORMAL, "cpu");
-        int at = tui_item_room(l, 8);
-        if (at >= 0)
-            tui_bar(l->c, l->r, l->row, at, 8, s->last / 100, TUI_SERIES + 2);
-        tui_item(l, TUI_NORMAL, "%.0f %%", s->last);
+    if (m->state != TUI_LIVE && m->r && !m->r->system.reason) {
+        machine_over(l, &m->r->system);
+        return;
     }
+    const struct tui_series *s = tui_model_series(m, "cpu_busy");
+    if (s && isfinite(s->last))
+        busy(l, s->last);
     newest_item(l, m, "cpu_time", "run");
     if (s && isfinite(s->last) && m->state == TUI_LIVE)
         others(l, m, s->last);

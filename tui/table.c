@@ -149,15 +149,19 @@ static void draw_row(struct tui_cells *c, struct tui_rect r, const struct tui_li
 }
 
 static void status(struct tui_cells *c, struct tui_rect r, const struct tui_list *list, const struct tui_view_state *s,
-                   size_t count, int shown)
+                   const struct entry *e, size_t count, int shown)
 {
+    char name[REP_NAME];
+    size_t hits = 0;
+    for (size_t i = 0; *s->search && i < count; i++)
+        hits += tui_holds(name_of(list->table, e[i].row, name), s->search);
     char text[300];
     size_t used = (size_t)snprintf(text, sizeof text, "%d-%d of %zu", count ? s->top + 1 : 0, s->top + shown, count);
     if (count < list->table->count)
         used += (size_t)snprintf(text + used, sizeof text - used, " (%zu left out by \\%.64s)", list->table->count - count,
                                  s->filter);
     if (*s->search && used < sizeof text)
-        snprintf(text + used, sizeof text - used, "  /%.64s", s->search);
+        snprintf(text + used, sizeof text - used, "  /%.64s: %zu %s", s->search, hits, hits == 1 ? "row" : "rows");
     tui_text(c, r, 0, 0, TUI_DIM, text);
 }
 
@@ -179,7 +183,7 @@ const void *tui_table_draw(struct tui_cells *c, struct tui_rect r, const struct 
         for (int i = s->top; i < (int)count && drawn < room; i++, drawn++)
             draw_row(c, tui_upper(tui_lower(r, 1 + drawn), 1), list, &e[i], shown, name, i == s->cursor);
         if (foot)
-            status(c, tui_lower(r, r.rows - 1), list, s, count, drawn);
+            status(c, tui_lower(r, r.rows - 1), list, s, e, count, drawn);
     }
     if (e && s->cursor >= 0 && (size_t)s->cursor < count)
         under = e[s->cursor].row;

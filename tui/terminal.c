@@ -35,7 +35,8 @@ static struct {
     struct sigaction before[LEAVING], before_crash[CRASHING];
     struct tui_cell *shown;
     int rows, columns;
-    bool all; /* nothing of `shown` counts */
+    bool all;   /* nothing of `shown` counts */
+    bool mouse; /* it was asked for */
     cchar_t blank;
     attr_t attributes[TUI_STYLES];
     short pair[TUI_STYLES];
@@ -242,15 +243,63 @@ void tui_terminal_mouse(bool on)
 {
     mousemask(on ? BUTTON1_CLICKED | BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED : 0, NULL);
     mouseinterval(0);
+    terminal.mouse = on;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------------------------------------------- */
 
+#define SEQUENCE_MOST 4096 /* characters of one that nobody knows */
+
+/* Reads on to a character from `first` to `last`, as long as some are there. */
+static wint_t skip_to(wint_t first, wint_t last)
+{
+    wint_t c = 0;
+    for (int i = 0; i < SEQUENCE_MOST && get_wch(&c) == OK; i++)
+        if (c >= first && c <= last)
+            return c;
+    return 0;
+}
+
+static void skip_characters(int n)
+{
+    wint_t c;
+    while (n-- > 0 && get_wch(&c) == OK)
+        continue;
+}
+
+/* Escape was read: alone it is the key; before other characters it begins what a terminal tells (a report, a paste, a key that
+ * this terminal does not have) or a key with Alt. None of that is a key of ours, and its characters are not either. */
+static int escape_key(void)
+{
+    wint_t c;
+    int kind = get_wch(&c);
+    if (kind == ERR || (kind == OK && c == 27))
+        return TUI_KEY_ESCAPE;
+    if (kind == OK && c == '[') {
+        if (get_wch(&c) == OK && c == 'M')
+            skip_characters(3); /* a click */
+        else if (c < 0x40 || c > 0x7e)
+            skip_to(0x40, 0x7e);
+    } else if (kind == OK && c == 'O') {
+        skip_characters(1);
+    } else if (kind == OK && (c == ']' || c == 'P' || c == '_' || c == '^')) {
+        if (skip_to(7, 27) == 27)
+            skip_characters(1);
+    }
+    return 0;
+}
+
 static int mouse_key(int *row, int *column)
 {
     MEVENT e;
-    if (getmouse(&e) != OK)
+    if (getmouse(&e) != OK) { /* nobody asked for it: the rest of what the terminal says is no key */
+        bool sgr = key_mouse && *key_mouse && key_mouse[strlen(key_mouse) - 1] == '<';
+        if (!terminal.mouse && sgr)
+            skip_to('M', 'm');
+        else if (!terminal.mouse)
+            skip_characters(3);
         return 0;
+    }
     *row = e.y;
     *column = e.x;
     if (e.bstate & BUTTON4_PRESSED)
@@ -294,7 +343,7 @@ static int character_key(wint_t c)
     case '\t':
         return TUI_KEY_TAB;
     case 27:
-        return TUI_KEY_ESCAPE;
+        return escape_key();
     case 8:
     case 127:
         return TUI_KEY_BACKSPACE;
@@ -351,27 +400,38 @@ static void put_cell(int row, int column, const struct tui_cell *x)
         mvadd_wch(row, column, &cell);
 }
 
+/* Bytes of a character, of the way to it where the one before stays, of its attributes where they differ (measured). */
+#define WAY_BYTES   7
+#define STYLE_BYTES 9
+static int bytes_of(uint32_t glyph)
+{
+    return glyph < 0x80 ? 1 : glyph < 0x800 ? 2 : 3;
+}
+
 int tui_terminal_show(const struct tui_cells *c)
 {
-    int changed = 0;
+    int bytes = 0, style = -1;
     if (!fit_shown(c))
         return 0;
     if (terminal.all)
         erase();
     for (int row = 0; row < c->rows; row++)
-        for (int column = 0; column < c->columns; column++) {
+        for (int column = 0, before = -2; column < c->columns; column++) {
             size_t i = (size_t)row * (size_t)c->columns + (size_t)column;
             const struct tui_cell *x = &c->cell[i];
             struct tui_cell *was = &terminal.shown[i];
             bool same = !terminal.all && was->glyph == x->glyph && was->style == x->style;
-            if (!same && x->glyph)
-                put_cell(row, column, x);
-            changed += !same;
             *was = *x;
+            if (same || !x->glyph)
+                continue;
+            put_cell(row, column, x);
+            bytes += bytes_of(x->glyph) + (before + 1 == column ? 0 : WAY_BYTES) + (style == x->style ? 0 : STYLE_BYTES);
+            before = column;
+            style = x->style;
         }
     terminal.all = false;
     refresh();
-    return changed;
+    return bytes;
 }
 
 #else /* no ncurses */

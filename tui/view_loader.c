@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "reports/text.h"
+#include "store/store.h"
 #include "tui/draw.h"
 #include "tui/views.h"
 
@@ -76,18 +77,26 @@ static void draw_workers(struct tui_cells *c, struct tui_rect r, const struct tu
 
 static void draw_queue(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
-    const struct tui_series *q = tui_model_series(m, "queue_depth");
-    (void)s;
+    size_t all;
+    const struct tui_series *q = tui_lowest_series(m, "queue_depth", s->span, &all);
+    char whose[48] = "";
     double most = 1;
     for (size_t i = 0; i < q->count; i++)
         most = q->value[i] > most ? q->value[i] : most;
-    tui_printf(c, r, 0, 0, TUI_TITLE, "Batches ready in the queue (now %.3g): 0 means that the step waits", q->last);
-    struct tui_axis x = {.low = q->time_s[0], .high = q->time_s[q->count - 1], .text = tui_seconds, .name = "time of the run"};
+    if (all > 1 && q->rank != STORE_ABSENT)
+        snprintf(whose, sizeof whose, ", rank %" PRId64 " ([ ] another)", q->rank);
+    if (r.columns < 60)
+        tui_printf(c, r, 0, 0, TUI_TITLE, "Queue%s: now %.3g, 0: waits", whose, q->last);
+    else
+        tui_printf(c, r, 0, 0, TUI_TITLE, "Batches ready%s: now %.3g; 0 means that the step waits", whose, q->last);
+    double first = q->time_s[0], width = q->time_s[q->count - 1] - first;
+    width = width > 0 ? width : 1;
+    struct tui_samples v = {q->value,     q->time_s, q->count, first, first + tui_slots(width, m->state == TUI_LIVE),
+                            first + width};
+    struct tui_axis x = {.low = v.low, .high = v.high, .text = tui_seconds, .name = "time of the run"};
     struct tui_axis y = {.low = 0, .high = most, .text = page_number};
-    if (!(x.high > x.low))
-        x.high = x.low + 1;
     struct tui_plot p = tui_plot_open(c, tui_lower(r, 1), x, y);
-    tui_plot_trend(&p, q->value, q->count, INFINITY, TUI_CLASS + AN_CLASS_INPUT);
+    tui_plot_trend(&p, &v, INFINITY, TUI_CLASS + AN_CLASS_INPUT);
 }
 
 static void draw_words(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
@@ -131,4 +140,5 @@ const struct tui_view tui_view_loader = {.key = '4',
                                          .name = "loader",
                                          .brief = "load",
                                          .help = "does the step wait for its batch, and which stage is why",
+                                         .keys = "[ ]     the queue of another rank: the emptiest comes first\n",
                                          .draw = draw};

@@ -28,6 +28,11 @@ static void draw_capacity(struct tui_cells *c, struct tui_rect r, const struct t
                                     {fmax(0, all - fmax(resident, counted)), TUI_DIM, c->glyphs == TUI_ASCII ? '.' : 0xb7}};
     tui_stack(c, r, 0, 0, r.columns, part, 3);
     double left = all - fmax(resident, counted);
+    if (r.columns < 70) {
+        tui_printf(c, r, 1, 0, left < all * 0.05 ? TUI_BAD : TUI_NORMAL, "P %s   free %s of %s", page_bytes(a, counted),
+                   page_bytes((char[32]){0}, fmax(0, left)), page_bytes(b, all));
+        return;
+    }
     tui_printf(c, r, 1, 0, left < all * 0.05 ? TUI_BAD : TUI_NORMAL, "P counted at most %s   o not counted %s   free %s of %s",
                page_bytes(a, counted), page_bytes((char[32]){0}, fmax(0, resident - counted)),
                page_bytes((char[32]){0}, fmax(0, left)), page_bytes(b, all));
@@ -56,29 +61,33 @@ static void draw_tags(struct tui_cells *c, struct tui_rect r, const struct tui_m
     }
 }
 
-static int curve_count(const struct tui_model *m)
+#define OWNERS_MOST 8 /* of one curve: ranks, devices */
+
+/* The curves of the table, of each the largest first; draws them where `r` has rows. Returns how many there are. */
+static int each_curve(struct tui_cells *c, struct tui_rect r, int row, const struct tui_model *m)
 {
     int n = 0;
     for (size_t i = 0; i < sizeof curves / sizeof *curves; i++) {
-        const struct tui_series *s = tui_model_series(m, curves[i]);
-        n += s && s->count > 1;
+        size_t owners = 1;
+        for (int k = 0; k < (int)owners && k < OWNERS_MOST; k++) {
+            const struct tui_series *x = tui_lowest_series(m, curves[i], -1 - k, &owners);
+            struct tui_curve v;
+            if (!x || x->count < 2 || !tui_curve_of(x, &v))
+                continue;
+            tui_curve_owner(m, x, &v);
+            v.grows = m->state == TUI_LIVE;
+            tui_curve_row(c, r, row + n++, &v);
+            free(v.value);
+        }
     }
     return n;
 }
 
 static void draw_curves(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
-    int row = 1;
     (void)s;
     tui_text(c, r, 0, 0, TUI_TITLE, "Over the run");
-    for (size_t i = 0; i < sizeof curves / sizeof *curves && row < r.rows; i++) {
-        const struct tui_series *x = tui_model_series(m, curves[i]);
-        struct tui_curve v;
-        if (!x || x->count < 2 || !tui_curve_of(x, &v))
-            continue;
-        tui_curve_row(c, r, row++, &v);
-        free(v.value);
-    }
+    each_curve(c, r, 1, m);
 }
 
 static const tui_section words[] = {rep_text_memory, NULL};
@@ -97,7 +106,7 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     if (!result)
         return;
     const struct an_memory *x = &result->memory;
-    int n = curve_count(m);
+    int n = each_curve(c, (struct tui_rect){0, 0, 0, 0}, 0, m);
     bool capacity = !x->reason && x->capacity_bytes.valid && x->capacity_bytes.value > 0;
     struct tui_panel panel[PANELS] = {
         [CAPACITY] = {capacity ? 2 : 0, capacity ? 3 : 0, 100, draw_capacity, {0}},

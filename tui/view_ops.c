@@ -137,6 +137,20 @@ static void tree_row(struct tui_cells *c, struct tui_rect r, int row, const stru
         tui_bar(c, r, row, at + 28, bar - 2, (double)x->total_ns / all, selected ? TUI_SELECTED : TUI_SERIES);
 }
 
+/* To the next row that holds the search; around the end. */
+static void seek(const struct an_flame *f, const struct node *n, int count, struct tui_view_state *s)
+{
+    for (int i = 1; s->seek && *s->search && i <= count; i++) {
+        int at = (s->cursor + s->seek * i) % count;
+        at += at < 0 ? count : 0;
+        if (tui_holds(f->row[n[at].row].name, s->search)) {
+            s->cursor = at;
+            break;
+        }
+    }
+    s->seek = 0;
+}
+
 static void draw_tree(struct tui_cells *c, struct tui_rect r, const struct an_result *result, struct tui_view_state *s)
 {
     const struct an_flame *f = &result->flame;
@@ -152,6 +166,9 @@ static void draw_tree(struct tui_cells *c, struct tui_rect r, const struct an_re
             n[kept++] = n[i];
     tui_printf(c, r, 0, 0, TUI_TITLE, "%s, %d levels", f->source ? f->source : "Ranges", levels);
     tui_text_right(c, tui_right(r, r.columns / 2), 0, TUI_KEY, "+ - levels   m next table");
+    tui_state_clamp(s, n ? (int)kept : 0, r.rows - 1 > 0 ? r.rows - 1 : 0);
+    if (n)
+        seek(f, n, (int)kept, s);
     tui_state_clamp(s, n ? (int)kept : 0, r.rows - 1 > 0 ? r.rows - 1 : 0);
     s->page = r.rows - 1;
     for (int i = s->top, row = 1; n && i < (int)kept && row < r.rows; i++, row++)

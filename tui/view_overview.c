@@ -24,15 +24,20 @@ static const struct an_step_point *points_of(const struct tui_model *m, size_t *
     return tailed ? m->step : m->r->step_points;
 }
 
-/* Durations of the steps of the first rank in ns, in order; the caller frees. Steps left out of statistics are in the picture.
- */
-static double *durations(const struct an_step_point *step, size_t all, size_t *count)
+/* Durations of the steps of the first rank in ns, in order, over their index from the first one on; the caller frees `value`.
+ * Steps left out of statistics are in the picture. */
+static struct tui_samples durations(const struct an_step_point *step, size_t all, bool grows)
 {
-    double *ns = malloc((all ? all : 1) * sizeof *ns);
-    *count = 0;
-    for (size_t i = 0; ns && i < all && step[i].rank == step[0].rank; i++)
-        ns[(*count)++] = (step[i].steps > 1 ? step[i].worst_ms : step[i].ms) * 1e6;
-    return ns;
+    size_t n = 0;
+    double *ns = malloc((2 * all + 1) * sizeof *ns), *x = ns + all;
+    bool ascends = true;
+    for (; ns && n < all && step[n].rank == step[0].rank; n++) {
+        ns[n] = (step[n].steps > 1 ? step[n].worst_ms : step[n].ms) * 1e6;
+        x[n] = (double)(step[n].index - step[0].index);
+        ascends = ascends && (!n || x[n] > x[n - 1]);
+    }
+    double end = !n ? 0 : ascends ? x[n - 1] + (double)step[n - 1].steps : (double)n;
+    return (struct tui_samples){ns, ascends ? x : NULL, n, 0, tui_slots(end, grows), end};
 }
 
 /* "p50 1.07 s  p95 1.12 s  max 1.54 s @ 97": of the analysed steps; of all steps the slowest. */
@@ -65,19 +70,20 @@ static const char *step_text(char *buf, double v)
 }
 
 /* A quantity over steps: a row of dots with figures at the right; where there is room, a plot with axes under the figures. */
-static void trend(struct tui_cells *c, struct tui_rect r, const char *label, const double *value, size_t count,
-                  const char *figures, const char *(*text)(char *, double), enum tui_style style, struct tui_axis x)
+static void trend(struct tui_cells *c, struct tui_rect r, const char *label, const struct tui_samples *v, const char *figures,
+                  const char *(*text)(char *, double), enum tui_style style, struct tui_axis x)
 {
     struct tui_range g;
-    bool any = tui_range_of(value, count, &g);
-    if (!any)
+    if (!tui_range_of(v->value, v->count, &g))
         return;
+    if (v->high > v->end)
+        tui_range_settle(&g);
     if (r.rows >= 5) {
         int w = tui_text(c, r, 0, 1, TUI_TITLE, label);
         tui_text(c, r, 0, 3 + w, TUI_NORMAL, figures);
         struct tui_axis y = {.low = g.low, .high = g.high, .text = text};
         struct tui_plot p = tui_plot_open(c, tui_lower(r, 1), x, y);
-        tui_plot_trend(&p, value, count, g.limit, style);
+        tui_plot_trend(&p, v, g.limit, style);
         return;
     }
     int column = r.columns < 50 ? 6 : TUI_LABEL, right = tui_width(c, figures) + 2;
@@ -92,7 +98,7 @@ static void trend(struct tui_cells *c, struct tui_rect r, const char *label, con
             *last = 0;
         right = last ? tui_width(c, shown) + 2 : 0;
     }
-    tui_trend(c, tui_left(tui_right(r, column), r.columns - column - right), value, count, g, style);
+    tui_trend(c, tui_left(tui_right(r, column), r.columns - column - right), v, g, style);
     if (right)
         tui_text(c, tui_right(r, r.columns - right + 1), 0, 0, TUI_NORMAL, shown);
 }
@@ -100,21 +106,19 @@ static void trend(struct tui_cells *c, struct tui_rect r, const char *label, con
 static void draw_steps(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
     (void)s;
-    size_t all, count;
+    size_t all;
     char figures[160];
     const struct an_step_point *step = points_of(m, &all);
-    double *ns = durations(step, all, &count);
-    if (ns && count) {
+    struct tui_samples v = durations(step, all, m->state == TUI_LIVE);
+    if (v.value && v.count) {
         statistics(m, figures);
-        struct tui_axis x = {.low = (double)step[0].index,
-                             .high = (double)(step[count - 1].index + step[count - 1].steps),
-                             .text = step_text,
-                             .name = "step"};
-        trend(c, r, "step", ns, count, figures, page_time, TUI_SERIES, x);
+        struct tui_axis x = {
+            .low = (double)step[0].index, .high = (double)step[0].index + v.high, .text = step_text, .name = "step"};
+        trend(c, r, "step", &v, figures, page_time, TUI_SERIES, x);
     } else {
         tui_paragraph(c, r, 0, 1, TUI_DIM, m->r && m->r->steps.reason ? m->r->steps.reason : "no step has ended yet");
     }
-    free(ns);
+    free((void *)(uintptr_t)v.value);
 }
 
 static void draw_loss(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *state)
@@ -125,12 +129,10 @@ static void draw_loss(struct tui_cells *c, struct tui_rect r, const struct tui_m
     if (!s || !s->count)
         return;
     snprintf(figures, sizeof figures, "%s \xe2\x86\x92 %s", page_number(first, s->value[0]), page_number(last, s->last));
-    struct tui_axis x = {
-        .low = 0, .high = s->time_s[s->count - 1] > 0 ? s->time_s[s->count - 1] : 1, .text = tui_seconds, .name = "of the run"};
-    struct tui_range g;
-    if (!tui_range_of(s->value, s->count, &g))
-        return;
-    trend(c, r, "loss", s->value, s->count, figures, page_number, TUI_SERIES + 1, x);
+    double end = s->time_s[s->count - 1] > 0 ? s->time_s[s->count - 1] : 1;
+    struct tui_samples v = {s->value, s->time_s, s->count, 0, tui_slots(end, m->state == TUI_LIVE), end};
+    struct tui_axis x = {.low = 0, .high = v.high, .text = tui_seconds, .name = "of the run"};
+    trend(c, r, "loss", &v, figures, page_number, TUI_SERIES + 1, x);
 }
 
 /* ---- where a step goes -------------------------------------------------------------------------------------------------------- */
@@ -181,7 +183,7 @@ static void draw_budget(struct tui_cells *c, struct tui_rect r, const struct tui
     }
     int column = r.columns < 50 ? 6 : TUI_LABEL;
     tui_class_shares(&result->budget, pct);
-    tui_text(c, r, 0, r.columns < 50 ? 0 : 1, TUI_TITLE, "step");
+    tui_text(c, r, 0, r.columns < 50 ? 0 : 1, TUI_TITLE, "where");
     tui_class_bar(c, r, 0, column, r.columns - column - 1, pct);
     if (r.rows > budget_classes(m) && r.rows > 2 && r.columns >= 64)
         budget_rows(c, tui_lower(r, 1), &result->budget);
@@ -203,22 +205,46 @@ static void healthy(struct tui_cells *c, struct tui_rect r, const struct an_resu
         tui_paragraph(c, r, 0, r.columns < 50 ? 0 : 1, result->healthy ? TUI_GOOD : TUI_NORMAL, text);
 }
 
-static void finding_row(struct tui_cells *c, struct tui_rect r, const struct an_finding *f, size_t number, bool details)
+#define ACTION_AT 20 /* column, behind number and id; narrow: on a row of its own */
+#define WIDE      60
+
+static int gain_columns(const struct tui_cells *c, const struct an_finding *f, char gain[64])
+{
+    rep_gain_text(gain, 64, &f->gain);
+    return tui_width(c, gain) + 1;
+}
+
+/* Rows of all that is to be said: what to do, beside the gain, and the claim below. */
+static int finding_rows(const struct tui_cells *c, int columns, const struct an_finding *f)
 {
     char gain[64];
-    bool wide = r.columns >= 60;
-    int column = tui_printf(c, r, 0, 0, TUI_BOLD, "%2zu ", number);
+    if (columns < WIDE)
+        return 1 + tui_paragraph_rows(c, columns - 3, f->action);
+    size_t next;
+    tui_line_of(c, f->action, columns - gain_columns(c, f, gain) - 1 - ACTION_AT, &next);
+    return 2 + tui_paragraph_rows(c, columns - ACTION_AT - 1, f->action + next);
+}
+
+static void finding_row(struct tui_cells *c, struct tui_rect r, const struct an_finding *f, size_t number)
+{
+    char gain[64];
+    int column = tui_printf(c, r, 0, 0, TUI_BOLD, "%2zu ", number), right = gain_columns(c, f, gain);
     column += tui_text(c, r, 0, column, TUI_WARN, f->id);
-    rep_gain_text(gain, sizeof gain, &f->gain);
-    int right = tui_width(c, gain) + 1;
     if (r.columns - right > column + 2)
         tui_text(c, tui_right(r, r.columns - right), 0, 0, TUI_GOOD, gain);
-    if (wide && column < 19)
-        column = 19;
-    if (wide)
-        tui_text(c, tui_left(r, r.columns - right - 1), 0, column + 1, TUI_NORMAL, f->action);
-    if (details)
-        tui_text(c, r, 1, wide ? 20 : 3, TUI_DIM, wide ? f->claim : f->action);
+    if (r.columns < WIDE) {
+        tui_paragraph(c, r, 1, 3, TUI_NORMAL, f->action);
+        return;
+    }
+    int at = column < ACTION_AT ? ACTION_AT : column + 1, used = 1;
+    size_t next, length = tui_line_of(c, f->action, r.columns - right - 1 - at, &next);
+    if (r.rows > 1 && next) {
+        tui_printf(c, r, 0, at, TUI_NORMAL, "%.*s", (int)length, f->action);
+        used += tui_paragraph(c, tui_left(r, r.columns - 1), 1, ACTION_AT, TUI_NORMAL, f->action + next);
+    } else {
+        tui_text(c, tui_left(r, r.columns - right - 1), 0, at, TUI_NORMAL, f->action);
+    }
+    tui_paragraph(c, tui_upper(r, used + 1), used, ACTION_AT, TUI_DIM, f->claim);
 }
 
 static void draw_findings(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
@@ -231,13 +257,23 @@ static void draw_findings(struct tui_cells *c, struct tui_rect r, const struct t
         healthy(c, r, result);
         return;
     }
-    int extra = r.rows - (int)result->finding_count, row = 0; /* a second line for as many as there is room for */
+    int extra = r.rows - (int)result->finding_count, row = 0; /* the first one says all it has to say first */
     for (size_t i = 0; i < result->finding_count && row < r.rows; i++) {
-        int rows = extra > 0 ? 2 : 1;
-        finding_row(c, tui_upper(tui_lower(r, row), rows), &result->findings[i], i + 1, rows == 2);
+        int rows = finding_rows(c, r.columns, &result->findings[i]);
+        rows = rows - 1 < extra ? rows : extra > 0 ? 1 + extra : 1;
+        finding_row(c, tui_upper(tui_lower(r, row), rows), &result->findings[i], i + 1);
         row += rows;
-        extra--;
+        extra -= rows - 1;
     }
+}
+
+/* Rows that all findings take together. */
+static int findings_rows(const struct tui_cells *c, int columns, const struct an_result *result)
+{
+    int rows = 0;
+    for (size_t i = 0; result && i < result->finding_count; i++)
+        rows += finding_rows(c, columns, &result->findings[i]);
+    return rows;
 }
 
 static void draw_trust(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
@@ -317,7 +353,11 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
         [RULE_1] = {lines && r.rows > 12, lines && r.rows > 12, 25, draw_rule, {0}},
         [LINES] = {lines > 0, lines, 70, draw_lines, {0}},
         [RULE_2] = {r.rows > 12, r.rows > 12, 20, draw_rule, {0}},
-        [FINDINGS] = {findings ? findings < 3 ? findings : 3 : 1, findings ? 2 * findings : 4, 95, draw_findings, {0}},
+        [FINDINGS] = {findings ? 1 + (findings < 3 ? findings : 3) : 1,
+                      findings ? findings_rows(c, r.columns, result) : 4,
+                      95,
+                      draw_findings,
+                      {0}},
         [TRUST] = {1, 1, 50, draw_trust, {0}},
     };
     tui_panels_draw(c, r, panel, PANELS, m, s);
@@ -327,4 +367,5 @@ const struct tui_view tui_view_overview = {.key = '1',
                                            .name = "overview",
                                            .brief = "over",
                                            .help = "how steps go, where their time goes, what to change",
+                                           .keys = "Enter   the card of the first finding: why, how much, how to verify\n",
                                            .draw = draw};

@@ -31,25 +31,8 @@ static size_t place_of(const struct tui_series *s)
     return i;
 }
 
-/* Whose counter it is, where several have it: behind its name. */
-static void add_owner(const struct tui_model *m, const struct tui_series *s, struct tui_curve *v)
-{
-    size_t n = strlen(v->label);
-    bool several = false;
-    for (size_t i = 0; i < m->series_count; i++)
-        several =
-            several || (&m->series[i] != s && !strcmp(m->series[i].name, s->name) && !strcmp(m->series[i].device, s->device));
-    if (!several || n + 24 > sizeof v->label)
-        return;
-    if (s->process == STORE_ABSENT)
-        snprintf(v->label + n, sizeof v->label - n, ", all");
-    else if (s->rank >= 0 && s->rank != STORE_ABSENT)
-        snprintf(v->label + n, sizeof v->label - n, " r%" PRId64, s->rank);
-    else
-        snprintf(v->label + n, sizeof v->label - n, " %" PRId64, s->process);
-}
-
-static void draw_curves(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+/* Returns how many there are below. */
+static int draw_curves(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
     int at = 0, row = 0, rows = 0;
     for (size_t i = 0; i < m->series_count; i++)
@@ -64,12 +47,12 @@ static void draw_curves(struct tui_cells *c, struct tui_rect r, const struct tui
             if (is_elsewhere(&m->series[i]) || place_of(&m->series[i]) != k || at++ < s->top ||
                 !tui_curve_of(&m->series[i], &v))
                 continue;
-            add_owner(m, &m->series[i], &v);
+            tui_curve_owner(m, &m->series[i], &v);
+            v.grows = m->state == TUI_LIVE;
             tui_curve_row(c, r, row++, &v);
             free(v.value);
         }
-    if (s->top + r.rows < rows)
-        tui_text_right(c, tui_lower(r, r.rows - 1), 0, TUI_DIM, " more: j, k");
+    return rows - s->top - r.rows;
 }
 
 static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
@@ -83,8 +66,10 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     int used = 0;
     if (n) {
         int rows = n < r.rows - most ? n : r.rows - most;
-        tui_printf(c, r, 0, 0, TUI_TITLE, "Counters over the run, newest at the right");
-        draw_curves(c, tui_upper(tui_lower(r, 1), rows), m, s);
+        int at = tui_text(c, r, 0, 0, TUI_TITLE, r.columns < 60 ? "Counters" : "Counters over the run, newest at the right");
+        int below = draw_curves(c, tui_upper(tui_lower(r, 1), rows), m, s);
+        if (below > 0)
+            tui_printf(c, r, 0, at + 2, TUI_DIM, "%d more below: j, k", below);
         used = rows + 2;
     } else {
         used = tui_absent(c, r, 0, "No counters",

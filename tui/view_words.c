@@ -53,9 +53,16 @@ static void definitions(struct page *p, const struct an_result *r)
     rep_text_definitions(p);
 }
 
+/* What makes the run a bad witness: on the first screen it may be cut. */
+static void caution(struct page *p, const struct an_result *r)
+{
+    if (r->caution)
+        page_text(p, 0, r->caution);
+}
+
 static void draw_trust(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
 {
-    static const tui_section words[] = {rep_text_header, rep_text_trust, NULL}, meanings[] = {definitions, NULL};
+    static const tui_section words[] = {rep_text_header, caution, rep_text_trust, NULL}, meanings[] = {definitions, NULL};
     const struct an_result *result = tui_result(c, r, m);
     if (result)
         tui_sections(c, r, result, s->mode % 2 ? meanings : words, s);

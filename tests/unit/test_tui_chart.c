@@ -128,7 +128,8 @@ static void test_range_and_outliers(void **state)
         v[0] = 100;
         v[51] = 100;
         tui_range_of(v, 100, &g);
-        tui_trend(&sc, r, v, 100, g, TUI_SERIES);
+        struct tui_samples all = tui_samples_of(v, 100, 0);
+        tui_trend(&sc, r, &all, g, TUI_SERIES);
         int warned = 0;
         for (int x = 0; x < 100; x++)
             warned += sc.cell[x].style == TUI_WARN && sc.cell[x].glyph != ' ';
@@ -150,12 +151,57 @@ static void test_merging_keeps_outliers(void **state)
     for (int columns = 3; columns < 200; columns += 13) {
         struct tui_rect r = surface(1, columns, TUI_BRAILLE);
         tui_range_of(v, N, &g);
-        tui_trend(&sc, r, v, N, g, TUI_SERIES);
+        struct tui_samples all = tui_samples_of(v, N, 0);
+        tui_trend(&sc, r, &all, g, TUI_SERIES);
         int warned = 0;
         for (int x = 0; x < columns; x++)
             warned += sc.cell[x].style == TUI_WARN;
         assert_int_equal(warned, 1);
     }
+}
+
+/* A picture that grows: what was drawn stays where it was until its room doubles, so that hardly anything has to be sent. */
+static void test_growth_stands_still(void **state)
+{
+    enum { COLUMNS = 60, N = 64 };
+    static struct tui_cell before[3 * COLUMNS];
+    double v[N];
+    (void)state;
+    for (int i = 0; i < N; i++)
+        v[i] = 50 + (i * 7 % 5);
+    assert_true(tui_slots(33, true) == N && tui_slots(N, true) == N && tui_slots(N + 1, true) == 2 * N &&
+                tui_slots(33, false) == 33);
+    for (int glyphs = TUI_ASCII; glyphs <= TUI_BRAILLE; glyphs++)
+        for (size_t n = N / 2 + 1; n <= N; n++) {
+            struct tui_rect r = surface(3, COLUMNS, (enum tui_glyphs)glyphs);
+            struct tui_samples s = tui_samples_of(v, n, tui_slots((double)n, true));
+            struct tui_range g;
+            assert_true(tui_range_of(v, n, &g));
+            tui_range_settle(&g);
+            tui_trend(&sc, r, &s, g, TUI_SERIES);
+            int end = (int)((double)(n - 1) * COLUMNS / N), first = (int)((double)n * COLUMNS / N) + 1;
+            for (int row = 0; row < 3; row++)
+                for (int x = 0; x < COLUMNS; x++) {
+                    if (n > N / 2 + 1 && x < end - 1)
+                        assert_int_equal(sc.cell[row * COLUMNS + x].glyph, before[row * COLUMNS + x].glyph);
+                    if (x > first)
+                        assert_int_equal(sc.cell[row * COLUMNS + x].glyph, ' ');
+                }
+            memcpy(before, sc.cell, sizeof before);
+        }
+}
+
+/* Values that say where they are stand there: nothing before the first one, the last one before a gap is held. */
+static void test_samples_have_places(void **state)
+{
+    const double x[] = {2, 3, 8}, v[] = {1, 5, 1};
+    const struct tui_samples s = {v, x, 3, 0, 10, 9};
+    struct tui_rect r = surface(1, 10, TUI_BLOCK);
+    (void)state;
+    tui_spark(&sc, r, 0, 0, 10, &s, 0, 5, TUI_SERIES);
+    static const uint32_t want[] = {' ', ' ', 0x2582, 0x2588, 0x2588, 0x2588, 0x2588, 0x2588, 0x2582, ' '};
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(sc.cell[i].glyph, want[i]);
 }
 
 static void check_ticks(double low, double high, bool log, size_t most, const char *want)
@@ -221,6 +267,7 @@ static void test_every_size(void **state)
 {
     static const double values[] = {0, 1, -1, NAN, INFINITY, -INFINITY, 1e308, -1e308, 5e-324, 7};
     const size_t n = sizeof values / sizeof *values;
+    const struct tui_samples all = tui_samples_of(values, n, 0), odd = {values, values, n, NAN, INFINITY, NAN};
     (void)state;
     for (int rows = 0; rows <= 12; rows++)
         for (int columns = 0; columns <= 60; columns += columns < 20 ? 1 : 7)
@@ -229,7 +276,9 @@ static void test_every_size(void **state)
                 surface(rows + 2, columns + 4, (enum tui_glyphs)glyphs);
                 struct tui_range g;
                 if (tui_range_of(values, n, &g))
-                    tui_trend(&sc, inside, values, n, g, TUI_SERIES);
+                    tui_trend(&sc, inside, &all, g, TUI_SERIES);
+                tui_range_settle(&g);
+                tui_trend(&sc, inside, &odd, g, TUI_SERIES);
                 tui_check_surface(&sc, &inside);
                 tui_cells_clear(&sc, inside);
                 for (size_t i = 0; i < n; i++)
@@ -239,11 +288,11 @@ static void test_every_size(void **state)
                         struct tui_plot p = tui_plot_open(&sc, inside, x, y);
                         tui_plot_line(&p, values[i], values[k], values[k], values[(i + k) % n], TUI_SERIES);
                         tui_plot_mark(&p, values[k], values[i], TUI_SERIES, 'A');
-                        tui_plot_trend(&p, values, n, values[i], TUI_SERIES);
+                        tui_plot_trend(&p, &all, values[i], TUI_SERIES);
                         tui_bar(&sc, inside, (int)i, (int)k, columns, values[i], TUI_SERIES);
                         tui_heat(&sc, inside, (int)i, (int)k, values[i]);
                         tui_level(&sc, inside, (int)i, (int)k, values[i], TUI_SERIES);
-                        tui_spark(&sc, inside, (int)i, 0, columns, values, n, values[i], values[k], TUI_SERIES);
+                        tui_spark(&sc, inside, (int)i, 0, columns, &all, values[i], values[k], TUI_SERIES);
                     }
                 tui_check_surface(&sc, &inside);
             }
@@ -257,6 +306,8 @@ int main(void)
                                        cmocka_unit_test(test_stack),
                                        cmocka_unit_test(test_range_and_outliers),
                                        cmocka_unit_test(test_merging_keeps_outliers),
+                                       cmocka_unit_test(test_growth_stands_still),
+                                       cmocka_unit_test(test_samples_have_places),
                                        cmocka_unit_test(test_ticks),
                                        cmocka_unit_test(test_plot),
                                        cmocka_unit_test(test_every_size)};
