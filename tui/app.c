@@ -45,10 +45,23 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+/* Terminals whose fonts have no braille, whatever the locale says: the console of Linux, those of old. */
+static bool has_plain_font(void)
+{
+    static const char *const names[] = {"linux", "vt1", "vt2", "vt3", "cons25", "ansi"};
+    const char *term = getenv("TERM");
+    for (size_t i = 0; term && i < sizeof names / sizeof *names; i++)
+        if (!strncmp(term, names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
 /* The file of options first, then what the command line says; a locale without UTF-8 allows ASCII only. */
 static void choose(struct tui_ui *ui, const struct tui_options *o)
 {
     tui_ui_init(ui);
+    if (has_plain_font())
+        ui->glyphs = TUI_ASCII;
     tui_config_read(ui);
     if (o->theme >= 0)
         ui->theme = o->theme;

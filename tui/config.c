@@ -79,9 +79,15 @@ int tui_config_write(const struct tui_ui *ui, const struct tui_ui *began, char *
     FILE *f = fopen(fresh, "we");
     if (!f)
         return errno;
-    fprintf(f, "# what keys changed in tacho top\ntheme = %s\nglyphs = %s\nmouse = %s\nview = %s\n",
-            tui_theme_name((enum tui_theme)kept.theme), glyph_names[kept.glyphs], kept.mouse ? "on" : "off",
-            tui_views[kept.view]->name);
+    fprintf(f, "# what keys changed in tacho top\n");
+    if (kept.theme != TUI_THEME_DARK) /* what is as it was at first is left to the terminal */
+        fprintf(f, "theme = %s\n", tui_theme_name((enum tui_theme)kept.theme));
+    if (kept.glyphs != TUI_BRAILLE)
+        fprintf(f, "glyphs = %s\n", glyph_names[kept.glyphs]);
+    if (kept.mouse)
+        fprintf(f, "mouse = on\n");
+    if (kept.view)
+        fprintf(f, "view = %s\n", tui_views[kept.view]->name);
     error = fflush(f) ? errno : 0;
     if (fclose(f) && !error)
         error = errno;

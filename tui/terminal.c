@@ -267,24 +267,29 @@ static void skip_characters(int n)
         continue;
 }
 
-/* Escape was read: alone it is the key; before other characters it begins what a terminal tells (a report, a paste, a key that
- * this terminal does not have) or a key with Alt. None of that is a key of ours, and its characters are not either. */
+/* Escape was read. Before some characters it begins what a terminal tells (a report, a paste, a click, a key that this terminal
+ * does not have): none of that is a key of ours. Before all others it is the key, which was typed quickly, or Alt. */
 static int escape_key(void)
 {
     wint_t c;
     int kind = get_wch(&c);
-    if (kind == ERR || (kind == OK && c == 27))
+    if (kind == KEY_CODE_YES)
+        ungetch((int)c);
+    if (kind != OK)
         return TUI_KEY_ESCAPE;
-    if (kind == OK && c == '[') {
+    if (c == '[') {
         if (get_wch(&c) == OK && c == 'M')
             skip_characters(3); /* a click */
         else if (c < 0x40 || c > 0x7e)
             skip_to(0x40, 0x7e);
-    } else if (kind == OK && c == 'O') {
+    } else if (c == 'O') {
         skip_characters(1);
-    } else if (kind == OK && (c == ']' || c == 'P' || c == '_' || c == '^')) {
+    } else if (c == ']' || c == 'P' || c == '_' || c == '^') {
         if (skip_to(7, 27) == 27)
             skip_characters(1);
+    } else {
+        unget_wch((wchar_t)c);
+        return TUI_KEY_ESCAPE;
     }
     return 0;
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# timeout: 180
+# timeout: 300
 # The dashboard on a terminal: what its keys do, any size of screen, every way it can end, and what it says when the run it shows
 # ends, is deleted, begins again or loses its recorder.
 # shellcheck disable=SC1003  # a backslash for the terminal
@@ -99,6 +99,10 @@ dash done.tacho
 sees 'ended'
 sees 'COMPUTE-BOUND\|HEALTHY\|BOUND'
 sees '?help'
+keys Enter; sees 'Wrong if\|Looked for'; keys 1; sees 'p50' # the first finding's card; there may be none
+keys -H 1b 5b 3c 30 3b 31 30 3b 35 4d; keys -H 1b 5b 4d 20 36 36; keys -H 1b 5d 30 3b 34 54 07; keys -H 1b 5b 33 36 52
+sleep 0.5; sees 'p50' # clicks that nobody asked for, what a terminal tells: no keys of ours
+screen | grep -q 'paused' && fail "the terminal's own words are taken for keys"
 for key in 2 3 4 5 6 7 8 9 T; do
     before=$(screen | tail -n +4)
     keys "$key"
@@ -156,6 +160,10 @@ dash done.tacho; sees '?help'; keys C-c; sees 'ready>'; gone '?help' # the shell
 [ "$(tm display -p '#{cursor_flag}#{alternate_on}')" = 10 ] || fail "Ctrl-C leaves the terminal in a mess"
 shell 24 80
 keys "TERM=dumb $TACHO top done.tacho; echo \"code \$?\"" Enter; sees 'code 4'; sees 'cannot place the cursor'
+shell 24 80
+keys "clear; TERM=linux $TACHO top done.tacho" Enter; sees 'ended'
+LC_ALL=C grep -q '[^ -~]' <(screen) && fail "the console of Linux has no braille"
+keys q
 shell 24 80 C
 dash done.tacho; sees 'ended'
 LC_ALL=C grep -q '[^ -~]' <(screen) && fail "a terminal of the C locale gets other bytes than ASCII"
@@ -194,7 +202,7 @@ rm live.tacho
 sees 'deleted' 10
 record
 sees 'began again'; sees '. live'
-target=$(pgrep -P "$recorder" -x train)
+for _ in $(seq 100); do target=$(pgrep -P "$recorder" -x train) && break; sleep 0.1; done # it may be starting just now
 kill -KILL "$recorder" "$target"
 recorder=
 sees 'recorder was killed' 15
@@ -234,6 +242,7 @@ assert lines[0]["state"] == "live" and lines[-1]["state"] == "ended", (lines[0][
 steps = [x["steps"]["seen"] for x in lines]
 assert steps == sorted(steps) and steps[-1] > steps[0], steps
 assert any(x["report"] and (x["report"]["steps"]["median_ms"] or 0) > 0 for x in lines)
+assert not any(x["report"] and x["report"]["verdict"].startswith("NO STEPS") for x in lines), "a run that has just begun is judged"
 assert any(c["name"] == "loss" and c["value"] > 0 for c in lines[-1]["counters"])
 assert lines[-1]["message"].startswith("the run ended"), lines[-1]["message"]
 END
