@@ -63,16 +63,17 @@ static struct col_address_space *space_add(struct col_mappings *m, int32_t pid)
     return &m->space[at];
 }
 
-static const char *path_of(struct col_mappings *m, const char *text)
+static const char *path_of(struct col_mappings *m, const char *text, uint64_t inode)
 {
     for (size_t i = m->paths; i-- > 0;)
-        if (strcmp(m->path[i], text) == 0)
-            return m->path[i];
-    char **list = one_more(m->path, &m->path_room, m->paths, sizeof *list);
+        if (m->path[i].inode == inode && strcmp(m->path[i].text, text) == 0)
+            return m->path[i].text;
+    struct col_mapping_path *list = one_more(m->path, &m->path_room, m->paths, sizeof *list);
     if (!list)
         return NULL;
     m->path = list;
-    return (list[m->paths] = strdup(text)) ? list[m->paths++] : NULL;
+    list[m->paths] = (struct col_mapping_path){strdup(text), inode};
+    return list[m->paths].text ? list[m->paths++].text : NULL;
 }
 
 /* First mapping that ends behind `address`. */
@@ -137,7 +138,8 @@ void col_mappings_add(struct col_mappings *m, const uint8_t *body, size_t bytes)
     struct {
         int32_t pid, tid;
         uint64_t address, length, offset;
-        uint8_t inode[24];
+        uint32_t major, minor;
+        uint64_t inode, inode_generation;
         uint32_t protection, flags;
     } r;
     if (bytes <= sizeof r || memchr(body + sizeof r, 0, bytes - sizeof r) == NULL)
@@ -146,9 +148,9 @@ void col_mappings_add(struct col_mappings *m, const uint8_t *body, size_t bytes)
     if (!(r.protection & PROT_EXEC) || r.address + r.length < r.address)
         return;
     struct col_address_space *x = space_add(m, r.pid);
-    const char *path = path_of(m, (const char *)body + sizeof r);
+    const char *path = path_of(m, (const char *)body + sizeof r, r.inode);
     if (x && path)
-        put(x, &(struct col_mapping){r.address, r.address + r.length, r.offset, path, UINT32_MAX, UINT32_MAX});
+        put(x, &(struct col_mapping){r.address, r.address + r.length, r.offset, path, r.inode, UINT32_MAX, UINT32_MAX});
 }
 
 /* The number was given again, or is said to end twice. */
@@ -194,16 +196,17 @@ void col_mappings_learn(struct col_mappings *m, int32_t pid)
     snprintf(name, sizeof name, "/proc/%d/maps", pid);
     FILE *f = fopen(name, "re");
     while (f && fgets(line, sizeof line, f)) {
-        uint64_t start, end, offset;
+        uint64_t start, end, offset, inode;
         char rights[5];
         int at = 0;
         line[strcspn(line, "\n")] = 0;
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &start, &end, rights, &offset, &at) != 4 ||
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64 " %n", &start, &end, rights, &offset, &inode,
+                   &at) != 5 ||
             !at || rights[2] != 'x')
             continue;
-        const char *path = path_of(m, line[at] ? line + at : "//anon");
+        const char *path = path_of(m, line[at] ? line + at : "//anon", inode);
         if (path)
-            put(x, &(struct col_mapping){start, end, offset, path, UINT32_MAX, UINT32_MAX});
+            put(x, &(struct col_mapping){start, end, offset, path, inode, UINT32_MAX, UINT32_MAX});
     }
     if (f)
         fclose(f);
@@ -287,7 +290,7 @@ void col_mappings_free(struct col_mappings *m)
     for (size_t i = 0; i < m->count; i++)
         free(m->space[i].at);
     for (size_t i = 0; i < m->paths; i++)
-        free(m->path[i]);
+        free(m->path[i].text);
     free(m->space);
     free(m->path);
     *m = (struct col_mappings){0};

@@ -16,7 +16,8 @@
 
 struct col_mapping {
     uint64_t start, end, offset; /* offset: of start in the file */
-    const char *path;            /* "/usr/lib/libc.so.6", "//anon", "[vdso]"; equal ones are the same pointer */
+    const char *path;            /* "/usr/lib/libc.so.6", "//anon", "[vdso]"; the same pointer for the same file */
+    uint64_t inode;              /* tells it from another file that had that name earlier; 0: none */
     uint32_t file, tables;       /* numbers of symbols.h and unwind.h for the file, UINT32_MAX at first */
 };
 
@@ -32,7 +33,10 @@ struct col_mappings {
     struct col_address_space *space; /* by pid */
     size_t count, room;
     uint64_t generation;
-    char **path; /* each once */
+    struct col_mapping_path {
+        char *text;
+        uint64_t inode;
+    } * path; /* each once */
     size_t paths, path_room;
     int32_t ended[COL_MAPPINGS_ENDED]; /* a ring; 0: none yet */
     size_t ends;

@@ -180,7 +180,7 @@ static int frame(struct col_stacks *s, struct col_drain *d, int32_t pid, uint64_
     struct col_symbol x = {NULL, NULL};
     bool file = m && col_mapping_is_file(m);
     if (file && m->file == UINT32_MAX)
-        m->file = col_symbols_file(s->symbols, pid, m->path);
+        m->file = col_symbols_file(s->symbols, pid, m->path, m->inode);
     file = file && m->file != UINT32_MAX;
     x = file ? col_symbols_at(s->symbols, m->file, address - m->start + m->offset)
              : col_symbols_in_map(s->symbols, pid, col_mappings_parent(&s->maps, pid), address);
@@ -404,6 +404,18 @@ static void on_comm(struct col_stacks *s, const struct perf_event_header *h, con
         snprintf(x->name, sizeof x->name, "%.*s", (int)(bytes - 8), (const char *)body + 8);
 }
 
+/* A child, or a new thread: it is called like who made it, until it says something else. */
+static void on_fork(struct col_stacks *s, const int32_t task[4])
+{
+    struct thread from = {0}, *x;
+    if (task[0] != task[1])
+        col_mappings_fork(&s->maps, task[0], task[1]);
+    if ((x = thread_of(s, task[1], task[3])))
+        from = *x;
+    if (from.name[0] && (x = thread_of(s, task[0], task[2])))
+        memcpy(x->name, from.name, sizeof x->name);
+}
+
 static int on_record(struct col_stacks *s, struct col_drain *d, const uint8_t *record, uint64_t time)
 {
     struct perf_event_header h;
@@ -424,8 +436,7 @@ static int on_record(struct col_stacks *s, struct col_drain *d, const uint8_t *r
     case PERF_RECORD_FORK:
         if (own >= sizeof task) {
             memcpy(task, body, sizeof task);
-            if (task[0] != task[1])
-                col_mappings_fork(&s->maps, task[0], task[1]);
+            on_fork(s, task);
         }
         return 0;
     case PERF_RECORD_EXIT:

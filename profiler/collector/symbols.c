@@ -16,7 +16,10 @@
 
 #define NAME_MAX_BYTES 4096
 #define TABLE_MAX      (256u << 20) /* bytes of a symbol table that are believed */
-#define MAP_MAX        (256u << 20)
+#define MAP_MAX        (64u << 20)  /* bytes of a map that are read: what goes on behind them has no names */
+#define MAP_LINE_MAX   (64u << 10)  /* a map without a line's end for so long is none */
+#define MAP_NAMES_MAX  (1u << 20)
+#define MAP_OVERLAP    32 /* rows that are looked at where code was made anew at the places of older one */
 #define SEGMENTS_MAX   64u
 #define FILES_MAX      512u /* that are held open for their names */
 
@@ -40,6 +43,7 @@ struct segment {
 
 struct file {
     char *path;
+    uint64_t inode;
     int32_t pid;
     bool read;
     struct symbol *symbol; /* by start */
@@ -117,10 +121,10 @@ static bool grow(void **list, size_t *room, size_t need, size_t size)
     return true;
 }
 
-uint32_t col_symbols_file(struct col_symbols *s, int32_t pid, const char *path)
+uint32_t col_symbols_file(struct col_symbols *s, int32_t pid, const char *path, uint64_t inode)
 {
     for (size_t i = 0; i < s->files; i++)
-        if (strcmp(s->file[i]->path, path) == 0)
+        if (s->file[i]->inode == inode && strcmp(s->file[i]->path, path) == 0)
             return (uint32_t)i;
     struct file *f = grow((void **)&s->file, &s->file_room, s->files + 1, sizeof *s->file) ? calloc(1, sizeof *f) : NULL;
     if (!f || !(f->path = strdup(path))) {
@@ -128,6 +132,7 @@ uint32_t col_symbols_file(struct col_symbols *s, int32_t pid, const char *path)
         return UINT32_MAX;
     }
     f->pid = pid;
+    f->inode = inode;
     f->names[0].fd = f->names[1].fd = -1;
     s->file[s->files] = f;
     return (uint32_t)s->files++;
@@ -352,7 +357,7 @@ static void add_line(struct map *m, char *line)
     char *end, *name;
     uint64_t start = strtoull(line, &end, 16);
     uint64_t size = *end == ' ' ? strtoull(end, &name, 16) : 0;
-    if (!size || *name != ' ' || !name[1])
+    if (!size || *name != ' ' || !name[1] || m->symbols == MAP_NAMES_MAX)
         return;
     if (grow((void **)&m->symbol, &m->room, m->symbols + 1, sizeof *m->symbol))
         m->symbol[m->symbols++] = (struct map_symbol){.start = start, .size = size, .name = (size_t)(name + 1 - m->text)};
@@ -367,21 +372,53 @@ static int order_map(const void *a, const void *b)
     return x->name < y->name ? -1 : x->name > y->name;
 }
 
+/* The rows from `old` on are new: they get their places among the others. */
+static void sort_map(struct map *m, size_t old)
+{
+    size_t new = m->symbols - old, at = m->symbols, left = old;
+    struct map_symbol *tail = new &&old ? malloc(new * sizeof *tail) : NULL;
+    if (!tail) { /* all are new, or there is no room to be quick */
+        if (new)
+            qsort(m->symbol, m->symbols, sizeof *m->symbol, order_map);
+        return;
+    }
+    memcpy(tail, m->symbol + old, new * sizeof *tail);
+    qsort(tail, new, sizeof *tail, order_map);
+    while (new)
+        m->symbol[--at] = left && order_map(&m->symbol[left - 1], &tail[new - 1]) > 0 ? m->symbol[--left] : tail[--new];
+    free(tail);
+}
+
+/* As perf does: a map that somebody else wrote names nothing. */
+static int open_map(int32_t pid)
+{
+    char process[32], path[64];
+    struct stat st, own;
+    snprintf(process, sizeof process, "/proc/%d", pid);
+    uid_t owner = stat(process, &own) == 0 ? own.st_uid : geteuid();
+    for (int inside = 1; inside >= 0; inside--) {
+        snprintf(path, sizeof path, "%s%s/tmp/perf-%d.map", inside ? process : "", inside ? "/root" : "", pid);
+        int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+            (st.st_uid == owner || st.st_uid == geteuid() || st.st_uid == 0))
+            return fd;
+        if (fd >= 0)
+            close(fd);
+    }
+    return -1;
+}
+
 /* Reads what was added since. */
 static void read_more(struct map *m)
 {
-    char path[64];
     struct stat st;
-    snprintf(path, sizeof path, "/proc/%d/%s/tmp/perf-%d.map", m->pid, "root", m->pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) {
-        snprintf(path, sizeof path, "/tmp/perf-%d.map", m->pid);
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    }
+    size_t old = m->symbols;
+    int fd = m->bytes < (off_t)MAP_MAX ? open_map(m->pid) : -1;
     if (fd < 0)
         return;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > m->bytes && st.st_size <= (off_t)MAP_MAX) {
-        size_t more = (size_t)(st.st_size - m->bytes);
+    if (fstat(fd, &st) == 0 && st.st_size > m->bytes) {
+        off_t until = st.st_size < (off_t)MAP_MAX ? st.st_size : (off_t)MAP_MAX;
+        size_t more = (size_t)(until - m->bytes);
         char *text = realloc(m->text, m->used + more + 1);
         ssize_t got = text ? pread(fd, text + m->used, more, m->bytes) : -1;
         m->text = text ? text : m->text;
@@ -396,16 +433,24 @@ static void read_more(struct map *m)
         }
         m->used += whole;
         m->bytes += (off_t)whole;
-        if (m->symbols)
-            qsort(m->symbol, m->symbols, sizeof *m->symbol, order_map);
+        if (until == (off_t)MAP_MAX || (got > 0 && (size_t)got - whole > MAP_LINE_MAX))
+            m->bytes = (off_t)MAP_MAX; /* enough of it */
+        sort_map(m, old);
     }
     close(fd);
 }
 
+/* Of several rows the last line that was written: earlier ones are of code that is gone. */
 static struct map_symbol *find_in(struct map *m, uint64_t address)
 {
     size_t lo = behind(m->symbol, m->symbols, sizeof *m->symbol, address);
-    return lo && address - m->symbol[lo - 1].start < m->symbol[lo - 1].size ? &m->symbol[lo - 1] : NULL;
+    struct map_symbol *best = NULL;
+    for (size_t i = lo; i-- > 0 && lo - i <= MAP_OVERLAP;) {
+        struct map_symbol *x = &m->symbol[i];
+        if (address - x->start < x->size && (!best || x->name > best->name))
+            best = x;
+    }
+    return best;
 }
 
 struct col_symbol col_symbols_in_map(struct col_symbols *s, int32_t pid, int32_t parent, uint64_t address)

@@ -18,9 +18,9 @@ struct col_symbols *col_symbols_new(void); /* NULL: out of memory */
 void col_symbols_free(struct col_symbols *s);
 
 /* The file `path`, as process pid sees it (col_mapping_open): an index for col_symbols_at. Read at the first question.
- * UINT32_MAX: out of memory.
+ * Another `inode` is another file: a library may be built anew while it is in use. UINT32_MAX: out of memory.
  */
-uint32_t col_symbols_file(struct col_symbols *s, int32_t pid, const char *path);
+uint32_t col_symbols_file(struct col_symbols *s, int32_t pid, const char *path, uint64_t inode);
 
 /* What a function is called. `slot` is a place of the caller's for what it made of the name (0 at first), kept with the
  * function; NULL together with the name where nothing is known. */

@@ -56,6 +56,8 @@ assert three == round(f["stacks_three"]["samples"] * s["period_us"] * 1e3), thre
 PY
 [ "$(sqlite3 -readonly a.tacho "SELECT count(*) FROM metric WHERE name IN ('collector.user_time', 'collector.system_time') AND value >= 0")" = 2 ] ||
     fail "the collector's own CPU time"
+# a child that executes nothing is called like its parent
+grep 'stacks_child' a.folded | grep -vq '^target_stacks ([0-9]*);target_stacks ([0-9]*);' && fail "the child's name: $(grep -m 1 stacks_child a.folded)"
 "$TACHO" report a.tacho > out.txt && grep -q 'Functions, by CPU time' out.txt || fail "no table of functions"
 [ "$(sqlite3 -readonly a.tacho "SELECT count(DISTINCT process) FROM track WHERE kind = 'samples'")" = 2 ] || fail "processes of samples"
 [ "$(sqlite3 -readonly a.tacho "SELECT count(*) FROM sample WHERE value IS NULL OR value NOT IN (SELECT id FROM stack)")" = 0 ] || fail "samples without a stack"

@@ -6,8 +6,10 @@
 #include "an_fixture.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sys/mman.h>
 
+#include "profiler/collector/gpu.h"
 #include "profiler/collector/mappings.h"
 #include "profiler/collector/symbols.h"
 
@@ -25,6 +27,40 @@ static void map(struct col_mappings *m, int32_t pid, uint64_t start, uint64_t by
     } r = {.pid = pid, .tid = pid, .address = start, .length = bytes, .offset = offset, .protection = protection};
     snprintf(r.path, sizeof r.path, "%s", path);
     col_mappings_add(m, (const uint8_t *)&r, sizeof r);
+}
+
+/* The file of that name with this inode. */
+static void map_file(struct col_mappings *m, uint64_t start, const char *path, uint64_t inode)
+{
+    struct {
+        int32_t pid, tid;
+        uint64_t address, length, offset;
+        uint32_t major, minor;
+        uint64_t inode, generation;
+        uint32_t protection, flags;
+        char path[64];
+    } r = {.pid = 7, .tid = 7, .address = start, .length = 0x1000, .protection = PROT_EXEC, .inode = inode};
+    snprintf(r.path, sizeof r.path, "%s", path);
+    col_mappings_add(m, (const uint8_t *)&r, sizeof r);
+}
+
+/* A library that was built anew is another file under the same name: it has its own tables and its own names. */
+static void test_replaced_file(void **state)
+{
+    struct col_mappings m = {0};
+    struct col_symbols *s = col_symbols_new();
+    (void)state;
+    map_file(&m, 0x1000, "/lib/x.so", 10);
+    map_file(&m, 0x2000, "/lib/x.so", 11);
+    map_file(&m, 0x3000, "/lib/x.so", 10);
+    const struct col_mapping *old = col_mappings_find(&m, 7, 0x1000), *new = col_mappings_find(&m, 7, 0x2000);
+    assert_ptr_equal(old->path, col_mappings_find(&m, 7, 0x3000)->path);
+    assert_ptr_not_equal(old->path, new->path);
+    assert_string_equal(old->path, new->path);
+    assert_int_not_equal(col_symbols_file(s, 7, old->path, old->inode), col_symbols_file(s, 7, new->path, new->inode));
+    assert_int_equal(col_symbols_file(s, 7, old->path, old->inode), col_symbols_file(s, 8, old->path, 10));
+    col_mappings_free(&m);
+    col_symbols_free(s);
 }
 
 static void lies(const struct col_mappings *m, int32_t pid, uint64_t address, const char *path, uint64_t offset)
@@ -99,7 +135,7 @@ static struct col_symbol own_symbol(struct col_symbols *s, uint64_t address, uin
     col_mappings_learn(&m, getpid());
     const struct col_mapping *x = col_mappings_find(&m, getpid(), address);
     assert_non_null(x);
-    *file = col_symbols_file(s, getpid(), x->path);
+    *file = col_symbols_file(s, getpid(), x->path, x->inode);
     uint64_t offset = address - x->start + x->offset;
     col_mappings_free(&m);
     return col_symbols_at(s, *file, offset);
@@ -121,9 +157,9 @@ static void test_symbols(void **state)
     assert_int_equal(*own_symbol(s, (uint64_t)(uintptr_t)test_symbols, &again).slot, 0);
     assert_null(col_symbols_at(s, file, 0).name); /* the header is no function */
     assert_null(col_symbols_at(s, file, UINT64_MAX).name);
-    assert_string_equal(col_symbols_file_name(s, col_symbols_file(s, 1, "/nowhere/libx.so")), "libx.so");
-    assert_null(col_symbols_at(s, col_symbols_file(s, 1, "/nowhere/libx.so"), 100).name);
-    assert_null(col_symbols_at(s, col_symbols_file(s, 1, "/dev/zero"), 100).name);
+    assert_string_equal(col_symbols_file_name(s, col_symbols_file(s, 1, "/nowhere/libx.so", 0)), "libx.so");
+    assert_null(col_symbols_at(s, col_symbols_file(s, 1, "/nowhere/libx.so", 0), 100).name);
+    assert_null(col_symbols_at(s, col_symbols_file(s, 1, "/dev/zero", 0), 100).name);
     col_symbols_free(s);
 }
 
@@ -160,7 +196,7 @@ static void test_damaged_files(void **state)
         memcpy(bytes + section, &tail, 8);
         close(fd);
         struct col_symbols *s = col_symbols_new();
-        uint32_t file = col_symbols_file(s, getpid(), path);
+        uint32_t file = col_symbols_file(s, getpid(), path, 0);
         for (uint64_t at = 0; at < 1 << 20; at += 4097)
             col_symbols_at(s, file, at);
         col_symbols_free(s);
@@ -193,6 +229,89 @@ static void test_map(void **state)
     assert_string_equal(col_symbols_in_map(s, 1 << 22, pid, 0x1000).name, "another"); /* a child has its parent's code */
     unlink(path);
     col_symbols_free(s);
+}
+
+static FILE *write_map(int32_t pid, char path[64])
+{
+    snprintf(path, 64, "/tmp/perf-%d.map", pid);
+    unlink(path);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    return f;
+}
+
+static const char *name_in_map(struct col_symbols *s, uint64_t address)
+{
+    col_symbols_look_again(s);
+    const char *name = col_symbols_in_map(s, getpid(), 0, address).name;
+    return name ? name : "none";
+}
+
+/* A map is anybody's file: in no order, with code made anew over older code, binary, without an end, somebody else's. */
+static void test_hostile_map(void **state)
+{
+    char path[64];
+    struct col_symbols *s = col_symbols_new();
+    (void)state;
+    FILE *f = write_map(getpid(), path);
+    for (uint64_t i = 5000; i-- > 0;) /* backwards, and in two portions */
+        fprintf(f, "%" PRIx64 " 10 f%" PRIu64 "\n", 0x100000 + 32 * i, i);
+    fflush(f);
+    assert_string_equal(name_in_map(s, 0x100000 + 32 * 77 + 15), "f77");
+    for (uint64_t i = 0; i < 5000; i++)
+        fprintf(f, "%" PRIx64 " 10 g%" PRIu64 "\n", 0x100010 + 32 * i, i);
+    fputs("200000 1000 old wide\n200800 10 old small\n200700 400 new\n", f);
+    fflush(f);
+    assert_string_equal(name_in_map(s, 0x100000 + 32 * 77 + 31), "g77");
+    assert_string_equal(name_in_map(s, 0x100000 + 32 * 4999), "f4999");
+    assert_string_equal(name_in_map(s, 0x200805), "new");      /* what was there before it is gone */
+    assert_string_equal(name_in_map(s, 0x200100), "old wide"); /* starts earlier, goes on around the others */
+    assert_string_equal(name_in_map(s, 0x200f00), "old wide");
+    fputs("ffffffffffffffff ffffffffffffffff end\n0 ffffffffffffffff all\n-1 -1 minus\n", f); /* sums that do not fit */
+    fflush(f);
+    assert_string_equal(name_in_map(s, 0x200805), "new");
+    for (size_t i = 0; i < 200000; i++) /* a line without an end: it is given up, not read again and again */
+        fputc("x\0y\xff"[i % 4], f);
+    fputs("\n300000 10 behind\n", f);
+    fflush(f);
+    name_in_map(s, 0x300000);
+    assert_string_equal(name_in_map(s, 0x100000 + 32 * 77), "f77"); /* what was known stays */
+    fclose(f);
+    col_symbols_free(s);
+    s = col_symbols_new();
+    f = write_map(getpid(), path);
+    fputs("1000 10 mine\n", f);
+    fclose(f);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(path, 65534, 65534), 0);
+        assert_string_equal(name_in_map(s, 0x1000), "none");
+        assert_int_equal(chown(path, 0, 0), 0);
+    }
+    assert_string_equal(name_in_map(s, 0x1000), "mine");
+    unlink(path);
+    col_symbols_free(s);
+}
+
+static void demangles(const char *name, const char *want)
+{
+    char *text = col_demangle(name);
+    assert_non_null(text);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    char *none = col_demangle("main");
+    assert_null(none);
+    none = col_demangle("_Z");
+    assert_null(none);
+    demangles("_ZN5outer5inner5threeEd", "outer::inner::three(double)");
+    demangles("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad");
+    demangles("_ZN60_$LT$alloc..string..String$u20$as$u20$core..fmt..Display$GT$3fmt17h0123456789abcdefE",
+              "<alloc::string::String as core::fmt::Display>::fmt");
+    demangles("_ZN4core3fmt9Formatter3pad17h0123456789abcdEgE", "core::fmt::Formatter::pad::h0123456789abcdEg");
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------ */
@@ -307,9 +426,10 @@ static void test_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mappings), cmocka_unit_test(test_symbols),   cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_map),      cmocka_unit_test(test_functions), cmocka_unit_test(test_picture),
-        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_mappings), cmocka_unit_test(test_symbols),       cmocka_unit_test(test_damaged_files),
+        cmocka_unit_test(test_map),      cmocka_unit_test(test_functions),     cmocka_unit_test(test_picture),
+        cmocka_unit_test(test_none),     cmocka_unit_test(test_replaced_file), cmocka_unit_test(test_hostile_map),
+        cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
