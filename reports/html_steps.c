@@ -77,10 +77,10 @@ struct trend {
     int64_t first, last;                      /* indexes */
 };
 
-static double at_x(const struct trend *t, int64_t index)
+static double at_x(const struct trend *t, double index)
 {
-    return t->left +
-           (t->last > t->first ? ((double)index - (double)t->first) / ((double)t->last - (double)t->first) : 0.5) * t->width;
+    double range = (double)t->last - (double)t->first;
+    return t->left + (range > 0 ? (index - (double)t->first) / range : 0.5) * t->width;
 }
 static double at_y(const struct trend *t, double ms)
 {
@@ -95,10 +95,10 @@ static void axes(struct page *p, const struct trend *t)
         svg_line(p, t->left, at_y(t, v), t->left + t->width, at_y(t, v), "grid");
         svg_text(p, t->left - 6, at_y(t, v) + 4, SVG_END, "", "%s", page_time(a, v * 1e6));
     }
-    double range = t->last > t->first ? (double)t->last - (double)t->first : 1, wide = svg_tick(range, 8);
-    wide = wide < 1 ? 1 : wide;
-    for (double v = ceil((double)t->first / wide) * wide; v <= (double)t->last; v += wide)
-        svg_text(p, at_x(t, (int64_t)v), t->top + t->height + 18, SVG_MIDDLE, "", "%.0f", v);
+    double wide = fmax(1, svg_tick((double)t->last - (double)t->first, 8));
+    /* indexes of a damaged file may be so large that one more is the same number */
+    for (double v = ceil((double)t->first / wide) * wide; v <= (double)t->last && v + wide > v; v += wide)
+        svg_text(p, at_x(t, v), t->top + t->height + 18, SVG_MIDDLE, "", "%.0f", v);
     svg_text(p, t->left + t->width, t->top + t->height + 36, SVG_END, "", "step");
 }
 
@@ -121,7 +121,7 @@ static size_t line(struct page *p, const struct trend *t, const struct an_result
                 with++;
             }
         if (with)
-            fprintf(p->out, "%s%.5g %.5g", up ? "M" : "L", at_x(t, r->step_points[i].index), at_y(t, ms / (double)with));
+            fprintf(p->out, "%s%.5g %.5g", up ? "M" : "L", at_x(t, (double)r->step_points[i].index), at_y(t, ms / (double)with));
         up = up && !with;
     }
     fputs("\"/>\n", p->out);
@@ -131,7 +131,7 @@ static size_t line(struct page *p, const struct trend *t, const struct an_result
             char title[100], a[32];
             snprintf(title, sizeof title, "step %" PRId64 ", %s, left out: %.40s", x->index, page_time(a, x->ms * 1e6),
                      x->excluded);
-            svg_rect(p, at_x(t, x->index) - 3, at_y(t, x->ms) - 3, 6, 6, "excluded", title);
+            svg_rect(p, at_x(t, (double)x->index) - 3, at_y(t, x->ms) - 3, 6, 6, "excluded", title);
             shown++;
         }
     return to;
@@ -142,7 +142,7 @@ static void outliers(struct page *p, const struct trend *t, const struct an_resu
     char a[32];
     for (size_t i = 0; i < r->steps.outlier_count && i < 50; i++) {
         const struct an_step_outlier *x = &r->steps.outliers[i];
-        double cx = at_x(t, x->index), cy = at_y(t, x->ms);
+        double cx = at_x(t, (double)x->index), cy = at_y(t, x->ms);
         fprintf(p->out,
                 "<circle class=\"outlier\" cx=\"%.5g\" cy=\"%.5g\" r=\"4\"><title>step %" PRId64 ", %s</title></circle>\n", cx,
                 cy, x->index, page_time(a, x->ms * 1e6));

@@ -92,6 +92,8 @@ void svg_legend(struct page *p, unsigned used)
 
 double svg_tick(double most, int ticks)
 {
+    if (!(most > 0))
+        return 1;
     double step = pow(10, floor(log10(most / ticks))), parts = most / ticks / step;
     return step * (parts > 5 ? 10 : parts > 2 ? 5 : parts > 1 ? 2 : 1);
 }

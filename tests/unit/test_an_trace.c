@@ -450,6 +450,18 @@ static void test_nonsense(void **state)
     }
 }
 
+/* Steps whose indexes are so large that one more is the same number, and some that take no time: the axes of the pictures end. */
+static void test_largest_indexes(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    for (int64_t i = 0; i < 6; i++)
+        fx_step(f, f->process, f->thread, INT64_MAX - 10 + i, i * 1000000, i * 1000000 + i / 2 * 900000, FX_NONE, FX_NONE);
+    write_all(fx_analyze(f));
+    fx_close(f);
+}
+
 /* A file that is still written: the result describes what was committed. */
 static void test_growing_file(void **state)
 {
@@ -483,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_op_statistics),       cmocka_unit_test(test_loader),
         cmocka_unit_test(test_findings_and_health), cmocka_unit_test(test_system),
         cmocka_unit_test(test_growing_file),        cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_largest_indexes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
