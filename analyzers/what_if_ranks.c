@@ -156,7 +156,8 @@ static double goal(const struct even *x, uint32_t lane, enum place p, size_t col
         if ((k == lane && x->target != AN_NONE) || !are_peers(x->c, lane, k))
             continue;
         double ns = p == ELSEWHERE ? x->work[p][k] / steps_of(x, k) : x->work[p][k * x->columns + column];
-        if (p != ELSEWHERE && !x->work[ON_THREAD][k * x->columns + column] && !x->work[ON_DEVICE][k * x->columns + column])
+        if (p != ELSEWHERE && x->work[ON_THREAD][k * x->columns + column] == 0 &&
+            x->work[ON_DEVICE][k * x->columns + column] == 0)
             continue; /* this rank does not have the step */
         others[n++] = ns;
         sum += ns;

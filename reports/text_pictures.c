@@ -270,7 +270,7 @@ static double mean_of(const struct heat_row *x, const double *cell)
     for (size_t s = 0; s < x->h->steps; s++) {
         double v = cell[x->at * x->h->steps + s];
         sum += isfinite(v) ? v : 0;
-        n += isfinite(v);
+        n += isfinite(v) ? 1 : 0;
     }
     return n ? sum / (double)n : NAN;
 }
