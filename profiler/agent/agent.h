@@ -141,6 +141,7 @@ struct agent_process {
     _Atomic uint64_t retry_at; /* no attempt at a segment or pool before this time */
     struct agent_thread *live, *spare;
     _Atomic uint64_t early[WIRE_LOSS_COUNT]; /* losses before there is a pool to count them in */
+    struct wire_pool *_Atomic ancestor; /* its pool counts what this process loses, which may make neither a pool nor a name */
     /* pause.c */
     struct agent_thread *_Atomic pause_owner;
     uint32_t pause_domain, pause_depth;

@@ -294,13 +294,20 @@ static void none_path(char *path, size_t size)
     snprintf(path, size, "%s/" WIRE_NONE "%u", agent_setup.folder, (uint32_t)getpid());
 }
 
-static void pool_mark_none(void)
+static enum wire_loss_reason pool_mark_none(void)
 {
     char path[4096];
     none_path(path, sizeof path);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd >= 0)
+    if (fd >= 0) {
         close(fd);
+        return WIRE_LOSS_NO_SPACE;
+    }
+    /* Behind a chroot or with another user's rights: the nearest ancestor's pool is still mapped, and counts for this process.
+     */
+    bool space = errno == ENOSPC || errno == EDQUOT || errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+    atomic_store_explicit(&agent_process->ancestor, inherited, memory_order_release);
+    return space ? WIRE_LOSS_NO_SPACE : WIRE_LOSS_NO_FOLDER;
 }
 
 void agent_pool_never(uint64_t lost)
@@ -320,8 +327,7 @@ bool agent_pool_open(void)
     if (now < atomic_load_explicit(&self->retry_at, memory_order_relaxed))
         return false;
     if (!pool_build()) {
-        pool_mark_none();
-        atomic_store_explicit(&self->why, WIRE_LOSS_NO_SPACE, memory_order_relaxed);
+        atomic_store_explicit(&self->why, pool_mark_none(), memory_order_relaxed);
         atomic_store_explicit(&self->retry_at, now + POOL_RETRY_MS * agent_setup.tick_ms, memory_order_relaxed);
         return false;
     }

@@ -119,6 +119,8 @@ void agent_unlock(void)
 void agent_lose(enum wire_loss_reason reason, uint64_t n)
 {
     struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_acquire);
+    if (!pool)
+        pool = atomic_load_explicit(&agent_process->ancestor, memory_order_acquire);
     if (!pool) {
         /* Either the thread that opens the pool finds this count, or the pool is seen here. */
         atomic_fetch_add(&agent_process->early[reason], n);

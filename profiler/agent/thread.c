@@ -229,7 +229,7 @@ char *agent_thread_room(struct agent_thread *t, size_t bytes, enum wire_loss_rea
             thread_join(t);
         taken = agent_pool_take(t, reason);
     } else {
-        *reason = WIRE_LOSS_NO_SPACE;
+        *reason = (enum wire_loss_reason)atomic_load_explicit(&self->why, memory_order_relaxed);
     }
     agent_unlock();
     if (taken && first)

@@ -180,25 +180,27 @@ void col_session_signal(struct col_session *s, const struct signalfd_siginfo *in
 
 struct straggler {
     struct col_session *session;
-    int count;
+    int count, daemons; /* in our session, and in others */
 };
 
 static void count_straggler(void *ctx, int32_t child)
 {
     struct straggler *x = ctx;
     struct col_proc_stat st;
-    if (child != x->session->child && col_proc_read_stat(child, &st) == 0 && st.state != 'Z' &&
-        st.session == x->session->terminal_session)
-        x->count++;
+    if (child == x->session->child || col_proc_read_stat(child, &st) != 0 || st.state == 'Z')
+        return;
+    x->count += st.session == x->session->terminal_session;
+    x->daemons += st.session != x->session->terminal_session;
 }
 
 /* Processes that go on after the direct child ended: with a pool, or adopted by us and in the same session (a daemon leaves
  * it). */
-static int stragglers(struct col_session *s)
+static int stragglers(struct col_session *s, int *daemons)
 {
     struct straggler x = {.session = s};
     col_proc_children((int32_t)getpid(), count_straggler, &x);
     int recording = col_drain_alive(&s->drain);
+    *daemons = recording ? 0 : x.daemons;
     return recording > x.count ? recording : x.count;
 }
 
@@ -208,13 +210,21 @@ static bool run_is_over(struct col_session *s)
         return true;
     if ((!s->child_done && s->child > 0) || col_leader_waits(s))
         return false;
-    int left = stragglers(s);
+    int daemons, left = stragglers(s, &daemons);
     if (left && !s->told_waiting) {
         s->told_waiting = true;
         col_session_message(s,
                             "the command has ended; %d of its processes still run: recording goes on until they end "
                             "(Ctrl-C finishes now)",
                             left);
+    }
+    if (!left && daemons && !s->told_daemons) {
+        s->told_daemons = true;
+        col_session_message(
+            s,
+            "%d processes that left the session have recorded nothing so far and go on: what they record from now "
+            "on is not in the file (start them with a tacho of their own)",
+            daemons);
     }
     return left == 0;
 }

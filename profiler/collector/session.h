@@ -37,7 +37,7 @@ struct col_session {
     struct col_nvml *nvml;     /* NULL: no GPU driver */
     pid_t child;               /* 0: recovery */
     pid_t terminal_session;
-    bool child_done, told_waiting, told_stalled, reserve_used;
+    bool child_done, told_waiting, told_daemons, told_stalled, reserve_used;
     bool stalled; /* the store cannot be written at present: the target goes on into its segments */
     int failure;  /* the last code of the store */
     struct tacho_error failure_words;

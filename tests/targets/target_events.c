@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <grp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -33,7 +34,8 @@
 
 static struct options {
     long threads, events, seed, forks, deep, unique, rate, steps, spawn, spin;
-    int exec, osexit, signals, long_names, forever, hold;
+    long uid;
+    int exec, osexit, signals, long_names, forever, hold, close_fds;
     const char *crash, *log, *journal;
 } opt = {.threads = 1, .events = 1000, .seed = 1};
 
@@ -55,7 +57,7 @@ static struct tacho_nvtx nvtx;
 static nvtxDomainHandle_t plain_domain;
 static nvtxStringHandle_t names[NAMES], step_name;
 static uint64_t counter_id;
-static _Atomic int stop;
+static _Atomic int stop, books_begun;
 static _Atomic uint64_t handler_ranges, handler_marks;
 
 static uint64_t now_ns(void)
@@ -221,6 +223,7 @@ static void write_books(const struct worker *w, pid_t tid)
     const struct books *b = &w->books;
     if (!opt.log)
         return;
+    atomic_store(&books_begun, 1);
     int n = snprintf(line, sizeof line, "%d\t%d\t%ld\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n", (int)getpid(), (int)tid,
                      w->index, (unsigned long long)b->ranges, (unsigned long long)b->range_ns, (unsigned long long)b->marks,
                      (unsigned long long)b->startends, (unsigned long long)b->startend_ns, (unsigned long long)b->counters,
@@ -297,6 +300,16 @@ static void run_threads(long count, long events, long first, _Atomic uint64_t *j
     free(w);
 }
 
+static void *close_all(void *arg)
+{
+    while (!atomic_load_explicit(&books_begun, memory_order_relaxed)) {
+        for (int fd = 3; fd < 64; fd++)
+            close(fd);
+        usleep(500);
+    }
+    return arg;
+}
+
 static void leave(void)
 {
     if (opt.osexit)
@@ -345,13 +358,29 @@ static void finish(char **argv)
     leave();
 }
 
-static const struct option long_options[] = {{"threads", 1, 0, 't'}, {"events", 1, 0, 'e'},         {"seed", 1, 0, 's'},
-                                             {"fork", 1, 0, 'f'},    {"deep", 1, 0, 'd'},           {"unique-names", 1, 0, 'u'},
-                                             {"rate", 1, 0, 'r'},    {"steps", 1, 0, 'S'},          {"spawn", 1, 0, 'p'},
-                                             {"spin", 1, 0, 'w'},    {"exec", 0, 0, 'x'},           {"executed", 0, 0, 'X'},
-                                             {"osexit", 0, 0, 'o'},  {"signal-handler", 0, 0, 'i'}, {"long-names", 0, 0, 'l'},
-                                             {"forever", 0, 0, 'F'}, {"crash", 1, 0, 'c'},          {"log", 1, 0, 'L'},
-                                             {"journal", 1, 0, 'J'}, {"help", 0, 0, 'h'},           {0, 0, 0, 0}};
+static const struct option long_options[] = {{"threads", 1, 0, 't'},
+                                             {"events", 1, 0, 'e'},
+                                             {"seed", 1, 0, 's'},
+                                             {"fork", 1, 0, 'f'},
+                                             {"deep", 1, 0, 'd'},
+                                             {"unique-names", 1, 0, 'u'},
+                                             {"rate", 1, 0, 'r'},
+                                             {"steps", 1, 0, 'S'},
+                                             {"spawn", 1, 0, 'p'},
+                                             {"spin", 1, 0, 'w'},
+                                             {"exec", 0, 0, 'x'},
+                                             {"executed", 0, 0, 'X'},
+                                             {"osexit", 0, 0, 'o'},
+                                             {"signal-handler", 0, 0, 'i'},
+                                             {"long-names", 0, 0, 'l'},
+                                             {"forever", 0, 0, 'F'},
+                                             {"uid", 1, 0, 'U'},
+                                             {"close-fds", 0, 0, 'C'},
+                                             {"crash", 1, 0, 'c'},
+                                             {"log", 1, 0, 'L'},
+                                             {"journal", 1, 0, 'J'},
+                                             {"help", 0, 0, 'h'},
+                                             {0, 0, 0, 0}};
 
 static const char usage[] =
     "target_events [OPTIONS]: records NVTX events of all kinds and keeps its own books\n"
@@ -370,6 +399,8 @@ static const char usage[] =
     "  --unique-names N   unregistered names out of N different ones\n"
     "  --spin NS          time spent inside each range\n"
     "  --rate N           events a second and thread\n"
+    "  --close-fds        meanwhile close all file descriptors from 3 on, again and again\n"
+    "  --uid N            become user N (needs root) once half of the events are recorded, before --spawn and --fork\n"
     "  --forever          until SIGTERM or SIGINT\n"
     "  --log FILE         append the books, a line a thread: pid tid thread ranges range_ns marks startends\n"
     "                     startend_ns counters steps (thread -1: the signal handler)\n"
@@ -428,6 +459,12 @@ static void parse(int argc, char **argv)
         case 'F':
             opt.forever = 1;
             break;
+        case 'U':
+            opt.uid = n;
+            break;
+        case 'C':
+            opt.close_fds = 1;
+            break;
         case 'c':
             opt.crash = optarg;
             break;
@@ -462,6 +499,18 @@ int main(int argc, char **argv)
     if (opt.steps) {
         steps(&main_worker);
         write_books(&main_worker, getpid());
+    }
+    pthread_t closer;
+    if (opt.close_fds && pthread_create(&closer, NULL, close_all, NULL)) {
+        perror("pthread_create");
+        return 1;
+    }
+    if (opt.uid) {
+        run_threads(opt.threads, opt.events, 5000, NULL);
+        if (setgroups(0, NULL) || setgid((gid_t)opt.uid) || setuid((uid_t)opt.uid)) {
+            perror("setuid");
+            return 1;
+        }
     }
     run_threads(opt.threads, opt.events, 1, opt.journal ? open_journal() : NULL);
     for (long i = 0; i < opt.spawn; i += 4)

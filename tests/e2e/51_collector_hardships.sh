@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Targets that make it hard: all files closed under the recorder, another user half-way, 200 threads, a storm of short processes,
+# a daemon, a collector that stands still for seconds. Every event is in the file, or is said to be lost.
+# timeout: 300
+# shellcheck disable=SC2154,SC2034 # variables of collector_common.sh
+set -u
+. "$(dirname "$0")/collector_common.sh"
+record() { # NAME OPTION... -- COMMAND...: the target ends well, the file is whole
+    local name=$1
+    shift
+    expect 0 "$TACHO" run --no-peak --no-counters --overhead 0 -o "$name" "$@"
+    whole "$name.tacho"
+}
+# accounted NAME LOG: ranges and marks of the log are in the file, or are counted as lost. Counter samples and start/end ranges are
+# two events more: what is lost bounds what is missing.
+accounted() {
+    local logged found lost
+    logged=$(awk '{ n += $4 + $6 + $7 + $9 } END { print n + 0 }' "$2")
+    found=$(one "$1.tacho" "SELECT (SELECT count(*) FROM slice) + (SELECT count(*) FROM counter c JOIN track t ON t.id=c.track WHERE t.name='count')")
+    lost=$(losses "$1.tacho")
+    echo "$1: $logged logged, $found in the file, $lost events lost"
+    [ "$found" -le "$logged" ] || wrong "$1: more in the file than was logged"
+    [ $((found + lost)) -ge "$logged" ] || wrong "$1: $((logged - found - lost)) neither in the file nor counted as lost"
+    [ "$lost" -gt 0 ] || [ "$found" = "$logged" ] || wrong "$1: $((logged - found)) missing"
+}
+
+# ---- all files closed again and again, while the recorder grows its pool
+record closed -- "$bin/target_events" --threads 3 --events 60000 --close-fds --log closed.log
+accounted closed closed.log
+
+# ---- another user half-way: this process goes on; what its children do without the right to make a pool is counted
+if [ "$(id -u)" = 0 ]; then
+    : > uid.log && chmod 666 uid.log && chmod 711 .
+    record uid -- "$bin/target_events" --threads 2 --events 20000 --uid 65534 --fork 3 --log uid.log
+    accounted uid uid.log
+    children=$(awk '$3 >= 1000 && $3 < 5000 { n += $4 + $6 + $7 + $9 } END { print n + 0 }' uid.log)
+    [ "$(one uid.tacho "SELECT coalesce(sum(count),0) >= $children FROM loss WHERE reason LIKE '%changed its user or its root%'")" = 1 ] ||
+        wrong "uid: $children events of children that may not record, and: $(one uid.tacho 'SELECT reason, count FROM loss')"
+fi
+
+# ---- 200 threads at once
+record threads -- "$bin/target_events" --threads 200 --events 500 --log threads.log
+accounted threads threads.log
+[ "$(losses threads.tacho)" != 0 ] || books threads.tacho threads.log threads
+
+# ---- 1,000 processes of a few events
+record storm -- "$bin/target_events" --threads 1 --events 20 --fork 1000 --log storm.log
+accounted storm storm.log
+[ "$(wc -l < storm.log)" = 1001 ] || wrong "storm: $(wc -l < storm.log) processes"
+[ "$(losses storm.tacho)" != 0 ] || books storm.tacho storm.log storm
+
+# ---- a daemon: closes everything, leaves its session; it is recorded when it begins before the command ends, else that is said
+record daemon -- sh -c "'$bin/target_forks' --daemon --log '$PWD/daemon.log'; sleep 1"
+accounted daemon daemon.log
+record late -- sh -c "setsid sh -c 'sleep 1; \"$bin/target_events\" --events 10' > /dev/null 2>&1 < /dev/null & sleep 0.2"
+grep -q 'left the session' err || wrong "a daemon goes on unrecorded, and nothing says so: $(cat err)"
+
+# ---- the collector stands still: the target is not held up, what does not fit meanwhile is counted
+"$TACHO" run --no-peak --no-counters --overhead 0 -o stopped -- "$bin/target_events" --threads 2 --events 60000 --rate 12000 --log stopped.log > out 2> err &
+pid=$!
+wait_for test -s stopped.tacho.live/run.db
+sleep 0.5
+kill -STOP $pid
+sleep "${STOPPED:-4}"
+[ -n "$(pgrep -P $pid)" ] || wrong "stopped: the target is gone"
+kill -CONT $pid
+wait $pid || wrong "stopped: exit code $?"
+whole stopped.tacho
+accounted stopped stopped.log
+exit $bad
