@@ -121,7 +121,8 @@ static size_t line(struct page *p, const struct trend *t, const struct an_result
                 with++;
             }
         if (with)
-            fprintf(p->out, "%s%.5g %.5g", up ? "M" : "L", at_x(t, (double)r->step_points[i].index), at_y(t, ms / (double)with));
+            fprintf(p->out, "%s%.5g %.5g", up ? "M" : "L", at_x(t, (double)r->step_points[i].index),
+                    at_y(t, ms / (double)with));
         up = up && !with;
     }
     fputs("\"/>\n", p->out);

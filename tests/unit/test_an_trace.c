@@ -450,7 +450,8 @@ static void test_nonsense(void **state)
     }
 }
 
-/* Steps whose indexes are so large that one more is the same number, and some that take no time: the axes of the pictures end. */
+/* Steps whose indexes are so large that one more is the same number, and some that take no time: the axes of the pictures end.
+ */
 static void test_largest_indexes(void **state)
 {
     struct fixture fx, *f = &fx;
