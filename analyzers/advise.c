@@ -17,7 +17,8 @@ static void all_absent(struct an_context *c, const char *reason)
 {
     struct an_advice *a = &c->r->advice;
     a->reason = reason;
-    a->step_ms = a->base_error_pct = a->unmatched_pct = a->think_pct = a->held_pct = an_num_none(reason);
+    a->step_ms = a->base_error_pct = a->unmatched_pct = a->think_pct = a->held_pct = a->stretch_low_pct = a->stretch_high_pct =
+        an_num_none(reason);
     a->cores.cores = a->cores.wanted = a->cores.used = a->cores.others = a->cores.short_pct = a->cores.slowdown_pct =
         an_num_none(reason);
     c->r->trust.replay_error_pct = an_num_none(reason);
@@ -67,6 +68,21 @@ static const char *disturbed(struct an_context *c, const struct an_core_use *x)
         "more threads were ready than there are cores for %.0f %% of the time (its own want %.2g%s; there are "
         "%.0f): who gets them when differs from step to step",
         x->short_pct.value, x->wanted.value, others, x->cores.value);
+}
+
+/* How far the run differs from itself. */
+static int tell_stretches(struct an_advice *a, const struct an_what_if_state *s)
+{
+    struct an_interval x;
+    size_t length;
+    int rc = an_what_if_stretches(s, &length, &x);
+    if (rc)
+        return rc;
+    a->stretch_steps = (int64_t)length;
+    bool any = length < s->steps;
+    a->stretch_low_pct = any ? an_num(100 * (x.low - 1)) : an_num_none("too few steps to compare stretches of them");
+    a->stretch_high_pct = any ? an_num(100 * (x.high - 1)) : a->stretch_low_pct;
+    return 0;
 }
 
 static void tell(struct an_context *c, struct an_what_if_state *s)
@@ -158,6 +174,8 @@ static int replaying_run(struct an_context *c)
         return 0;
     }
     tell(c, s);
+    if ((rc = tell_stretches(&c->r->advice, s)))
+        return rc;
     s->none = an_what_if_none(c, s);
     if ((rc = sensitivities(c, s)))
         return rc;

@@ -80,6 +80,7 @@ static int find_cores(struct an_shares *s, size_t *room)
         uint32_t n = s->r->node[i];
         if (!an_graph_on_device(g, n) && is_work(s, n))
             s->of[n] = of[g->track[n]];
+        s->waits += an_share_waits(g, n);
     }
     s->hosts = s->count;
     s->cores = s->hosts > 0;
@@ -149,6 +150,7 @@ int an_shares_find(struct an_shares *s)
 /* Sums over the uses of cores. */
 struct sums {
     double work[AN_CAUSE_COUNT]; /* ns as recorded, without demands */
+    double waiting;              /* the same of threads in calls that wait for other ranks */
     double time;                 /* ns of frames, times hosts */
 };
 
@@ -160,11 +162,14 @@ static bool core_use(const struct an_shares *s, uint32_t n, struct an_use *u)
 
 static struct sums sums_of(const struct an_shares *s)
 {
-    struct sums x = {{0}, 0};
+    struct sums x = {{0}, 0, 0};
     for (size_t i = 0; i < s->r->node_count; i++) {
+        uint32_t n = s->r->node[i];
         struct an_use u;
-        if (core_use(s, s->r->node[i], &u))
-            x.work[s->r->g->cause[s->r->node[i]]] += (double)an_time_sub(u.end, u.start);
+        if (!core_use(s, n, &u))
+            continue;
+        double *sum = u.spins ? &x.waiting : &x.work[s->r->g->cause[n]];
+        *sum += (double)an_time_sub(u.end, u.start);
     }
     for (size_t f = 0; f < s->r->frame_count; f++)
         x.time += (double)an_time_sub(s->r->frame[f].end, s->r->frame[f].start);
@@ -173,7 +178,7 @@ static struct sums sums_of(const struct an_shares *s)
 
 static double wanted_of(const struct an_shares *s, const struct sums *x)
 {
-    double sum = 0;
+    double sum = (double)s->spin * x->waiting;
     for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
         sum += (double)s->demand[k] * x->work[k];
     return x->time > 0 ? sum / x->time : 0;
@@ -202,11 +207,8 @@ static double received(struct an_shares *s, double others, const struct sums *x)
     for (size_t k = 0; k < s->hosts; k++)
         s->share[k].others = others;
     an_shares_sweep(s);
-    for (size_t i = 0; i < s->r->node_count; i++) {
-        struct an_use u;
-        if (core_use(s, s->r->node[i], &u))
-            sum += (double)u.demand * s->found[s->r->node[i]] * (double)an_time_sub(u.end, u.start);
-    }
+    for (size_t k = 0; k < s->hosts; k++)
+        sum += s->share[k].received;
     return x->time > 0 ? sum / x->time : 0;
 }
 
@@ -271,7 +273,7 @@ static void fill(const struct an_shares *s, const struct sums *x, struct an_core
     for (size_t i = 0; i < s->r->node_count; i++) {
         uint32_t n = s->r->node[i];
         struct an_use u;
-        if (!core_use(s, n, &u))
+        if (!core_use(s, n, &u) || u.spins)
             continue;
         double ns = (double)an_time_sub(u.end, u.start);
         stretched += ns;
@@ -282,50 +284,126 @@ static void fill(const struct an_shares *s, const struct sums *x, struct an_core
     use->slowdown_pct = alone > 0 ? an_num(100 * (stretched / alone - 1)) : an_num_none("no thread works in the steps");
 }
 
-static void calibrate_cores(struct an_shares *s, struct an_core_use *use)
+/* What was sampled: cores that the run got, and that its threads were ready for. */
+struct sampled {
+    double got, ready;
+    double least; /* cores that others had */
+    bool told;    /* is it known what others had? */
+    bool full;    /* no core was free, or it is known how long threads waited for one */
+    bool waited;  /* the latter */
+};
+
+static struct sampled sampled_of(struct an_shares *s, struct an_core_use *use)
 {
     const struct an_replay *r = s->r;
-    struct sums x = sums_of(s);
-    struct an_value used = over_frames(r, "cpu_time", "other_cpu_time"),
-                    busy = an_system_busy(r->c, r->frame[0].start, r->frame[r->frame_count - 1].end);
-    double cores = s->share[0].capacity, others = 0;
+    struct an_value busy = an_system_busy(r->c, r->frame[0].start, r->frame[r->frame_count - 1].end);
     struct an_value waited = over_frames(r, "cpu_wait", NULL);
-    use->used = used;
-    use->others = an_num_none(used.valid ? busy.reason : used.reason);
-    if (used.valid) {
-        double got = use->used.value /= 1e9, ready = got + (waited.valid ? waited.value / 1e9 : 0); /* ns a second */
-        bool full = waited.valid || (busy.valid && busy.value >= SATURATED);
-        if (ready > wanted_of(s, &x))
-            more_cores(s, ready, &x);
-        else if (waited.valid || !full)
-            less_cores(s, ready, &x);
-        set_demands(s, ready > 0 && got < ready ? fmax(got / ready, SPEED_LEAST) : 1);
-        if (busy.valid || waited.valid) {
-            const char *text = an_trace_key(r->c->t, "cpu.online");
-            double online = text ? strtod(text, NULL) : cores;
-            double least = busy.valid ? online * busy.value / 100 - got / (double)s->hosts : 0;
-            least = least > 0 ? least : 0;
-            others = full ? others_of(s, got, waited.valid ? 0 : least, &x) : least;
-            use->others = an_num(others);
-        }
+    const char *text = an_trace_key(r->c->t, "cpu.online");
+    double online = text ? strtod(text, NULL) : s->share[0].capacity;
+    use->used = over_frames(r, "cpu_time", "other_cpu_time");
+    use->others = an_num_none(use->used.valid ? busy.reason : use->used.reason);
+    if (!use->used.valid)
+        return (struct sampled){0};
+    double got = use->used.value /= 1e9; /* ns a second */
+    double least = busy.valid ? online * busy.value / 100 - got / (double)s->hosts : 0;
+    return (struct sampled){.got = got,
+                            .ready = got + (waited.valid ? waited.value / 1e9 : 0),
+                            .least = least > 0 ? least : 0,
+                            .told = busy.valid || waited.valid,
+                            .full = waited.valid || (busy.valid && busy.value >= SATURATED),
+                            .waited = waited.valid};
+}
+
+/* Of what was ready beyond the ranges, `spin` is that of threads that wait for other ranks. */
+static void spinning(struct an_shares *s, double ready, const struct sums *x)
+{
+    double each = x->waiting > 0 ? (ready - wanted_of(s, x)) * x->time / x->waiting : 0;
+    s->spin = (float)(each < 1 ? each : 1);
+}
+
+/* Demands and what others want, as the surplus is read. */
+static void read_surplus(struct an_shares *s, enum an_surplus surplus, const struct sampled *m, struct sums *x, double *others)
+{
+    double ready = m->ready, got = m->got;
+    bool more = ready > wanted_of(s, x);
+    if (more && surplus == AN_SURPLUS_SPINS) {
+        spinning(s, ready, x);
+        more = ready > wanted_of(s, x);
     }
-    (void)received(s, others, &x);
+    if (more && surplus == AN_SURPLUS_YIELDS) { /* what works was held up as much as what spins */
+        got = ready > 0 ? wanted_of(s, x) * got / ready : got;
+        ready = wanted_of(s, x);
+    } else if (more)
+        more_cores(s, ready, x);
+    else if (m->waited || !m->full)
+        less_cores(s, ready, x);
+    set_demands(s, ready > 0 && got < ready ? fmax(got / ready, SPEED_LEAST) : 1);
+    if (m->told)
+        *others = m->full ? others_of(s, got, m->waited ? 0 : m->least, x) : m->least;
+}
+
+/* One reading, from the uses as recorded. 0 or TACHO_ENOMEM. */
+static int add_reading(struct an_shares *s, enum an_surplus surplus, const struct sampled *m, const struct an_times *base,
+                       struct sums *x)
+{
+    size_t nodes = s->r->g->node_count;
+    struct an_reading *reading = &s->reading[s->reading_count++];
+    double others = 0;
+    for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
+        s->demand[k] = s->part[k] = 1;
+    s->spin = surplus == AN_SURPLUS_SPINS;
+    int rc = an_shares_uses(s, s->r->own, NULL, base);
+    if (rc || !(reading->stretch = an_arena_zero(s->r->c->work, nodes, sizeof *reading->stretch)))
+        return TACHO_ENOMEM;
+    an_shares_sweep(s);
+    *x = sums_of(s);
+    s->spin = 0;
+    if (m && m->got > 0)
+        read_surplus(s, surplus, m, x, &others);
+    if (m)
+        (void)received(s, others, x);
+    memcpy(reading->demand, s->demand, sizeof s->demand);
+    memcpy(reading->part, s->part, sizeof s->part);
+    reading->spin = s->spin;
+    reading->others = others;
+    for (size_t n = 0; n < nodes; n++)
+        reading->stretch[n] = 1;
+    for (size_t i = 0; i < s->r->node_count; i++) {
+        struct an_use u;
+        if (an_use_get(s, s->r->node[i], &u))
+            reading->stretch[s->r->node[i]] = (float)an_use_stretch(s, s->r->node[i], &u);
+    }
+    return 0;
+}
+
+static int calibrate_cores(struct an_shares *s, const struct an_times *base, struct an_core_use *use)
+{
+    const struct sampled m = sampled_of(s, use);
+    struct sums x;
+    int rc = add_reading(s, AN_SURPLUS_WORK, &m, base, &x);
+    if (rc)
+        return rc;
+    if (m.got > 0 && m.told)
+        use->others = an_num(s->reading[0].others);
     fill(s, &x, use);
+    double ranges = 0;
+    for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
+        ranges += x.time > 0 ? x.work[k] / x.time : 0;
+    if (m.ready <= ranges * (1 + NEAR))
+        return 0;
+    rc = add_reading(s, AN_SURPLUS_YIELDS, &m, base, &x);
+    return rc || !s->waits ? rc : add_reading(s, AN_SURPLUS_SPINS, &m, base, &x);
 }
 
 int an_shares_calibrate(struct an_shares *s, const struct an_times *base, struct an_core_use *use)
 {
-    for (size_t k = 0; k < AN_CAUSE_COUNT; k++)
-        s->demand[k] = s->part[k] = 1;
-    int rc = an_shares_uses(s, s->r->own, NULL, base);
-    if (rc)
-        return rc;
-    an_shares_sweep(s);
     const struct an_count *cores = &s->r->c->r->run.cores;
+    struct sums x;
     use->cores = cores->valid ? an_num((double)cores->value) : an_num_none(cores->reason);
-    if (s->cores)
-        calibrate_cores(s, use);
-    else
+    int rc = s->cores ? calibrate_cores(s, base, use) : add_reading(s, AN_SURPLUS_WORK, NULL, base, &x);
+    if (!s->cores)
         core_use_absent(use, cores->valid ? "no thread of the run is replayed" : cores->reason);
-    return 0;
+    if (!rc)
+        an_shares_read(s, 0);
+    return rc;
 }

@@ -23,10 +23,20 @@ static double speed_of(const struct an_share *x)
     return wanted > x->capacity ? x->capacity / wanted : 1;
 }
 
+/* The same of a team's work: what threads of the run take of each other is shared, what other programs take holds all of it up.
+ */
+static double pace_of(const struct an_share *x)
+{
+    double all = speed_of(x), own = x->demand > x->capacity ? x->capacity / x->demand : 1;
+    return x->team > 1 && all < own ? own * pow(all / own, x->team) : all;
+}
+
 static void advance(struct an_share *x, int64_t time)
 {
     double ns = time > x->time ? (double)an_time_sub(time, x->time) : 0; /* back in damaged files only */
     x->integral += ns * speed_of(x);
+    x->paced += ns * pace_of(x);
+    x->received += ns * speed_of(x) * x->demand;
     x->full_ns += x->demand > 0 && x->demand + x->others > x->capacity * (1 + 1e-6) ? ns : 0;
     x->time = time;
 }
@@ -40,7 +50,9 @@ void an_shares_sweep(struct an_shares *s)
 {
     for (size_t k = 0; k < s->count; k++) {
         struct an_share *x = &s->share[k];
-        x->demand = x->integral = x->full_ns = 0;
+        double threads = k < s->hosts ? (double)s->demand[AN_CAUSE_COMPUTE] : 1;
+        x->demand = x->integral = x->full_ns = x->paced = x->received = 0;
+        x->team = threads < x->capacity ? threads : x->capacity;
         x->time = 0;
     }
     for (size_t i = 0; i < s->event_count; i++) {
@@ -53,12 +65,13 @@ void an_shares_sweep(struct an_shares *s)
         if (x->demand <= 0)
             x->time = end ? u.end : u.start; /* nobody works: no time passes */
         advance(x, end ? u.end : u.start);
+        double *sum = u.demand > 1 ? &x->paced : &x->integral;
         if (!end) {
-            s->found[id] = x->integral; /* until its end is reached */
+            s->found[id] = *sum; /* until its end is reached */
             x->demand += (double)u.demand;
             continue;
         }
-        double ns = (double)an_time_sub(u.end, u.start), mean = ns > 0 ? (x->integral - s->found[id]) / ns : 1;
+        double ns = (double)an_time_sub(u.end, u.start), mean = ns > 0 ? (*sum - s->found[id]) / ns : 1;
         s->found[id] = mean < 1 ? fmax(mean, SPEED_LEAST) : 1;
         x->demand -= (double)u.demand;
         x->demand = x->demand > 1e-6 ? x->demand : 0;
@@ -166,26 +179,34 @@ bool an_shares_has_cores(const struct an_shares *s)
     return s && s->cores;
 }
 
+size_t an_shares_readings(const struct an_shares *s)
+{
+    return s->reading_count;
+}
+
+void an_shares_read(struct an_shares *s, size_t k)
+{
+    const struct an_reading *x = &s->reading[k];
+    memcpy(s->demand, x->demand, sizeof s->demand);
+    memcpy(s->part, x->part, sizeof s->part);
+    s->spin = x->spin;
+    s->stretch = x->stretch;
+    for (size_t h = 0; h < s->hosts; h++)
+        s->share[h].others = x->others;
+}
+
 int an_shares_of(const struct an_replay *r, const struct an_times *base, struct an_shares **out, struct an_core_use *use)
 {
     struct an_shares *s = an_arena_zero(r->c->work, 1, sizeof *s);
     size_t nodes = r->g->node_count;
     *out = NULL;
-    if (!s || !(s->of = an_arena_zero(r->c->work, nodes, sizeof *s->of)) ||
-        !(s->stretch = an_arena_zero(r->c->work, nodes, sizeof *s->stretch)))
+    if (!s || !(s->of = an_arena_zero(r->c->work, nodes, sizeof *s->of)))
         return TACHO_ENOMEM;
     s->r = r;
-    for (size_t n = 0; n < nodes; n++) {
+    for (size_t n = 0; n < nodes; n++)
         s->of[n] = AN_NO_SHARE;
-        s->stretch[n] = 1;
-    }
     int rc = an_shares_find(s);
     rc = rc ? rc : an_shares_calibrate(s, base, use);
-    for (size_t i = 0; i < r->node_count && !rc; i++) {
-        struct an_use u;
-        if (an_use_get(s, r->node[i], &u))
-            s->stretch[r->node[i]] = (float)an_use_stretch(s, r->node[i], &u);
-    }
     an_shares_rest(s);
     if (!rc && s->count)
         *out = s;

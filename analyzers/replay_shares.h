@@ -21,6 +21,10 @@ struct an_shares;
 /* Finds demands and slowdowns in the replay as recorded, `base`. *out is NULL where nothing is shared or the cores are not
  * known; *use is filled in any case. Lies in the work arena. 0 or TACHO_ENOMEM. */
 int an_shares_of(const struct an_replay *r, const struct an_times *base, struct an_shares **out, struct an_core_use *use);
+/* How the run's CPU time can be read: 1, or more where threads kept more cores busy than their ranges account for, which may be
+ * work or spinning. `an_shares_read` makes one of them the one that an_shares_run goes by. */
+size_t an_shares_readings(const struct an_shares *s);
+void an_shares_read(struct an_shares *s, size_t k);
 /* an_replay_run with the resources: after the edit hosts have `cores` (0: as many as there are), of which other programs want
  * `others` (below 0: as much as before). x->own is the edit's own work, as long as
  * it would take with the recorded slowdown. 0 or TACHO_ENOMEM. */

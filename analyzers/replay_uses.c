@@ -101,7 +101,7 @@ static bool next_event(const struct an_shares *s, struct strand *x)
         return x->at < x->stop;
     }
     if (x->open) {
-        x->time = s->t->end[x->at];
+        x->time = an_use_of_node(s, x->at, &u) ? u.end : s->t->end[x->at];
         return true;
     }
     while (x->at < x->stop && !(an_use_of_node(s, x->at, &u) && u.demand > 0))

@@ -475,6 +475,8 @@ struct an_advice {
     struct an_value unmatched_pct;  /* odd and even steps: own work of nodes without a partner */
     struct an_value think_pct; /* of the steps, on the threads that run them: outside of every range, replayed as recorded */
     struct an_value held_pct;  /* the same: in waits that no recorded release ends */
+    int64_t stretch_steps; /* how far the run differs from itself: of stretches of so many steps in a row 95 % lie between */
+    struct an_value stretch_low_pct, stretch_high_pct;
     struct an_core_use cores;
     struct an_what_if *edits; /* of findings, by gain; with --what-if the user's, as they came */
     size_t edit_count;

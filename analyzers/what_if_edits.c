@@ -180,8 +180,11 @@ void an_plan_cores(struct an_plan *p)
                          : x->others.valid && x->others.value >= 0.05
                              ? an_arena_format(c->a, "; other programs want %.2g, as they did", x->others.value)
                              : "";
-    p->condition =
-        an_arena_format(c->a, "%.0f cores that threads share fairly; the run kept %.2g busy%s", cores, x->used.value, others);
+    const char *spin = p->s->shares && an_shares_readings(p->s->shares) > 1
+                           ? "; of that its ranges account for less: the rest is work, or threads that spin while they wait"
+                           : "";
+    p->condition = an_arena_format(c->a, "%.0f cores that threads share fairly; the run kept %.2g busy%s%s", cores,
+                                   x->used.value, spin, others);
     for (size_t i = 0; i < p->s->steps && p->route; i++) {
         double least = p->s->b[i] * x->used.value / cores;
         p->floor[i] = p->floor[i] > least ? p->floor[i] : least;

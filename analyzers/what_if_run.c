@@ -47,10 +47,54 @@ static double share_of(const double *e, const double *b, size_t n, bool middle, 
     return before > 0 ? middle_of(work, e, n) / before : 1;
 }
 
+/* Steps in a row that stand for a new run: whole periods. */
+static size_t stretch_steps(const struct an_replay *r, size_t n)
+{
+    size_t length = (size_t)ceil(sqrt((double)n)), periods = (length + r->period - 1) / r->period;
+    return periods * r->period < n ? periods * r->period : n;
+}
+
+/* What the steps of stretches of `length` neighbours are as a share of all of b, 95 % of such stretches: the machine's state
+ * may last longer than a run, so a new run is at least as different from this one as stretches of it are from each other.
+ * `room` is for 2 n. */
+static void stretches(const double *e, const double *b, size_t n, size_t length, bool middle, double *room,
+                      struct an_interval *x)
+{
+    double *share = room, *work = room + n, before = 0;
+    size_t count = n - length + 1;
+    for (size_t i = 0; i < n; i++)
+        before += b[i] / (double)n;
+    before = middle ? middle_of(work, b, n) : before;
+    for (size_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (size_t k = 0; k < length; k++)
+            sum += work[k] = e[i + k];
+        double level = middle ? an_quantile_of(work, length, 0.5) : sum / (double)length;
+        share[i] = before > 0 ? level / before : 1;
+    }
+    an_sort(share, count);
+    x->low = an_quantile(share, count, 0.025);
+    x->high = an_quantile(share, count, 0.975);
+}
+
+int an_what_if_stretches(const struct an_what_if_state *s, size_t *length, struct an_interval *x)
+{
+    double *room = malloc((2 * s->steps + 1) * sizeof *room);
+    bool middle = s->steps >= MEDIAN_LEAST && s->r->period == 1;
+    if (!room)
+        return TACHO_ENOMEM;
+    *length = stretch_steps(s->r, s->steps);
+    *x = (struct an_interval){.estimate = 1, .low = 1, .high = 1};
+    if (s->steps)
+        stretches(s->b, s->b, s->steps, *length, middle, room, x);
+    free(room);
+    return 0;
+}
+
 /* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3) long, drawn with replacement
  * (Kunsch 1989). *out: of the same steps before and after. *other: of other steps, as a new run has them, held against those of
- * the run. */
-static int bootstrap(const double *e, const double *b, size_t n, bool middle, struct an_interval *out,
+ * the run: drawn alike, or a stretch. */
+static int bootstrap(const double *e, const double *b, size_t n, size_t stretch, bool middle, struct an_interval *out,
                      struct an_interval *other)
 {
     size_t block = (size_t)ceil(cbrt((double)n)), rounds = n > 2000 ? ROUNDS * 2000 / n : ROUNDS;
@@ -78,6 +122,10 @@ static int bootstrap(const double *e, const double *b, size_t n, bool middle, st
     *other = (struct an_interval){.estimate = out->estimate,
                                   .low = an_quantile(room + ROUNDS, rounds, 0.025),
                                   .high = an_quantile(room + ROUNDS, rounds, 0.975)};
+    struct an_interval long_run;
+    stretches(e, b, n, stretch, middle, x, &long_run);
+    other->low = fmin(other->low, long_run.low);
+    other->high = fmax(other->high, long_run.high);
     free(room);
     return 0;
 }
@@ -114,7 +162,7 @@ static int add_outcome(struct an_plan *p, struct outcome *o, bool expected)
         }
     bool middle = s->steps >= MEDIAN_LEAST && s->r->period == 1;
     for (int sums = middle ? 0 : 1; sums < 2; sums++) {
-        if (bootstrap(s->e, s->b, s->steps, !sums, &x, &other))
+        if (bootstrap(s->e, s->b, s->steps, stretch_steps(s->r, s->steps), !sums, &x, &other))
             return TACHO_ENOMEM;
         if (!p->more)
             no_longer(&x);
@@ -130,14 +178,20 @@ static int add_outcome(struct an_plan *p, struct outcome *o, bool expected)
     return 0;
 }
 
-/* With the resources shared as the model says, which is what is expected, and with every piece of work as slow as it was
- * recorded: the truth lies between, where threads do not share fairly. */
+/* With the resources shared as the model says, which is what is expected (the mean of the readings, where CPU time can be read
+ * in more ways than one), and with every piece of work as slow as it was recorded: the truth lies between, where threads do not
+ * share fairly. */
 static int replay_shared(struct an_plan *p, struct outcome *o)
 {
     struct an_what_if_state *s = p->s;
     if (s->shares) {
-        int rc = an_shares_run(s->shares, &p->change, p->cores, p->others, &s->edited);
-        if (rc || (rc = add_outcome(p, o, true)) || p->cores > 0 || p->others >= 0)
+        int rc = 0;
+        for (size_t k = 0; k < an_shares_readings(s->shares) && !rc; k++) {
+            an_shares_read(s->shares, k);
+            rc = an_shares_run(s->shares, &p->change, p->cores, p->others, &s->edited);
+            rc = rc ? rc : add_outcome(p, o, true);
+        }
+        if (rc || p->cores > 0 || p->others >= 0)
             return rc;
         if (p->change.route)
             an_route_recorded(p->change.route, 1);

@@ -9,6 +9,7 @@
 #include "analyzers/replay_error.h"
 #include "analyzers/replay_shares.h"
 #include "analyzers/sensitivity.h"
+#include "analyzers/stats.h"
 #include "analyzers/what_if.h"
 
 struct an_what_if_state {
@@ -28,6 +29,9 @@ struct an_what_if_state {
 
 /* Why the replay of this run can predict nothing, or NULL. */
 const char *an_what_if_none(struct an_context *c, const struct an_what_if_state *s);
+/* By how much stretches of *length neighbouring steps of the run differ from all of it (1 = not at all): 95 % of them lie in
+ * *x. 0 or TACHO_ENOMEM. */
+int an_what_if_stretches(const struct an_what_if_state *s, size_t *length, struct an_interval *x);
 /* Predicts the step under edits. Texts live in the result. 0 or TACHO_ENOMEM. */
 int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_t count, struct an_what_if *out);
 /* The same from text, for findings; `out->reason` is set where the text is no edit. */

@@ -64,6 +64,9 @@ static void put_body(struct rep_writer *w, const struct an_result *r)
     rep_put_value(w, "unmatched_pct", a->unmatched_pct);
     rep_put_value(w, "think_pct", a->think_pct);
     rep_put_value(w, "held_pct", a->held_pct);
+    rep_put_int(w, "stretch_steps", a->stretch_steps);
+    rep_put_value(w, "stretch_low_pct", a->stretch_low_pct);
+    rep_put_value(w, "stretch_high_pct", a->stretch_high_pct);
     put_cores(w, &a->cores);
     rep_put_int(w, "steps", a->steps);
     rep_put_int(w, "nodes", a->nodes);

@@ -11,19 +11,12 @@ command -v python3 > /dev/null || { echo "needs python3 to read the advice"; exi
 work_folder
 export OMP_NUM_THREADS=1 XDG_CACHE_HOME=$PWD/cache
 nodes=${TACHO%/*}/tests/unit/test_an_replay
-engine() {
-    local name=$1
-    shift
-    rm -f "$name"
-    "$TACHO" run -o "$name" --no-peak --overhead 0 -- "$@" --seq 64 --data "$data" --log-every 0 \
-        > log 2>&1 || { cat log; fail "the run failed"; }
-}
 # get FILE EXPRESSION: of the JSON document d
 get() { python3 -c "import json, sys; d = json.load(open(sys.argv[1])); print($2)" "$1"; }
 within() { python3 -c "import sys; sys.exit(not float(sys.argv[1]) <= float(sys.argv[2]))" "$1" "$2"; }
 
 # ---- one rank
-small=(--layers 2 --channels 64 --heads 2 --batch 2)
+small=(--layers 2 --channels 64 --heads 2 --batch 2 --seq 64)
 one_rank() { # other programs that take the core for a while make one half of the steps longer than the other
     engine one.tacho "$TRAIN" gpt2-tiny --steps 60 "${small[@]}"
     "$TACHO" advise one.tacho --json > one.json || fail "advise"
@@ -80,7 +73,7 @@ case $f in "INPUT_STALL loader.workers="*" False True") ;; *) fail "the finding'
 if command -v mpirun > /dev/null && "$TRAIN" --help | grep -q -- --slow-rank; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     two_ranks() { # where more runs than there are cores, steps differ widely: the medians of 20 odd and 20 even ones as well
-        engine ranks.tacho mpirun -np 2 --bind-to none --oversubscribe "$TRAIN" gpt2-tiny --steps 40
+        engine ranks.tacho mpirun -np 2 --bind-to none --oversubscribe "$TRAIN" gpt2-tiny --seq 64 --steps 40
         "$TACHO" advise ranks.tacho --what-if peers=0,comm=0.5x --json > ranks.json || fail "advise of two ranks"
         error=$(get ranks.json 'd["replay_error_pct"]')
         echo "two ranks: error $error %, as recorded $(get ranks.json 'd["base_error_pct"]') %"

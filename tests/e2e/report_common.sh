@@ -66,6 +66,15 @@ END
     python3 "$check" "$traces/$1" spoilt.json > out 2>&1 && fail "not noticed: $2"
     grep -q 'brute force' out || fail "$2: the script died: $(tail -n 3 out)"
 }
+# engine RUN COMMAND...: the engine learns from $data under tacho; $on, an array, stands in front (taskset)
+on=(env)
+engine() {
+    local run=$1
+    shift
+    rm -f "$run"
+    "${on[@]}" "$TACHO" run -o "$run" --no-peak --overhead 0 -- "$@" --data "$data" --log-every 0 > log 2>&1 ||
+        { cat log; fail "the run failed"; }
+}
 # field FILE SECTION KEY: a value of tacho-report/1, which has one key a line
 field() {
     awk -v section="^ \"$2\":" -v key="^  \"$3\":" '$0 ~ section { on = 1; next } on && /^ [}\]]/ { exit } on && $0 ~ key { sub(/^[^:]*: /, ""); sub(/,$/, ""); print; exit }' "$1"

@@ -109,6 +109,82 @@ static void test_sleeps(void **state)
     fx_close(f);
 }
 
+/* Four cores kept busy by two threads: three of them by compute, as far as CPU time tells. If all of it is work, two cores take
+ * twice as long; if compute's other two threads only spin for the first, as long as four. */
+static void test_team(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    two_threads(f, 4, 4, 0);
+    const struct an_result *r = edited(f, "cores=2");
+    assert_near(r->advice.cores.wanted.value, 4, 0.05);
+    expects(r, 0, 30, 20, 40);
+    assert_true(strstr(r->advice.edits[0].condition, "spin"));
+    fx_close(f);
+}
+
+/* The same team beside another program that takes a fifth of each core. It gets on while all three of its threads have one, for
+ * 0.8^3 of the time, if all of what it does is work: 10.24 ms alone. If its other threads spin, a fifth of one thread's time is
+ * lost: 16 ms. */
+static void test_team_beside_others(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    two_threads(f, 4, 3.2, 0.8);
+    const struct an_result *r = edited(f, "loader=0,others=0");
+    assert_near(r->advice.cores.others.value, 1, 0.05);
+    const struct an_what_if *w = &r->advice.together;
+    assert_near(w->step_low_ms.value, 10.24, 0.2);
+    assert_near(w->step_ms.value, 13.12, 0.2);
+    assert_near(w->step_high_ms.value, 16, 0.2);
+    fx_close(f);
+}
+
+/* Two ranks share a core. The first has 2 ms of work and waits for the other, which has 10: both work at half speed for 4 ms,
+ * and go on doing so, because who waits spins, until 20. On a core each the second needs 10 ms, and half of what passing on
+ * took. */
+static void test_spins(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1), other = fx_process(f, 1, "train");
+    int64_t threads[] = {f->thread, fx_track(f, other, "thread", "main", NULL)}, processes[] = {f->process, other};
+    struct store_detail d = fx_empty();
+    d.schema = "tacho.comm";
+    d.collective = "all_reduce";
+    d.bytes = 1000;
+    d.communicator = 1;
+    d.ranks = 2;
+    int64_t sum = fx_intern(f, &d);
+    for (int64_t i = 0; i < STEPS; i++)
+        for (int k = 0; k < 2; k++) {
+            int64_t at = i * 21 * MS, comes = k ? 20 * MS : 4 * MS;
+            fx_step(f, processes[k], threads[k], i, at, at + 21 * MS, 4, false);
+            fx_slice(f, threads[k], at, at + comes, "matmul", work);
+            struct store_slice x = {.track = threads[k],
+                                    .start = FX_BASE + at + comes,
+                                    .dur = 21 * MS - comes,
+                                    .name = fx_string(f, "all_reduce"),
+                                    .category = fx_string(f, "libtrain"),
+                                    .detail = sum,
+                                    .correlation = i};
+            FX(store_slice_add(f->s, &x));
+        }
+    FX(store_run_set_int(f->s, "cpu.usable", 1));
+    for (int what = 0; what < 2; what++) {
+        int64_t track = fx_track(f, f->process, "counter", what ? "cpu_wait" : "cpu_time", "ns");
+        for (int64_t i = 0; i <= STEPS; i++)
+            fx_counter(f, track, i * 21 * MS, (double)(i * 21 * MS));
+    }
+    const struct an_result *r = edited(f, "cores=2");
+    const struct an_what_if *w = &r->advice.edits[0];
+    assert_null(w->reason);
+    if (fabs(w->step_low_ms.value - 10.5) > 0.2 || w->step_high_ms.value < 12)
+        fail_msg("%.3f [%.3f, %.3f] ms", w->step_ms.value, w->step_low_ms.value, w->step_high_ms.value);
+    fx_close(f);
+}
+
 /* Without a number of cores nothing is shared, and an edit of it is refused with the reason. */
 static void test_unknown(void **state)
 {
@@ -150,8 +226,13 @@ static void test_link(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_core), cmocka_unit_test(test_others),
-                                       cmocka_unit_test(test_sleeps), cmocka_unit_test(test_unknown),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_core),
+                                       cmocka_unit_test(test_others),
+                                       cmocka_unit_test(test_sleeps),
+                                       cmocka_unit_test(test_team),
+                                       cmocka_unit_test(test_team_beside_others),
+                                       cmocka_unit_test(test_spins),
+                                       cmocka_unit_test(test_unknown),
                                        cmocka_unit_test(test_link)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
