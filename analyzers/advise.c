@@ -166,7 +166,7 @@ static int replaying_run(struct an_context *c)
         all_absent(c, why ? why : "nothing to replay");
         return rc;
     }
-    if ((rc = rooms_of(c, s)) || (rc = base_of(c, s)) || (rc = an_replay_odd_even(s->r, &s->error)) ||
+    if ((rc = rooms_of(c, s)) || (rc = an_replay_odd_even(s->r, &s->base, &s->error)) || (rc = base_of(c, s)) ||
         (rc = an_rows_of(s->r, &s->rows)) || (rc = an_shares_of(s->r, &s->base, &s->shares, &s->cores)))
         return rc;
     if (!(s->median_ms > 0) || isnan(s->base_pct)) {

@@ -354,13 +354,6 @@ int an_times_new(const struct an_replay *r, struct an_times *t)
     return t->start && t->end ? 0 : TACHO_ENOMEM;
 }
 
-void an_times_free(const struct an_replay *r, struct an_times *t)
-{
-    an_arena_give_back(r->c->work, t->start);
-    an_arena_give_back(r->c->work, t->end);
-    *t = (struct an_times){NULL, NULL};
-}
-
 /* Steps of which one differs from the next by design. */
 static uint32_t period_of(const struct an_context *c)
 {

@@ -83,7 +83,6 @@ struct an_times {
 int an_replay_of(struct an_context *c, const struct an_replay **out, const char **why);
 /* Room for times in the work arena; the recorded times of what is not replayed are filled in. 0 or TACHO_ENOMEM. */
 int an_times_new(const struct an_replay *r, struct an_times *t);
-void an_times_free(const struct an_replay *r, struct an_times *t); /* before the arena goes */
 /* One pass over all frames. `change` may be NULL. */
 void an_replay_run(const struct an_replay *r, const struct an_change *change, struct an_times *t);
 /* When a step ends in replayed times. */

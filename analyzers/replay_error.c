@@ -277,29 +277,26 @@ static double median_of(double *x, size_t n)
     return an_quantile_of(x, n, 0.5);
 }
 
-static int predict(const struct an_replay *r, const int64_t *own, struct an_replay_error *e)
+static int predict(const struct an_replay *r, const int64_t *own, struct an_times *t, struct an_replay_error *e)
 {
-    struct an_times t;
     double *value = malloc((r->step_count + 1) * sizeof *value), *x = malloc((r->step_count + 1) * sizeof *x);
-    int rc = value && x ? an_times_new(r, &t) : TACHO_ENOMEM;
+    int rc = value && x ? 0 : TACHO_ENOMEM;
     if (!rc) {
-        an_replay_run(r, &(struct an_change){.own = own, .latency = 1}, &t);
+        an_replay_run(r, &(struct an_change){.own = own, .latency = 1}, t);
         for (size_t i = 0; i < r->step_count; i++)
-            value[i] = (double)an_replay_step_ns(r, &r->step[i], &t);
+            value[i] = (double)an_replay_step_ns(r, &r->step[i], t);
         e->odd = an_replay_blocks(r, value, 1, x);
         double predicted = e->odd ? median_of(x, e->odd) : NAN;
         e->even = an_replay_blocks(r, NULL, 0, x);
         double truth = e->even ? median_of(x, e->even) : NAN;
         e->pct = e->odd > 1 && truth > 0 ? 100 * (predicted / truth - 1) : NAN;
     }
-    if (!rc)
-        an_times_free(r, &t);
     free(value);
     free(x);
     return rc;
 }
 
-int an_replay_odd_even(const struct an_replay *r, struct an_replay_error *e)
+int an_replay_odd_even(const struct an_replay *r, struct an_times *t, struct an_replay_error *e)
 {
     struct step_nodes x = {0};
     struct queues q = {0};
@@ -313,7 +310,7 @@ int an_replay_odd_even(const struct an_replay *r, struct an_replay_error *e)
         rc = queues_new(r, &x, &q);
     if (!rc) {
         lend_all(r, &q, &x, own, &alone, &all);
-        rc = predict(r, own, e);
+        rc = predict(r, own, t, e);
         e->unmatched_pct = all > 0 ? 100 * (double)alone / (double)all : 0;
     }
     free(own);

@@ -13,7 +13,7 @@ struct an_replay_error {
     size_t odd, even;     /* steps of all lanes */
 };
 
-/* Predicts the even steps from the graph of the odd ones. 0 or TACHO_ENOMEM. */
-int an_replay_odd_even(const struct an_replay *r, struct an_replay_error *e);
+/* Predicts the even steps from the graph of the odd ones; `t` are times to work in. 0 or TACHO_ENOMEM. */
+int an_replay_odd_even(const struct an_replay *r, struct an_times *t, struct an_replay_error *e);
 
 #endif

@@ -54,9 +54,9 @@ static double below_fastest(double *x, size_t n)
 int an_replay_fastest(const struct an_replay *r, int64_t *own)
 {
     struct an_pair *pair = malloc((r->node_count + 1) * sizeof *pair), *room = malloc((r->node_count + 1) * sizeof *room);
-    double *x = malloc((r->node_count + 1) * sizeof *x);
+    double *x = (void *)room; /* the room to sort in is free when it is sorted */
     uint16_t *pieces = calloc(r->c->t->slice.count + 1, sizeof *pieces);
-    int rc = pair && room && x && pieces ? 0 : TACHO_ENOMEM;
+    int rc = pair && room && pieces ? 0 : TACHO_ENOMEM;
     size_t count = rc ? 0 : gather(r, pieces, pair);
     if (!rc)
         an_pairs_sort(pair, room, count);
@@ -74,7 +74,6 @@ int an_replay_fastest(const struct an_replay *r, int64_t *own)
             own[r->node[i]] = 0; /* on threads it holds waking up behind the last arrival: an upper bound */
     free(pair);
     free(room);
-    free(x);
     free(pieces);
     return rc;
 }

@@ -185,10 +185,19 @@ static size_t critical_nodes(const struct an_replay *r, const struct an_replay_f
     return count;
 }
 
-/* Least ns of one row on a tight path to the start and to the end of each critical node. */
+/* Least ns of one row on a tight path to the start and to the end of each critical node of a frame; 0 of its other nodes. */
 struct least {
+    const struct an_replay_frame *frame;
     int64_t *to_start, *to_end;
 };
+
+/* Once it is known which nodes are critical, the tails of the frame are not needed any more: their arrays take the sums. */
+static struct least least_of_frame(const struct an_replay *r, const struct an_replay_frame *f, struct an_slack *s)
+{
+    for (size_t i = f->first; i < f->first + f->count; i++)
+        s->tail_start[r->node[i]] = s->tail[r->node[i]] = 0;
+    return (struct least){f, s->tail_start, s->tail};
+}
 
 static void least_of_node(const struct an_replay *r, const struct an_times *t, const struct an_rows *rows, size_t row,
                           uint32_t n, struct least *l)
@@ -197,7 +206,9 @@ static void least_of_node(const struct an_replay *r, const struct an_times *t, c
     struct tight x;
     int64_t start = INT64_MAX, end = INT64_MAX, own = rows->of[n] == row ? r->own[n] : 0;
     while (next_tight(&w, &x)) {
-        int64_t ns = (x.at_start ? l->to_start : l->to_end)[x.from] + (row == rows->dispatch ? x.latency : 0);
+        int64_t from = r->g->start[x.from], ns = row == rows->dispatch ? x.latency : 0;
+        if (from >= l->frame->start && from < l->frame->end)
+            ns += (x.at_start ? l->to_start : l->to_end)[x.from];
         if (x.body)
             end = ns < end ? ns : end;
         else
@@ -224,17 +235,16 @@ static int64_t least_into(const struct an_replay *r, const struct an_replay_step
 
 int an_sensitivity(const struct an_replay *r, const struct an_times *t, const struct an_rows *rows, int64_t *ns)
 {
-    size_t all = r->g->node_count;
     struct an_slack *s = NULL;
-    struct least l = {calloc(all + 1, sizeof *l.to_start), calloc(all + 1, sizeof *l.to_end)}; /* outside of the frame: 0 */
     uint32_t *list = malloc((r->node_count + 1) * sizeof *list);
-    int rc = l.to_start && l.to_end && list ? an_slack_new(r, &s) : TACHO_ENOMEM;
+    int rc = list ? an_slack_new(r, &s) : TACHO_ENOMEM;
     for (size_t f = 0; !rc && f < r->frame_count; f++) {
         const struct an_replay_step *sink = an_replay_sink(r, f, t);
         if (!sink)
             continue;
         an_replay_back(r, f, sink, t, s);
         size_t count = critical_nodes(r, &r->frame[f], t, s, list);
+        struct least l = least_of_frame(r, &r->frame[f], s);
         for (size_t row = 0; count && row < rows->count; row++) {
             for (size_t i = 0; i < count; i++)
                 least_of_node(r, t, rows, row, list[i], &l);
@@ -242,8 +252,6 @@ int an_sensitivity(const struct an_replay *r, const struct an_times *t, const st
         }
     }
     an_slack_free(r, s);
-    free(l.to_start);
-    free(l.to_end);
     free(list);
     return rc;
 }

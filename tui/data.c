@@ -244,12 +244,10 @@ static void analyse(struct tui_data *d, store_reader *reader)
     struct tacho_error err = {0};
     double before = clock_s(CLOCK_THREAD_CPUTIME_ID);
     bool over = d->state != TUI_LIVE;
-    bool small = tui_tail_slices(d->tail) <= TUI_SLICES_WHOLE;
-    int64_t slices = !over ? d->slices : small ? TUI_SLICES_WHOLE : TUI_SLICES_ENDED;
+    int64_t whole = tui_tail_key(d->tail, "source") ? TUI_SLICES_IMPORT : TUI_SLICES_WHOLE;
+    bool small = tui_tail_slices(d->tail) <= whole;
+    int64_t slices = !over ? d->slices : small ? whole : TUI_SLICES_ENDED;
     int rc = d->source->analyze(d->source->ctx, reader, &d->found, slices, d->until, &r, &err);
-#ifdef __GLIBC__
-    malloc_trim(0); /* what an analysis needs for a moment is not kept */
-#endif
     plan_next(d, clock_s(CLOCK_THREAD_CPUTIME_ID) - before);
     d->final = over || d->until;
     d->analysed_until = tui_tail_newest(d->tail);
@@ -300,6 +298,7 @@ static void look(struct tui_data *d)
 {
     store_reader *r = NULL;
     struct tacho_error err = {0};
+    bool analysed = false;
     int rc, more = 1;
     if (!still_there(d) && !look_for_run(d))
         return;
@@ -328,10 +327,14 @@ static void look(struct tui_data *d)
         tell_end(d);
         if (!d->shared && !asked_to_stop(d))
             publish(d); /* the first frame does not wait for the analysis */
-        if (analysis_due(d) && !asked_to_stop(d))
+        if ((analysed = analysis_due(d) && !asked_to_stop(d)))
             analyse(d, r);
     }
     store_reader_close(r);
+#ifdef __GLIBC__
+    if (analysed)
+        malloc_trim(0); /* what an analysis needs for a moment is not kept */
+#endif
 }
 
 static void follow_next(struct tui_data *d)
@@ -427,6 +430,9 @@ int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_
     *out = NULL;
     if (!d)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, TUI_MMAP_LEAST); /* else it grows with what is freed, and large arrays leave holes */
+#endif
     d->source = source;
     d->interval_ms = interval_ms;
     d->slices = TUI_SLICES_LIVE;

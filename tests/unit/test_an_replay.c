@@ -386,7 +386,9 @@ static double woken_late(const char *post)
     }
     const struct an_replay *r = open_replay(f, &run);
     check_replay(r, 100);
-    assert_int_equal(an_replay_odd_even(r, &e), 0);
+    struct an_times t;
+    assert_int_equal(an_times_new(r, &t), 0);
+    assert_int_equal(an_replay_odd_even(r, &t, &e), 0);
     graph_close(f, &run);
     return e.pct;
 }
