@@ -1,9 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # What the dashboard costs: its share of a core, the bytes it writes to the terminal, and what it costs the run that it watches
-# (gpt2-tiny, live); the first frame and the memory on a file of ten million slices, made here. Rows of four columns separated
-# by tabs, as tests/bench/run.sh wants them. top_watch.py is the terminal.
-# usage: tests/bench/top.sh BUILD      environment: TOP_SECONDS (20): length of each look, TOP_SLICES (10000000), TOP_PAIRS (12)
+# (gpt2-tiny, live); the first frame and the memory on a file of ten million slices, made here, on a run that is just small enough
+# to be analysed whole, and on an imported trace. Rows of four columns separated by tabs, as tests/bench/run.sh wants them.
+# top_watch.py is the terminal.
+# usage: tests/bench/top.sh BUILD      environment: TOP_SECONDS (20): length of each look, TOP_SLICES (10000000), TOP_PAIRS (12),
+#                                      TACHO_TRACES: folder of traces of PyTorch
 set -u
 here=$(cd "$(dirname "$0")" && pwd) build=$(cd "${1:?BUILD}" && pwd) || exit 1
 tacho=$build/tacho train=$build/train seconds=${TOP_SECONDS:-20} slices=${TOP_SLICES:-10000000} pairs=${TOP_PAIRS:-12}
@@ -73,7 +75,27 @@ for i in range(1, int(sys.argv[2]) // have + 1):
     db.execute("INSERT INTO counter (track, time, value) SELECT track, time + ?1, value FROM counter WHERE id <= ?2", (i * span, 4 * n))
 db.commit()
 END
-read -r first analysed peak own < <(watch big.tacho 24 80 first 5)
-made=$(sqlite3 big.tacho "SELECT printf('%.1f', max(id) / 1e6) FROM slice") mib=$(($(stat -c %s big.tacho) / 1048576))
-row "dashboard, $made M slices, $mib MiB: first frame" "$first ms, analysed after $analysed ms (medians of 5)" "100 ms" "$(within "$first" 100)"
-row "dashboard, the same: memory" "$peak MiB at most, $own MiB at rest (without libraries)" "30 MiB" "$(within "$peak" 30)"
+# look_at NAME RUN: the first frame and the memory of a run that is over
+look_at() {
+    local first analysed peak own
+    read -r first analysed peak own < <(watch "$2" 24 80 first 5)
+    row "dashboard, $1: first frame" "$first ms, analysed after $analysed ms (medians of 5)" "100 ms" "$(within "$first" 100)"
+    row "dashboard, the same: memory" "$peak MiB at most, $own MiB at rest (without libraries)" "30 MiB" "$(within "$peak" 30)"
+}
+slices_of() { sqlite3 "$1" "SELECT printf('%.1f', max(id) / $2) FROM slice"; }
+look_at "$(slices_of big.tacho 1e6) M slices, $(($(stat -c %s big.tacho) / 1048576)) MiB" big.tacho
+
+# ---- a run that is analysed whole, and what is replayed of it: the loader in line, so that findings have edits ----------------------------
+rm -f big.tacho
+"$tacho" run -o whole.tacho -- "$train" gpt2-tiny --data text --steps 690 --workers 0 --batch 1 --seq 64 --slow collate=0.01 > /dev/null 2>&1
+look_at "$(slices_of whole.tacho 1e3) k slices, analysed whole" whole.tacho
+
+# ---- an imported trace ---------------------------------------------------------------------------------------------------------------------
+traces=$(cd "${TACHO_TRACES:-$here/../../../shared/traces}" 2> /dev/null && pwd)
+trace=$traces/kineto_tb_resnet50_num_workers_0_steps16-21_rank0.json.gz
+if [ -f "$trace" ]; then
+    "$tacho" import "$trace" -o imported.tacho > /dev/null 2>&1
+    look_at "$(slices_of imported.tacho 1e3) k slices, imported from PyTorch" imported.tacho
+else
+    row "dashboard, an imported trace" "needs TACHO_TRACES" "" skipped
+fi
