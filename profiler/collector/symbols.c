@@ -27,6 +27,7 @@ struct symbol {
     uint64_t start;      /* first: behind() looks at it */
     uint32_t size, name; /* name: offset in the table of names */
     uint8_t source;      /* which file of struct names */
+    bool open;           /* it has no size of its own: another at the same place has the name */
     uint8_t rank;        /* of several at one place the highest gives the name: 2 global, 1 weak, 0 of the file alone */
     int64_t slot;
 };
@@ -183,16 +184,31 @@ static uint8_t rank_of(const Elf64_Sym *x)
     return binding == STB_GLOBAL ? 2 : binding == STB_WEAK ? 1 : 0;
 }
 
-/* Functions of one table; its names stay in the file. */
-static void add_table(struct file *f, int source, int fd, const Elf64_Shdr *table, const Elf64_Shdr *names)
+/* Written in assembler it may have none: it ends with its section at the latest (behind _init comes .plt, which is not it). */
+static uint32_t size_of(const Elf64_Sym *x, const Elf64_Ehdr *h, const Elf64_Shdr *section)
 {
+    uint64_t size = x->st_size;
+    if (!size && x->st_shndx < h->e_shnum) {
+        const Elf64_Shdr *in = &section[x->st_shndx];
+        if (x->st_value >= in->sh_addr && x->st_value - in->sh_addr < in->sh_size)
+            size = in->sh_size - (x->st_value - in->sh_addr);
+    }
+    return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
+}
+
+/* Functions of one table; its names stay in the file. */
+static void add_table(struct file *f, int source, int fd, const Elf64_Ehdr *h, const Elf64_Shdr *section,
+                      const Elf64_Shdr *table)
+{
+    const Elf64_Shdr *names = &section[table->sh_link];
     Elf64_Sym *x = read_block(fd, table->sh_offset, table->sh_size);
     size_t n = x ? table->sh_size / sizeof *x : 0;
     for (size_t i = 0; i < n; i++)
         if (is_function(&x[i]) && x[i].st_name < names->sh_size &&
             grow((void **)&f->symbol, &f->room, f->symbols + 1, sizeof *f->symbol))
             f->symbol[f->symbols++] = (struct symbol){.start = x[i].st_value,
-                                                      .size = x[i].st_size > UINT32_MAX ? UINT32_MAX : (uint32_t)x[i].st_size,
+                                                      .size = size_of(&x[i], h, section),
+                                                      .open = !x[i].st_size,
                                                       .name = x[i].st_name,
                                                       .source = (uint8_t)source,
                                                       .rank = rank_of(&x[i])};
@@ -208,7 +224,7 @@ static size_t read_symbols(struct file *f, int source, int fd, const Elf64_Ehdr 
         for (unsigned i = 0; i < h->e_shnum && f->symbols == before; i++)
             if (section[i].sh_type == (pass ? SHT_DYNSYM : SHT_SYMTAB) && section[i].sh_link < h->e_shnum &&
                 section[section[i].sh_link].sh_type == SHT_STRTAB)
-                add_table(f, source, fd, &section[i], &section[section[i].sh_link]);
+                add_table(f, source, fd, h, section, &section[i]);
     return f->symbols - before;
 }
 
@@ -250,6 +266,8 @@ static int order_symbols(const void *a, const void *b)
     const struct symbol *x = a, *y = b;
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
+    if (x->open != y->open)
+        return x->open ? -1 : 1;
     if (x->size != y->size)
         return x->size < y->size ? -1 : 1;
     return (x->rank > y->rank) - (x->rank < y->rank);

@@ -66,7 +66,8 @@ int col_session_start(struct col_session *s, const char *library, void (*prepare
     if (python_path(s, library, python, sizeof python))
         env[count++] = (struct col_env){"PYTHONPATH", python};
     if (s->options->stacks_hz > 0) { /* names in /tmp/perf-PID.map: functions of Python from 3.12 on, kernels of oneDNN */
-        env[count++] = (struct col_env){"PYTHONPERFSUPPORT", "1"};
+        if (!getenv("PYTHONPERFSUPPORT"))
+            env[count++] = (struct col_env){"PYTHONPERFSUPPORT", "1"};
         if (!getenv("ONEDNN_JIT_PROFILE"))
             env[count++] = (struct col_env){"ONEDNN_JIT_PROFILE", "2"};
     }

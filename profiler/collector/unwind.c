@@ -444,6 +444,9 @@ size_t col_unwind(struct col_unwind *u, int32_t pid, const uint64_t reg[COL_UNWI
                 ip[n - 1] = pc;
             continue;
         }
+        /* a caller that is looked for needs some frames behind it: near the end of the bytes they are outside */
+        if (next == STEP_BLIND && s.bytes && f.reg[COL_UNWIND_RSP] - s.base > s.bytes - s.bytes / 4)
+            next = STEP_OUTSIDE;
         *end = next == STEP_LAST ? COL_UNWIND_WHOLE : next == STEP_OUTSIDE && s.full ? COL_UNWIND_CUT : COL_UNWIND_STUCK;
         return n;
     }

@@ -162,6 +162,19 @@ if "tables" in sys.argv[1]:
     assert f["py::stacks_inner"]["total_pct"] > 50, sorted(f)
     assert f["py::stacks_outer"]["total_pct"] >= 0.9 * f["py::stacks_inner"]["total_pct"], f["py::stacks_outer"]
 PY
+    # a stack of Python that is deeper than what is copied of it says so; what the user set stays
+    if [ "${state##*, }" = "unwind tables" ]; then
+        printf '%s\n' 'import time' 'def stacks_deep(n):' '    until = time.process_time() + 0.3' '    if n: return stacks_deep(n - 1)' \
+            '    while time.process_time() < until: sum(range(1000))' 'stacks_deep(500)' > deep.py
+        record q.tacho --stacks -- "$python" deep.py
+        "$TACHO" export --format stacks q.tacho | grep stacks_deep | python3 -c '
+import sys
+lines = [line.split(";") for line in sys.stdin]
+assert lines and all(s[2] == "[truncated]" for s in lines), [s[2:4] for s in lines if s[2] != "[truncated]"][:3]' ||
+            fail "a deep stack of Python is not marked as cut"
+        PYTHONPERFSUPPORT=0 "$TACHO" run --no-peak -o r.tacho --stacks -- "$python" busy.py > "$work/out" 2>&1 || fail "PYTHONPERFSUPPORT=0"
+        "$TACHO" export --format stacks r.tacho | grep -q 'py::' && fail "PYTHONPERFSUPPORT=0 is overruled"
+    fi
     pid=$(sqlite3 -readonly p.tacho "SELECT min(pid) FROM process")
     [ ! -e "/tmp/perf-$pid.map" ] || fail "the map of Python's functions is left behind"
     echo "note: $("$python" --version) names its functions"

@@ -163,6 +163,26 @@ static void test_symbols(void **state)
     col_symbols_free(s);
 }
 
+/* A function without a size, as crti.o's _init, ends with its section: what lies behind is not called like it. */
+static void test_no_size(void **state)
+{
+    struct col_symbols *s = col_symbols_new();
+    struct col_mappings m = {0};
+    unsigned inside = 0;
+    (void)state;
+    col_mappings_learn(&m, getpid());
+    const struct col_mapping *x = col_mappings_find(&m, getpid(), (uint64_t)(uintptr_t)test_no_size);
+    assert_non_null(x);
+    uint32_t file = col_symbols_file(s, getpid(), x->path, x->inode);
+    for (uint64_t at = x->offset; at < x->offset + 0x4000 && at < x->offset + (x->end - x->start); at++) {
+        struct col_symbol y = col_symbols_at(s, file, at);
+        inside += y.name && strcmp(y.name, "_init") == 0;
+    }
+    assert_in_range(inside, 0, 64); /* some instructions; 0: linked without it */
+    col_mappings_free(&m);
+    col_symbols_free(s);
+}
+
 /* Every table of a file may lie: this program's own file, cut and with bytes turned. */
 static void test_damaged_files(void **state)
 {
@@ -429,7 +449,7 @@ int main(void)
         cmocka_unit_test(test_mappings), cmocka_unit_test(test_symbols),       cmocka_unit_test(test_damaged_files),
         cmocka_unit_test(test_map),      cmocka_unit_test(test_functions),     cmocka_unit_test(test_picture),
         cmocka_unit_test(test_none),     cmocka_unit_test(test_replaced_file), cmocka_unit_test(test_hostile_map),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_names),    cmocka_unit_test(test_no_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
