@@ -35,8 +35,8 @@ struct tui_data {
 
     /* the thread's */
     struct tui_found found;
-    struct stat file; /* what was opened */
-    bool opened;
+    struct stat file;     /* what was opened */
+    bool opened, refused; /* refused: as it is, it cannot be read */
     struct tui_tail *tail;
     enum tui_run_state state;
     char message[MESSAGE], reason[MESSAGE], window[256];
@@ -157,6 +157,12 @@ static void take_up(struct tui_data *d, const struct tui_found *f, const struct 
     d->next_analysis = 0;
 }
 
+static bool same_content(const struct stat *a, const struct stat *b)
+{
+    return same_file(a, b) && a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
 /* What was shown is not there any more, or nothing was shown yet. */
 static bool look_for_run(struct tui_data *d)
 {
@@ -175,11 +181,14 @@ static bool look_for_run(struct tui_data *d)
         d->state = TUI_LOST;
         return false;
     }
-    bool ended = was_live && !f.live;
+    if (d->refused && same_content(&st, &d->file))
+        return false; /* what was read last stays */
+    bool ended = was_live && !f.live, back = known && same_file(&st, &d->file);
+    d->refused = false;
     take_up(d, &f, &st, known && !ended);
     *d->message = 0;
     if (known && !ended)
-        say(d, "%.900s: began again", f.run);
+        say(d, back ? "%.900s: is there again" : "%.900s: began again", f.run);
     else if (ended)
         say(d, "the run ended");
     return true;
@@ -190,6 +199,28 @@ static bool still_there(const struct tui_data *d)
 {
     struct stat st;
     return d->opened && d->state != TUI_LOST && stat(d->found.path, &st) == 0 && same_file(&st, &d->file);
+}
+
+/* It cannot be read as it is: what was read before stays on the screen, until it is another one. */
+static void refuse(struct tui_data *d, const char *why)
+{
+    struct stat st;
+    say(d, "%.900s%s", why, d->shared ? "; this is what was read last" : "");
+    d->state = TUI_LOST;
+    d->refused = stat(d->found.path, &st) == 0;
+    if (d->refused)
+        d->file = st;
+}
+
+/* Was a run that is over written to since? */
+static bool was_changed(struct tui_data *d)
+{
+    struct stat st;
+    if (stat(d->found.path, &st) || same_content(&st, &d->file))
+        return false;
+    d->file = st;
+    d->final = false;
+    return true;
 }
 
 /* Nobody writes a live run and it was not finished. Two polls, because its end takes a moment. */
@@ -303,13 +334,12 @@ static void look(struct tui_data *d)
     if (!still_there(d) && !look_for_run(d))
         return;
     watch_recorder(d);
-    if (d->final && d->state == TUI_ENDED)
-        return; /* nothing can have changed */
+    if (d->final && d->state == TUI_ENDED && (d->found.live || !was_changed(d)))
+        return; /* there is nothing new in it */
     if ((rc = store_open(d->found.path, &r, &err))) {
         if (d->found.live && !still_there(d))
             return; /* it is being finished at this moment: the next look finds it */
-        say(d, "%s", err.what);
-        d->state = TUI_LOST;
+        refuse(d, err.what);
         return;
     }
     while (more > 0 && !asked_to_stop(d)) {
@@ -321,8 +351,7 @@ static void look(struct tui_data *d)
             publish(d);
     }
     if (more < 0) {
-        say(d, "%s", store_reader_error(r)->code ? store_reader_error(r)->what : tacho_error_text(more));
-        d->state = TUI_LOST;
+        refuse(d, store_reader_error(r)->code ? store_reader_error(r)->what : tacho_error_text(more));
     } else {
         tell_end(d);
         if (!d->shared && !asked_to_stop(d))

@@ -11,7 +11,8 @@
 #include "tui/layout.h"
 #include "tui/tui.h"
 
-#define STALE_S            5 /* a live run that tells nothing for longer: its age is shown */
+#define STALE_S            5  /* a live run that tells nothing for longer: its age is shown */
+#define STALE_STEPS        10 /* ... or without a step for so many times a step's length */
 #define EXPORT_ROWS        400
 #define VERDICT_BYTES      1024
 #define VERDICT_EVERYWHERE 16 /* rows: on smaller screens only the first view has more than one row of it */
@@ -75,6 +76,17 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
+/* Seconds since the newest step ended, of a run whose clock goes on (its counters tell): it hangs, evaluates, writes. 0: not
+ * worth a word. */
+static double without_step_s(const struct tui_model *m)
+{
+    double newest = -INFINITY;
+    for (size_t i = 0; i < m->step_count; i++)
+        newest = fmax(newest, m->step[i].start_s + m->step[i].ms * (double)m->step[i].steps / 1e3);
+    double since = m->now_s - newest + m->age_s;
+    return since >= STALE_S && since > STALE_STEPS * m->recent_ms / 1e3 ? since : 0;
+}
+
 /* How the run is doing, in a word and a sign; its style. */
 static enum tui_style state_text(const struct tui_cells *c, const struct tui_model *m, const struct tui_ui *ui, char *text,
                                  size_t size)
@@ -88,6 +100,10 @@ static enum tui_style state_text(const struct tui_cells *c, const struct tui_mod
     case TUI_LIVE:
         if (m->age_s >= STALE_S) {
             snprintf(text, size, "%s silent for %.0f s", signs ? "●" : "*", m->age_s);
+            return TUI_WARN;
+        }
+        if (m->step_count && without_step_s(m) > 0) {
+            snprintf(text, size, "%s no step for %.0f s", signs ? "●" : "*", without_step_s(m));
             return TUI_WARN;
         }
         snprintf(text, size, "%s live", signs ? "●" : "*");
@@ -179,7 +195,9 @@ static const char *verdict_text(const struct tui_model *m, char text[VERDICT_BYT
     const char *verdict = m->r && m->r->verdict ? m->r->verdict : m->r_reason;
     if (m->state != TUI_LIVE || !m->r || !m->r->steps.reason || m->step_count)
         return verdict;
-    snprintf(text, VERDICT_BYTES, "NO STEP HAS ENDED YET. %s", verdict);
+    static const char class[] = "NO STEPS: "; /* says the same, and less */
+    bool same = !strncmp(verdict, class, sizeof class - 1);
+    snprintf(text, VERDICT_BYTES, "NO STEP HAS ENDED YET%s %s", same ? ":" : ".", verdict + (same ? sizeof class - 1 : 0));
     return text;
 }
 

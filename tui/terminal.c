@@ -20,8 +20,9 @@
 
 static const int leaving[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 static const int crashing[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
-#define LEAVING  (sizeof leaving / sizeof *leaving)
-#define CRASHING (sizeof crashing / sizeof *crashing)
+#define LEAVING    (sizeof leaving / sizeof *leaving)
+#define CRASHING   (sizeof crashing / sizeof *crashing)
+#define PATIENCE_S 3 /* for the terminal, once a signal asked to leave */
 
 /* What signal handlers read is written before they are installed. */
 static struct {
@@ -32,7 +33,7 @@ static struct {
     size_t reset_bytes;
     int pipe[2];
     int came; /* the signal that asked to leave */
-    struct sigaction before[LEAVING], before_crash[CRASHING];
+    struct sigaction before[LEAVING], before_crash[CRASHING], before_alarm;
     struct tui_cell *shown;
     int rows, columns;
     bool all;   /* nothing of `shown` counts */
@@ -91,10 +92,23 @@ static void on_crash(int sig)
     raise(sig); /* the handler is gone (SA_RESETHAND) */
 }
 
+static volatile sig_atomic_t asked_to_leave;
+
+/* The terminal takes nothing any more (Ctrl-S, a line that hangs), and a write to it waits: leave without it. */
+static void on_patience_over(int sig)
+{
+    sig = asked_to_leave;
+    tcsetattr(STDIN_FILENO, TCSANOW, &terminal.saved);
+    signal(sig, SIG_DFL);
+    raise(sig);
+}
+
 static void on_leave(int sig)
 {
     char c = (char)sig;
     int e = errno;
+    asked_to_leave = sig;
+    alarm(PATIENCE_S);
     if (write(terminal.pipe[1], &c, 1) < 0)
         _exit(128 + sig); /* nobody reads any more */
     errno = e;
@@ -120,6 +134,8 @@ static void catch_signals(void)
     stack_t s = {.ss_sp = stack, .ss_size = sizeof stack};
     sigaltstack(&s, NULL);
     struct sigaction leave = {.sa_handler = on_leave, .sa_flags = SA_RESTART};
+    struct sigaction over = {.sa_handler = on_patience_over};
+    sigaction(SIGALRM, &over, &terminal.before_alarm);
     struct sigaction crash = {.sa_handler = on_crash, .sa_flags = (int)(SA_RESETHAND | SA_NODEFER | SA_ONSTACK)};
     for (size_t i = 0; i < LEAVING; i++)
         sigaction(leaving[i], &leave, &terminal.before[i]);
@@ -129,6 +145,8 @@ static void catch_signals(void)
 
 static void release_signals(void)
 {
+    alarm(0);
+    sigaction(SIGALRM, &terminal.before_alarm, NULL);
     for (size_t i = 0; i < LEAVING; i++)
         sigaction(leaving[i], &terminal.before[i], NULL);
     for (size_t i = 0; i < CRASHING; i++)

@@ -227,6 +227,25 @@ rm -rf live.tacho older.tacho
 
 # ---- lines of JSON, while a run begins, lives and ends ----------------------------------------------------------------------------------
 command -v python3 > /dev/null || { echo "passed; without python3 the JSON was not looked at"; exit 0; }
+# a terminal that takes nothing any more (Ctrl-S, a line that hangs): it can be ended all the same
+python3 - "$TACHO" done.tacho << 'END' || fail "a terminal that takes nothing keeps it from ending"
+import fcntl, os, pty, signal, struct, sys, termios, time
+os.environ["TERM"] = "xterm-256color"
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], [sys.argv[1], "top", sys.argv[2]])
+for k in range(100): # each size is a whole screen, and nobody reads
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 60, 300 - k % 2, 0, 0))
+    time.sleep(0.02)
+os.kill(pid, signal.SIGTERM)
+for _ in range(200):
+    done, status = os.waitpid(pid, os.WNOHANG)
+    if done:
+        sys.exit(0 if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM else "ended with %d" % status)
+    time.sleep(0.1)
+os.kill(pid, signal.SIGKILL)
+sys.exit("it hangs")
+END
 record
 "$TACHO" top live.tacho --json --interval 0.2 > "$work/lines" 2> "$work/err" &
 reader=$!

@@ -130,9 +130,57 @@ static void test_frames_of_every_size(void **state)
     tui_cells_free(&c);
 }
 
+/* The first row of a frame, as text; the caller frees. */
+static char *header_of(const struct tui_model *m)
+{
+    struct tui_ui ui;
+    struct tui_cells c = {.rows = 0};
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    tui_ui_init(&ui);
+    c.glyphs = TUI_ASCII;
+    assert_int_equal(tui_cells_resize(&c, 1, 80), 0);
+    tui_frame_draw(&c, m, &ui);
+    assert_int_equal(tui_cells_print(&c, true, out), 0);
+    fclose(out);
+    tui_cells_free(&c);
+    return text;
+}
+
+/* A program that hangs while its counters go on; slow steps are no news. */
+static void test_no_step_for_long(void **state)
+{
+    static const struct {
+        double now_s, recent_ms, age_s;
+        const char *want;
+    } table[] = {{10.5, 100, 0, "* live"},         {14, 100, 0, "* live"},         {18, 100, 0, "no step for 8 s"},
+                 {18, 100, 3, "no step for 11 s"}, {18, 100, 6, "silent for 6 s"}, {18, 1000, 0, "* live"},
+                 {30, 1000, 0, "no step for 20 s"}};
+    const struct an_step_point step = {.steps = 1, .start_s = 9.9, .ms = 100};
+    (void)state;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct tui_model m = {.state = TUI_LIVE,
+                              .run = "r",
+                              .message = "",
+                              .now_s = table[i].now_s,
+                              .age_s = table[i].age_s,
+                              .recent_ms = table[i].recent_ms,
+                              .recent_tokens_per_s = NAN,
+                              .step = &step,
+                              .step_count = 1,
+                              .r_reason = "",
+                              .window = ""};
+        char *text = header_of(&m);
+        if (!strstr(text, table[i].want))
+            fail_msg("%zu: not '%s' in: %s", i, table[i].want, text);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_size), cmocka_unit_test(test_panels),
-                                       cmocka_unit_test(test_frames_of_every_size)};
+                                       cmocka_unit_test(test_frames_of_every_size), cmocka_unit_test(test_no_step_for_long)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

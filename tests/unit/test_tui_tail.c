@@ -249,6 +249,48 @@ static void set(struct stage *s, bool there, bool live, bool recorded)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* A run that has just begun is not said to have no steps; once it has some, that is told at once. */
+static void test_young(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    struct stage s = {.there = true, .live = true, .recorded = true, .run = "run.tacho"};
+    struct tui_source source = {
+        .ctx = &s, .find = stage_find, .recorded = stage_recorded, .analyze = stage_analyze, .release = an_result_free};
+    struct tacho_error err = {0};
+    struct tui_data *d = NULL;
+    struct tui_model *m = NULL;
+    int models = 0;
+    (void)state;
+    pthread_mutex_init(&s.lock, NULL);
+    fx_open(f);
+    snprintf(s.path, sizeof s.path, "%s", f->path);
+    int64_t loss = fx_track(f, f->process, "counter", "loss", "");
+    FX(store_commit(f->s));
+    if (tui_data_start(&source, 20, &d, &err))
+        fail_msg("%s", err.what);
+    for (int i = 0; i < 200 && (!m || !m->r || m->r->steps.reason); i++) {
+        struct pollfd p = {.fd = tui_data_fd(d), .events = POLLIN};
+        poll(&p, 1, 50);
+        struct tui_model *newer = tui_data_take(d);
+        if (!newer)
+            continue;
+        tui_model_free(m);
+        m = newer;
+        if (++models == 6) {
+            assert_null(m->r);
+            assert_non_null(strstr(m->r_reason, "has just begun: no step has ended yet"));
+            FX(store_begin(f->s));
+            add_steps(f, loss, 0, 20);
+            FX(store_commit(f->s));
+        }
+    }
+    assert_true(m && m->r && !m->r->steps.reason);
+    assert_true(models < 60); /* not after the pause that follows an analysis: 100 looks */
+    tui_model_free(m);
+    assert_true(tui_data_stop(d));
+    fx_close(f);
+}
+
 static void test_life(void **state)
 {
     struct fixture fixture, *f = &fixture, other_fixture, *other = &other_fixture;
@@ -293,6 +335,12 @@ static void test_life(void **state)
     pthread_mutex_unlock(&s.lock);
     set(&s, true, false, false);
     wait_for(d, TUI_ENDED, 90, "the run ended: exit 7");
+
+    assert_int_equal(truncate(moved, 10), 0); /* somebody damages it: what was read stays, also at the next look */
+    for (int i = 0; i < 2; i++) {
+        tui_data_refresh(d);
+        wait_for(d, TUI_LOST, 90, "this is what was read last");
+    }
 
     set(&s, false, false, false); /* deleted: what was read stays */
     assert_int_equal(unlink(moved), 0);
@@ -417,7 +465,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_growing), cmocka_unit_test(test_progress),
                                        cmocka_unit_test(test_bounded), cmocka_unit_test(test_learn),
-                                       cmocka_unit_test(test_life),    cmocka_unit_test(test_parts),
-                                       cmocka_unit_test(test_nothing)};
+                                       cmocka_unit_test(test_young),   cmocka_unit_test(test_life),
+                                       cmocka_unit_test(test_parts),   cmocka_unit_test(test_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
