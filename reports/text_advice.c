@@ -138,9 +138,9 @@ static void cores(struct page *p, const struct an_core_use *x)
         return;
     page_item(p, "its threads want %.2g of %.0f cores", x->wanted.value, x->cores.value);
     if (x->others.valid && x->others.value >= 0.05)
-        page_item(p, "other programs %.2g", x->others.value);
+        page_item(p, "other programs %.*g", x->others.value < 100 ? 2 : 4, x->others.value);
     if (x->slowdown_pct.valid && x->slowdown_pct.value >= 0.5)
-        page_item(p, "sharing them made its work %.2g %% longer", x->slowdown_pct.value);
+        page_item(p, "sharing them made its work %.*g %% longer", x->slowdown_pct.value < 100 ? 2 : 4, x->slowdown_pct.value);
 }
 
 void rep_text_advice(struct page *p, const struct an_result *r)

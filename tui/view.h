@@ -9,7 +9,8 @@
  *
  * Keys: the frame takes what is the same everywhere (quit, help, views, pause, export, theme). The rest goes to the view's
  * key(), if it has one; what that refuses moves the fields of the state as `enum tui_key` says. draw() then brings the state
- * back to what exists: it may lower `cursor`, `top`, `column`, change `pan`, and sets `seek` to 0. It changes nothing else.
+ * back to what exists: it may lower `cursor`, `top`, `column`, change `pan`, and sets `seek` to 0; a tree takes `open` as the
+ * wish to fold or unfold the row under the cursor, and sets it back. It changes nothing else.
  */
 #ifndef TUI_VIEW_H
 #define TUI_VIEW_H
@@ -39,19 +40,22 @@ enum tui_key {
 };
 
 #define TUI_WORDS 64
+#define TUI_FOLDS 64
 /* One for each view, kept while others are shown. All 0 (zoom 1) at first. */
 struct tui_view_state {
-    int cursor, top; /* row under the cursor, first row that is shown */
-    int page;        /* rows that were shown: draw() sets it */
-    int column;      /* first column of text that is shown */
-    int sort;        /* which of the view's orders; draw takes it modulo how many there are (it may be negative) */
-    bool reversed;   /* that order, turned round */
-    int mode;        /* which of the view's pictures; modulo, the same */
-    double zoom;     /* 1: all of it is visible; 2: half of it. 1 .. 4096 */
-    double pan;      /* 0: its beginning is visible, 1: its end */
-    bool open;       /* the row under the cursor shows its details */
-    int span;        /* which of the steps, devices, ranks ...: modulo, the same */
-    int seek;        /* +1, -1: go to the next, previous row that holds `search`; 0 */
+    int cursor, top;            /* row under the cursor, first row that is shown */
+    int page;                   /* rows that were shown: draw() sets it */
+    int column;                 /* first column of text that is shown */
+    int sort;                   /* which of the view's orders; draw takes it modulo how many there are (it may be negative) */
+    bool reversed;              /* that order, turned round */
+    int mode;                   /* which of the view's pictures; modulo, the same */
+    double zoom;                /* 1: all of it is visible; 2: half of it. 1 .. 4096 */
+    double pan;                 /* 0: its beginning is visible, 1: its end */
+    bool open;                  /* the row under the cursor shows its details */
+    int span;                   /* which of the steps, devices, ranks ...: modulo, the same */
+    int seek;                   /* +1, -1: go to the next, previous row that holds `search`; 0 */
+    uint64_t folded[TUI_FOLDS]; /* rows of a tree whose children are hidden, by a hash of their path */
+    int folds;
     char filter[TUI_WORDS], search[TUI_WORDS]; /* "": none; without regard to case; UTF-8 */
     int click_row, click_column;
 };

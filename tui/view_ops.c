@@ -69,7 +69,33 @@ static const struct tui_order of_attribution[] = {{1, by_device}, {2, by_host}, 
 struct node {
     uint32_t row;
     int depth;
+    uint64_t path; /* hash of the names from the root to it: the same in the next analysis */
+    bool parent, folded;
 };
+
+static uint64_t hash_of(uint64_t path, const char *name)
+{
+    for (; *name; name++) /* FNV-1a */
+        path = (path ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+    return (path ^ '/') * UINT64_C(0x100000001b3);
+}
+
+static int fold_of(const struct tui_view_state *s, uint64_t path)
+{
+    for (int i = 0; i < s->folds; i++)
+        if (s->folded[i] == path)
+            return i;
+    return -1;
+}
+
+static void fold(struct tui_view_state *s, uint64_t path)
+{
+    int i = fold_of(s, path);
+    if (i >= 0)
+        s->folded[i] = s->folded[--s->folds];
+    else if (s->folds < TUI_FOLDS)
+        s->folded[s->folds++] = path;
+}
 
 static int by_time(const void *a, const void *b, void *flame)
 {
@@ -78,26 +104,32 @@ static int by_time(const void *a, const void *b, void *flame)
     return x->total_ns != y->total_ns ? x->total_ns < y->total_ns ? 1 : -1 : (x > y) - (x < y);
 }
 
-/* Appends the children of `row`, deepest first, as long as they are not below `depth` levels. */
-static size_t flatten(const struct an_flame *f, const uint32_t *first, const uint32_t *child, uint32_t row, int depth, int most,
-                      struct node *out)
+/* The tree while it is laid out in rows. */
+struct tree {
+    const struct an_flame *f;
+    const uint32_t *first, *child; /* children of row i: child[first[i]] ... child[first[i + 1] - 1], by time */
+    const struct tui_view_state *s;
+    int most; /* levels */
+};
+
+/* Appends the row and what is below it, but what is folded: below `most` levels, unless Enter turned it round. */
+static size_t flatten(const struct tree *t, uint32_t row, int depth, uint64_t path, struct node *out)
 {
     size_t n = 0;
-    out[n++] = (struct node){row, depth};
-    if (depth + 1 >= most)
-        return n;
-    for (uint32_t i = first[row]; i < first[row + 1]; i++)
-        n += flatten(f, first, child, child[i], depth + 1, most, out + n);
+    path = hash_of(path, t->f->row[row].name);
+    bool parent = t->first[row + 1] > t->first[row], folded = parent && (depth + 1 >= t->most) != (fold_of(t->s, path) >= 0);
+    out[n++] = (struct node){row, depth, path, parent, folded};
+    for (uint32_t i = t->first[row]; !folded && i < t->first[row + 1]; i++)
+        n += flatten(t, t->child[i], depth + 1, path, out + n);
     return n;
 }
 
-/* All rows down to `most` levels below the root; the caller frees. */
-static struct node *nodes_of(const struct an_flame *f, int most, size_t *count)
+/* All rows that are unfolded, or their parents, and hold the filter; the caller frees. */
+static struct node *nodes_of(const struct an_flame *f, int most, const struct tui_view_state *s, size_t *count)
 {
-    size_t n = f->row_count;
+    size_t n = f->row_count, all, kept = 0;
     uint32_t *first = calloc(n + 2, sizeof *first), *child = calloc(n + 1, sizeof *child);
     struct node *out = calloc(n + 1, sizeof *out);
-    *count = 0;
     if (first && child && out) {
         for (size_t i = 1; i < n; i++)
             first[f->row[i].parent + 2]++;
@@ -107,8 +139,12 @@ static struct node *nodes_of(const struct an_flame *f, int most, size_t *count)
             child[first[f->row[i].parent + 1]++] = (uint32_t)i;
         for (size_t i = 0; i < n; i++)
             qsort_r(child + first[i], first[i + 1] - first[i], sizeof *child, by_time, (void *)(uintptr_t)f);
-        *count = flatten(f, first, child, 0, 0, most, out);
+        all = flatten(&(struct tree){f, first, child, s, most}, 0, 0, UINT64_C(0xcbf29ce484222325), out);
+        for (size_t i = 0; i < all; i++)
+            if (!*s->filter || tui_holds(f->row[out[i].row].name, s->filter))
+                out[kept++] = out[i];
     }
+    *count = kept;
     free(first);
     free(child);
     return out;
@@ -127,7 +163,13 @@ static void tree_row(struct tui_cells *c, struct tui_rect r, int row, const stru
     int at = r.columns - numbers - bar;
     if (at < 10)
         at = r.columns - 8;
-    tui_text(c, tui_left(r, at - 1), row, 2 * n->depth, style, *x->name ? x->name : "(unnamed)");
+    bool ascii = c->glyphs == TUI_ASCII;
+    if (n->parent)
+        tui_glyph(c, tui_left(r, at - 1), row, 2 * n->depth, selected ? style : TUI_DIM,
+                  n->folded ? ascii ? '+' : 0x25b8
+                  : ascii   ? '-'
+                            : 0x25be);
+    tui_text(c, tui_left(r, at - 1), row, 2 * n->depth + 2, style, *x->name ? x->name : "(unnamed)");
     tui_printf(c, r, row, at, style, "%5.1f %%", 100 * (double)x->total_ns / all);
     if (r.columns - at < numbers)
         return;
@@ -158,19 +200,23 @@ static void draw_tree(struct tui_cells *c, struct tui_rect r, const struct an_re
         tui_absent(c, r, 0, "No tree of ranges", f->reason ? f->reason : "no range was recorded");
         return;
     }
-    int levels = 3 + (int)lround(log2(s->zoom >= 1 ? s->zoom : 1));
-    size_t count, kept = 0;
-    struct node *n = nodes_of(f, levels, &count);
-    for (size_t i = 0; n && i < count; i++)
-        if (!*s->filter || tui_holds(f->row[n[i].row].name, s->filter))
-            n[kept++] = n[i];
+    int levels = 3 + (int)lround(log2(s->zoom >= 1 ? s->zoom : 1)), shown = r.rows - 1 > 0 ? r.rows - 1 : 0;
+    size_t kept;
+    struct node *n = nodes_of(f, levels, s, &kept);
+    tui_state_clamp(s, n ? (int)kept : 0, shown);
+    if (s->open && n && kept) {
+        fold(s, n[s->cursor].path);
+        free(n);
+        n = nodes_of(f, levels, s, &kept);
+    }
+    s->open = false;
     tui_printf(c, r, 0, 0, TUI_TITLE, "%s, %d levels", f->source ? f->source : "Ranges", levels);
-    tui_text_right(c, tui_right(r, r.columns / 2), 0, TUI_KEY, "+ - levels   m next table");
-    tui_state_clamp(s, n ? (int)kept : 0, r.rows - 1 > 0 ? r.rows - 1 : 0);
+    tui_text_right(c, tui_right(r, r.columns / 2), 0, TUI_KEY,
+                   r.columns < 70 ? "Enter fold" : "Enter fold  + - levels  m next");
     if (n)
         seek(f, n, (int)kept, s);
-    tui_state_clamp(s, n ? (int)kept : 0, r.rows - 1 > 0 ? r.rows - 1 : 0);
-    s->page = r.rows - 1;
+    tui_state_clamp(s, n ? (int)kept : 0, shown);
+    s->page = shown;
     for (int i = s->top, row = 1; n && i < (int)kept && row < r.rows; i++, row++)
         tree_row(c, r, row, f, &n[i], i == s->cursor);
     free(n);
@@ -233,6 +279,14 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     }
 }
 
+/* Another picture begins with nothing open: Enter means something else there. */
+static bool take(struct tui_view_state *s, int key)
+{
+    if (key == 'm')
+        s->open = false;
+    return false;
+}
+
 const struct tui_view tui_view_ops = {.key = '6',
                                       .name = "ops",
                                       .brief = "ops",
@@ -240,6 +294,7 @@ const struct tui_view tui_view_ops = {.key = '6',
                                       .keys = "s < > I sort by time, count, mean ...; turn the order round\n"
                                               "m       ranges or kernels; their tree; by operator, module, line, annotation\n"
                                               "+ -     levels of the tree\n"
-                                              "Enter   all figures of the row under the cursor\n",
+                                              "Enter   all figures of the row under the cursor; in the tree folds it\n",
                                       .searches = true,
-                                      .draw = draw};
+                                      .draw = draw,
+                                      .take = take};

@@ -342,11 +342,48 @@ static void test_views_table(void **state)
     tui_cells_free(&sc);
 }
 
+/* Enter in the tree hides what is below a row and shows it again, also what the levels hide; a search finds rows of it. */
+static void test_tree_folds(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m;
+    const struct tui_view *v = view_of("ops");
+    struct tui_view_state s = {.zoom = 2, .mode = 1, .cursor = 2};
+    (void)state;
+    tm_training(&fx, &r, &m);
+    draw(v, &m, &s, 24, 80, TUI_ASCII);
+    char *all = tui_dump(&sc);
+    assert_non_null(strstr(all, "    - micro_step"));
+    assert_non_null(strstr(all, "    matmul.forward"));
+    s.open = true;
+    draw(v, &m, &s, 24, 80, TUI_ASCII);
+    char *folded = tui_dump(&sc);
+    assert_false(s.open);
+    assert_non_null(strstr(folded, "    + micro_step"));
+    assert_null(strstr(folded, "matmul.forward"));
+    assert_non_null(strstr(folded, "input_wait"));
+    s.open = true;
+    draw(v, &m, &s, 24, 80, TUI_ASCII);
+    char *again = tui_dump(&sc);
+    assert_string_equal(again, all);
+    assert_int_equal(s.folds, 0);
+    snprintf(s.search, sizeof s.search, "GELU");
+    s.seek = 1;
+    draw(v, &m, &s, 24, 80, TUI_ASCII);
+    assert_int_equal(s.cursor, 5);
+    free(all);
+    free(folded);
+    free(again);
+    fx_close(&fx);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden_screens), cmocka_unit_test(test_golden_gpu),    cmocka_unit_test(test_nothing_known),
-        cmocka_unit_test(test_every_size),     cmocka_unit_test(test_hostile_names), cmocka_unit_test(test_table_state),
-        cmocka_unit_test(test_first_screen),   cmocka_unit_test(test_pages),         cmocka_unit_test(test_views_table)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden_screens), cmocka_unit_test(test_golden_gpu),
+                                       cmocka_unit_test(test_nothing_known),  cmocka_unit_test(test_every_size),
+                                       cmocka_unit_test(test_hostile_names),  cmocka_unit_test(test_table_state),
+                                       cmocka_unit_test(test_first_screen),   cmocka_unit_test(test_pages),
+                                       cmocka_unit_test(test_views_table),    cmocka_unit_test(test_tree_folds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
