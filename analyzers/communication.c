@@ -49,7 +49,20 @@ static bool has_rank(const struct an_context *c, const bool *takes_part, int64_t
     return false;
 }
 
-/* "rank 1 of 2 is not in the file: ...": of the largest communicator. NULL: all are there, or its size is not known. */
+static int64_t distinct_ranks(const struct an_context *c, const bool *takes_part)
+{
+    int64_t n = 0;
+    for (size_t k = 0; takes_part && k < c->lane_count; k++) {
+        size_t i = 0;
+        while (i < k && !(takes_part[i] && c->lane[i].rank == c->lane[k].rank))
+            i++;
+        n += takes_part[k] && i == k;
+    }
+    return n;
+}
+
+/* "rank 1 of 2 is not in the file: ...": of the largest communicator, or of the job where calls do not say who takes part.
+ * NULL: all are there, or its size is not known. */
 static const char *missing_words(struct an_context *c, const struct an_comm_calls *x)
 {
     int64_t expected = 0, present = 0, listed = 0;
@@ -62,17 +75,24 @@ static const char *missing_words(struct an_context *c, const struct an_comm_call
             takes_part[x->call[i].lane] = true;
     for (size_t k = 0; takes_part && k < c->lane_count; k++)
         present += takes_part[k];
+    const char *how = an_trace_key(c->t, "source")
+                          ? "put the traces of all ranks into one folder and report that"
+                          : "record all ranks (tacho run -- mpirun ...), or merge their files (tacho merge)";
+    if (!expected && x->count) { /* the calls do not say who takes part; the job may say how many ranks it has */
+        const char *world = an_trace_key(c->t, "world_size");
+        expected = world ? strtoll(world, NULL, 10) : 0;
+        for (size_t k = 0; takes_part && k < c->lane_count; k++)
+            takes_part[k] = c->lane[k].rank >= 0 && c->lane[k].rank < expected;
+        present = distinct_ranks(c, takes_part);
+    }
     if (!takes_part || !c->lane_count || present >= expected)
         return NULL;
     for (int64_t rank = 0; rank < expected && listed < MISSING_NAMED; rank++)
         if (!has_rank(c, takes_part, rank))
             names = an_arena_format(c->work, "%s%s%" PRId64, names, listed++ ? ", " : "", rank);
     bool more = expected - present > listed;
-    return an_arena_format(
-        c->a,
-        "rank%s %s%s of %" PRId64 " %s not in the file: record all ranks (tacho run -- mpirun ...), or merge "
-        "their files (tacho merge)",
-        expected - present > 1 ? "s" : "", names, more ? " ..." : "", expected, expected - present > 1 ? "are" : "is");
+    return an_arena_format(c->a, "rank%s %s%s of %" PRId64 " %s not in the file: %s", expected - present > 1 ? "s" : "", names,
+                           more ? " ..." : "", expected, expected - present > 1 ? "are" : "is", how);
 }
 
 /* ---- sets of a lane ----------------------------------------------------------------------------------------------------- */
@@ -380,7 +400,8 @@ static const char *why_no_split(struct an_context *c, const struct an_comm_calls
     for (size_t i = 0; i < x->count; i++)
         ranks = x->call[i].ranks > ranks ? x->call[i].ranks : ranks;
     if (missing)
-        return an_arena_format(c->a, "one rank cannot tell transfer from waiting for another: %s", missing);
+        return an_arena_format(c->a, "%s cannot tell transfer from waiting for another: %s",
+                               c->lane_count > 1 ? "these ranks" : "one rank", missing);
     if (!ranks)
         return "the calls do not say how many ranks take part";
     return "in no counted step all calls could be matched over the ranks by communicator and sequence number";

@@ -155,14 +155,21 @@ static void verdict_first(struct an_findings_list *l)
         {"LOW_PRECISION", AN_CLASS_COMPUTE}, {"UNFUSED_ATTENTION", AN_CLASS_COMPUTE}, {"SMALL_BATCH", AN_CLASS_COMPUTE},
         {"RECOMPUTE", AN_CLASS_COMPUTE},     {"LOW_INTENSITY", AN_CLASS_COMPUTE}};
     const struct an_budget *b = &l->c->r->budget;
+    size_t best = l->count, place = sizeof classes / sizeof *classes;
+    int64_t rank;
+    bool one = an_comm_waits_for_one(l->c, &rank); /* then what is about that rank goes before what has most to gain */
     for (size_t i = 0; !b->reason && i < l->count; i++)
         for (size_t k = 0; k < sizeof classes / sizeof *classes; k++)
-            if (!strcmp(l->found[i].id, classes[k].id) && classes[k].class == an_bound_class(b)) {
-                struct an_finding first = l->found[i];
-                memmove(l->found + 1, l->found, i * sizeof first);
-                l->found[0] = first;
-                return;
+            if (!strcmp(l->found[i].id, classes[k].id) && classes[k].class == an_bound_class(b) &&
+                (best == l->count || (one && k < place))) {
+                best = i;
+                place = k;
             }
+    if (best == l->count)
+        return;
+    struct an_finding first = l->found[best];
+    memmove(l->found + 1, l->found, best * sizeof first);
+    l->found[0] = first;
 }
 
 static int findings_run(struct an_context *c)

@@ -64,6 +64,8 @@ int an_findings_input(struct an_findings_list *l);
 int an_findings_comm(struct an_findings_list *l);
 /* Of the exposed communication of the step at least half is waiting for other ranks, and that is known. */
 bool an_comm_mostly_waits(const struct an_context *c);
+/* Is most of all that waiting for one rank? Then *rank is it. */
+bool an_comm_waits_for_one(const struct an_context *c, int64_t *rank);
 
 /* Ranks beside each other (findings_ranks.c). */
 void an_findings_ranks(struct an_findings_list *l);
@@ -73,6 +75,8 @@ bool an_findings_slow_rank(const struct an_context *c);
 /* Who speaks the ranges of the run: whose settings an action may name. */
 enum an_framework { AN_FRAMEWORK_OTHER, AN_FRAMEWORK_LIBTRAIN, AN_FRAMEWORK_TORCH };
 enum an_framework an_findings_framework(const struct an_context *c);
+/* Is a flag among the words of the run's command? */
+bool an_findings_option_given(const struct an_context *c, const char *option);
 /* How to run it again with another option and compare: the commands to type. */
 const char *an_findings_rerun(struct an_context *c, const char *option);
 

@@ -9,9 +9,11 @@
 
 #include "analyzers/findings.h"
 
-#define CEILING_NONE "a ceiling has no expected value: nothing was replayed"
-#define NAMED_SHARE  0.75 /* of all waiting: a rank that causes as much is the one who is waited for */
-#define OVERLAPS_PCT 5.0  /* of communication beside compute: below it there is no overlap to speak of */
+#define CEILING_NONE     "a ceiling has no expected value: nothing was replayed"
+#define NAMED_SHARE      0.75 /* of all waiting: a rank that causes as much is the one who is waited for */
+#define BUCKETS          8    /* of a step's gradients: few enough for the latency of each not to count */
+#define BUCKET_LEAST_MIB 0.06
+#define OVERLAPS_PCT     5.0 /* of communication beside compute: below it there is no overlap to speak of */
 
 struct exposure {
     struct an_class_share share;
@@ -37,6 +39,14 @@ static struct exposure measure(const struct an_context *c)
     }
     e.most_waiting = e.most ? e.most->exposed_waiting_ms.value : 0;
     return e;
+}
+
+static double caused_by_all(const struct an_context *c)
+{
+    double sum = 0;
+    for (size_t i = 0; i < c->r->communication.rank_count; i++)
+        sum += c->r->communication.ranks[i].caused_ms.valid ? c->r->communication.ranks[i].caused_ms.value : 0;
+    return sum;
 }
 
 /* ---- evidence ----------------------------------------------------------------------------------------------------------- */
@@ -129,9 +139,7 @@ static void one_rank(struct an_context *c, const struct exposure *e, struct an_f
 
 static void waiting(struct an_context *c, const struct exposure *e, struct an_finding *f)
 {
-    double caused = 0;
-    for (size_t i = 0; i < c->r->communication.rank_count; i++)
-        caused += c->r->communication.ranks[i].caused_ms.valid ? c->r->communication.ranks[i].caused_ms.value : 0;
+    double caused = caused_by_all(c);
     bool named = e->last && e->last->caused_ms.value >= NAMED_SHARE * caused;
     f->claim =
         an_arena_format(c->a,
@@ -167,14 +175,44 @@ static void waiting(struct an_context *c, const struct exposure *e, struct an_fi
     f->bound = true;
 }
 
+static bool has_comm_thread(const struct an_context *c)
+{
+    for (size_t k = 0; k < c->t->track_count; k++)
+        if (!strcmp(c->t->track[k].kind, "thread") && !strncmp(c->t->track[k].name, "comm-", 5) && c->t->track[k].slice_count)
+            return true;
+    return false;
+}
+
+/* Nothing overlaps in a run of the engine: the command says whether it was told not to, its threads whether it could. */
+static const char *engine_overlap(struct an_context *c, const char **option)
+{
+    const struct an_value *bytes = &c->r->communication.bytes_per_step;
+    bool told = an_trace_key(c->t, "command") != NULL;
+    if (!told || an_findings_option_given(c, "--no-overlap")) {
+        *option = "without --no-overlap";
+        return told ? "overlap the gradients' all-reduce with backward: run without --no-overlap"
+                    : "overlap the gradients' all-reduce with backward: without --no-overlap, where it is given";
+    }
+    if (!has_comm_thread(c)) {
+        *option = "an MPI library that allows calls from a second thread";
+        return "overlap the gradients' all-reduce with backward: it needs an MPI library that allows calls from a second "
+               "thread "
+               "(MPI_THREAD_SERIALIZED); this one does not, so the step's thread reduces when backward is over";
+    }
+    double mib = bytes->valid && bytes->value > 0 ? bytes->value / (1 << 20) / BUCKETS : 1;
+    *option = an_arena_format(c->a, "--bucket-mib %.2g", mib < BUCKET_LEAST_MIB ? BUCKET_LEAST_MIB : mib);
+    return an_arena_format(c->a, "smaller buckets, so that the first ones are reduced while backward goes on: %s", *option);
+}
+
 /* What the transfer's advice stands on: does anything overlap, and is most of the exposed time in no call at all? */
 static const char *transfer_action(struct an_context *c, bool overlaps, bool hands_over, const char **option)
 {
     bool lib = an_findings_framework(c) == AN_FRAMEWORK_LIBTRAIN;
+    if (!overlaps && lib)
+        return engine_overlap(c, option);
     if (!overlaps) {
-        *option = lib ? "without --no-overlap" : "overlap";
-        return lib ? "overlap the gradients' all-reduce with backward: run without --no-overlap"
-                   : "overlap the gradients' all-reduce with backward: reduce buckets on a thread of their own";
+        *option = "overlap";
+        return "overlap the gradients' all-reduce with backward: reduce buckets on a thread of their own";
     }
     if (hands_over) {
         *option = lib ? "--no-overlap" : "a core for the thread that communicates";
@@ -233,6 +271,17 @@ bool an_comm_mostly_waits(const struct an_context *c)
         return false;
     struct exposure e = measure(c);
     return e.split && 2 * e.waiting >= e.exposed;
+}
+
+bool an_comm_waits_for_one(const struct an_context *c, int64_t *rank)
+{
+    if (!an_comm_mostly_waits(c))
+        return false;
+    struct exposure e = measure(c);
+    if (!e.last || !(e.last->caused_ms.value > 0) || e.last->caused_ms.value < NAMED_SHARE * caused_by_all(c))
+        return false;
+    *rank = e.last->rank;
+    return true;
 }
 
 int an_findings_comm(struct an_findings_list *l)

@@ -72,6 +72,19 @@ static long command_number(const struct an_context *c, const char *option, long 
     return otherwise;
 }
 
+bool an_findings_option_given(const struct an_context *c, const char *option)
+{
+    const char *text = an_trace_key(c->t, "command");
+    json_t *words = text ? json_loads(text, 0, NULL) : NULL;
+    bool given = false;
+    for (size_t i = 0; i < json_array_size(words); i++) {
+        const char *w = json_string_value(json_array_get(words, i));
+        given = given || (w && !strcmp(w, option));
+    }
+    json_decref(words);
+    return given;
+}
+
 /* The command of the run, a JSON list of words, as one types it; without the option (and its value) that is given anew. */
 static const char *command_words(struct an_context *c, const char *option)
 {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "analyzers/analyzer.h"
+#include "analyzers/findings.h"
 
 #define BOUND_PCT 15.0 /* a class other than compute that gives the run its name; so does the largest one */
 #define WORTH_PCT 2.0  /* one that is worth a clause */
@@ -46,8 +46,11 @@ bool an_mostly_opaque(const struct an_context *c)
     return opaque > 0 && 100 * opaque / span >= pct(&c->r->budget, AN_CLASS_UNATTRIBUTED) / 2;
 }
 
-static const char *does_what(const struct an_context *c, int k)
+static const char *does_what(struct an_context *c, int k)
 {
+    int64_t rank;
+    if (k == AN_CLASS_COMM && an_comm_waits_for_one(c, &rank))
+        return an_arena_format(c->a, "is exposed communication, most of which waits for rank %" PRId64, rank);
     if (k == AN_CLASS_UNATTRIBUTED && an_mostly_opaque(c))
         return "is mostly opaque: the device was busy with graphs of which the kernels were not recorded";
     if (c->gpu && k == AN_CLASS_HOST)
@@ -128,6 +131,9 @@ static const char *op_words(struct an_context *c)
 static const char *bound_name(const struct an_context *c, enum an_class k)
 {
     const struct an_result *r = c->r;
+    int64_t rank;
+    if (k == AN_CLASS_COMM && an_comm_waits_for_one(c, &rank))
+        return "STRAGGLER-BOUND"; /* the link is not what holds the run back */
     if (k == AN_CLASS_UNATTRIBUTED && an_mostly_opaque(c))
         return "OPAQUE";
     for (size_t i = 0; i < r->finding_count; i++)

@@ -18,6 +18,8 @@ struct shape {
     bool no_sequence, two_communicators, broadcast;
     int paused; /* this step of rank 1 was not recorded; -1: none */
     const char *command, *launcher;
+    int64_t job;        /* ranks of the job, of which the calls do not say who takes part; 0: they do */
+    bool thread_beside; /* one that communicates, too late */
 };
 
 static void collective(struct fixture *f, int64_t track, int64_t start, int64_t end, const char *name, int64_t bytes,
@@ -66,7 +68,7 @@ static void one_step(struct fixture *f, const struct shape *s, int rank, int64_t
         int64_t from = comes(s, rank, k);
         from = k && leaves(s, 0) > from ? leaves(s, 0) : from;
         collective(f, s->overlap ? comm : thread, at + from, at + leaves(s, k), s->broadcast && k ? "broadcast" : "all_reduce",
-                   s->bytes + (rank ? s->more : 0), s->two_communicators ? k : 0, size,
+                   s->bytes + (rank ? s->more : 0), s->two_communicators ? k : 0, s->job ? FX_NONE : size,
                    s->no_sequence         ? FX_NONE
                    : s->two_communicators ? i
                                           : 2 * i + k);
@@ -81,10 +83,14 @@ static const struct an_result *make(struct fixture *f, struct shape s)
     fx_open(f);
     for (int rank = 0; rank < s.ranks; rank++) {
         int64_t process = fx_process(f, rank, "train"), thread = fx_track(f, process, "thread", "main", NULL);
-        int64_t comm = s.overlap ? fx_track(f, process, "thread", "comm-0", NULL) : 0;
+        int64_t comm = s.overlap || s.thread_beside ? fx_track(f, process, "thread", "comm-0", NULL) : 0;
         for (int i = 0; i < STEPS; i++)
             one_step(f, &s, rank, process, thread, comm, i);
+        if (s.thread_beside)
+            fx_slice(f, comm, 0, 1000, "wakes", fx_kind(f, "host"));
     }
+    if (s.job)
+        FX(store_run_set_int(f->s, "world_size", s.job));
     if (s.command)
         FX(store_run_set(f->s, "command", s.command));
     if (s.launcher) {
@@ -207,6 +213,14 @@ static void test_missing_rank(void **state)
     assert_string_equal(x->collectives[0].bandwidth_of, "time");
     assert_near(x->collectives[0].bus_bytes_per_s.value, 1000 / 2e-3 * 4 / 3, 1e-3);
     fx_close(f);
+    /* calls that do not say who takes part, as NCCL's kernels of older traces: the job's size does */
+    r = make(f, (struct shape){.compute = 10000, .transfer = 2000, .job = 128});
+    says(r->communication.missing, "ranks 2, 3, 4, 5, 6, 7, 8, 9 ... of 128 are not in the file");
+    says(r->ranks.missing, "of 128");
+    fx_close(f);
+    r = make(f, (struct shape){.compute = 10000, .transfer = 2000, .job = 2});
+    assert_null(r->communication.missing);
+    fx_close(f);
 }
 
 /* Calls that cannot be matched leave the split absent; a step whose calls were not recorded on one rank leaves only itself out.
@@ -269,10 +283,16 @@ static void test_finding(void **state)
     assert_null(strstr(x->action, "bucket"));
     assert_true(x->gain.ceiling && !x->gain.expected.valid && !x->gain.low.valid);
     fx_close(f);
+    r = make(f, (struct shape){.compute = 10000, .late = 8000, .transfer = 100});
+    assert_string_equal(r->verdict_class, "STRAGGLER-BOUND"); /* not communication: who is waited for */
+    says(r->verdict, "waits for rank 1");
+    says(r->findings[0].action, "rank 1");
+    fx_close(f);
     r = make(f, (struct shape){.compute = 10000, .transfer = 2000, .bytes = 1 << 20});
     x = exposed(r);
     says(x->claim, "transfer");
     says(x->action, "overlap");
+    assert_string_equal(r->verdict_class, "COMMUNICATION-BOUND");
     assert_near(x->gain.high.value, 100 * (15.0 / 11 - 1), 1e-6);
     fx_close(f);
     r = make(f, (struct shape){.compute = 10000, .transfer = 2000, .bytes = 1 << 20, .overlap = true});
@@ -287,6 +307,27 @@ static void test_finding(void **state)
     r = make(f, (struct shape){.compute = 10000, .transfer = 50}); /* 0.9 % of the step */
     assert_null(exposed(r));
     assert_true(r->healthy);
+    fx_close(f);
+}
+
+/* Nothing overlaps, and nobody asked for that: advice that fits the command. */
+static void test_no_overlap(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    (void)state;
+    struct shape s = {.compute = 10000, .transfer = 2000, .bytes = 4 << 20, .command = "[\"train\",\"--steps\",\"9\"]"};
+    const struct an_finding *x = exposed(make(f, s));
+    says(x->action, "MPI library");
+    assert_null(strstr(x->action, "--no-overlap"));
+    fx_close(f);
+    s.thread_beside = true; /* it could: 8 MiB a step in 8 buckets */
+    x = exposed(make(f, s));
+    says(x->action, "--bucket-mib 1");
+    says(x->verify, "train --steps 9 --bucket-mib 1;");
+    assert_null(strstr(x->action, "--no-overlap"));
+    fx_close(f);
+    s.command = "[\"train\",\"--no-overlap\"]";
+    says(exposed(make(f, s))->action, "run without --no-overlap");
     fx_close(f);
 }
 
@@ -415,6 +456,7 @@ int main(void)
                                        cmocka_unit_test(test_unmatched_calls),
                                        cmocka_unit_test(test_uneven_bytes_and_communicators),
                                        cmocka_unit_test(test_finding),
+                                       cmocka_unit_test(test_no_overlap),
                                        cmocka_unit_test(test_verify),
                                        cmocka_unit_test(test_no_steps),
                                        cmocka_unit_test(test_gloo),
