@@ -174,6 +174,8 @@ static int expose(struct an_context *c, const struct an_device *d, struct rows *
     rc = span && rest ? 0 : TACHO_ENOMEM;
     free(span);
     free(rest);
+    an_arena_give_back(c->work, hide[0]);
+    an_arena_give_back(c->work, hide[1]);
     return rc;
 }
 

@@ -271,9 +271,12 @@ static int list_stretches(struct keeper *x, struct an_path_step *out, int64_t fr
 int an_path_keep_step(struct an_context *c, const struct an_graph *g, const struct an_path_walk *p, const struct an_step *s)
 {
     struct an_path_step *out = &c->r->critical_path.step;
-    struct keeper x = {.c = c, .at = an_arena_zero(c->work, p->count, sizeof *x.at)};
+    struct keeper x = {.c = c};
     int row[AN_CAUSE_COUNT] = {0};
-    if (!x.at)
+    size_t most = 0;
+    for (size_t i = 0; i < p->count; i++)
+        most += p->at[i].start < s->end && p->at[i].end > s->start;
+    if (!(x.at = an_arena_zero(c->work, most, sizeof *x.at)))
         return TACHO_ENOMEM;
     for (size_t i = 0; i < p->count; i++)
         take(&x, g, &p->at[i], s);

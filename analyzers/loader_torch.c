@@ -251,6 +251,7 @@ static int unite(struct an_context *c, struct an_span **a, size_t *n, const stru
     if (!both)
         return TACHO_ENOMEM;
     *n = an_spans_union(*a, *n, b, m, both);
+    an_arena_give_back(c->work, *a);
     *a = both;
     return 0;
 }
@@ -263,11 +264,12 @@ static int process_busy(struct an_context *c, uint32_t process, uint8_t *kind, s
     *out = NULL;
     *count = 0;
     for (size_t d = 0; d < c->gpu->device_count && !rc; d++) {
-        struct an_span *span;
+        struct an_span *span = NULL;
         size_t n;
         if (c->gpu->device[d].process == process &&
             !(rc = an_device_spans(c, &c->gpu->device[d], AN_DEVICE_ALL_MASK, INT64_MIN, INT64_MAX, &span, &n)))
             rc = unite(c, out, count, span, n);
+        an_arena_give_back(c->work, span);
     }
     for (size_t k = 0; k < t->track_count && !rc; k++) {
         const struct an_track *track = &t->track[k];
@@ -317,6 +319,7 @@ int an_loader_infer(struct an_context *c)
             steps++;
             sum = an_time_add(sum, longest_gap(busy, n, s->host_start, s->host_end));
         }
+        an_arena_give_back(c->work, busy);
     }
     free(kind);
     if (rc || !steps)

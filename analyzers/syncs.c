@@ -43,6 +43,8 @@ static int busy_of(const struct an_context *c, uint32_t process, struct busy *b)
         if (!(both = an_arena_zero(c->work, n + b->count, sizeof *both)))
             return TACHO_ENOMEM;
         b->count = an_spans_union(b->span, b->count, span, n, both);
+        an_arena_give_back(c->work, b->span);
+        an_arena_give_back(c->work, span);
         b->span = both;
     }
     return 0;
@@ -118,6 +120,8 @@ static int syncs_run(struct an_context *c)
         c->r->sync_count = c->r->sync ? r.count : 0;
         rc = c->r->sync ? 0 : TACHO_ENOMEM;
     }
+    for (size_t p = 0; busy && p <= t->process_count; p++)
+        an_arena_give_back(c->work, busy[p].span);
     free(r.row);
     free(r.of_name);
     return rc;
