@@ -4,13 +4,29 @@
  */
 #include <string.h>
 
+#include "analyzers/what_if.h"
 #include "cli/man.h"
 #include "tui/tui.h"
 
 /* Options whose words a room knows. */
 static const char *const *known_words(const struct cli_option *o)
 {
-    return !strcmp(o->name, "view") ? tui_view_names() : NULL;
+    return !strcmp(o->name, "view") ? tui_view_names() : !strcmp(o->name, "what-if") ? an_edit_keys() : NULL;
+}
+
+/* Its words are beginnings: NAME=VALUE. */
+static bool is_edit(const struct cli_option *o)
+{
+    return !strcmp(o->name, "what-if");
+}
+
+/* Recipes, commands and options of the program train: it lists them itself. */
+static const char train_words[] =
+    "tacho train --help 2>/dev/null | sed -n '/^recipes/,$s/^  \\(--[a-z0-9-]*\\|[a-z][A-Za-z0-9-]*\\)[ ].*/\\1/p'";
+
+static bool is_train(const struct cli_command *c)
+{
+    return !strcmp(c->name, "train");
 }
 
 /* What an option's value is completed with. */
@@ -33,18 +49,18 @@ static bool runs_a_command(const struct cli_command *c)
     return c->spec->stop_at_first && c->spec->most < 0;
 }
 
-/* The words with `join` between. */
-static void choices(FILE *out, const struct cli_option *o, const char *join)
+/* The words with blanks between. */
+static void choices(FILE *out, const struct cli_option *o)
 {
     const char *list = o->argument;
     const char *const *word = known_words(o);
     for (size_t i = 0; word && word[i]; i++)
-        fprintf(out, "%s%s", i ? join : "", word[i]);
+        fprintf(out, "%s%s%s", i ? " " : "", word[i], is_edit(o) ? "=" : "");
     if (word)
         return;
     for (; *list; list++)
         if (*list == '|')
-            fputs(join, out);
+            fputc(' ', out);
         else
             fputc(*list, out);
 }
@@ -80,35 +96,40 @@ static void bash_values(FILE *out, const struct cli_command *c)
             fputs(") return ;;\n", out);
             continue;
         }
-        fputs(") COMPREPLY=($(compgen ", out);
+        fputs(is_edit(o) ? ") compopt -o nospace +o filenames 2>/dev/null; _tacho_add " : ") _tacho_add ", out);
         if (v == VALUE_WORDS) {
             fputs("-W '", out);
-            choices(out, o, " ");
+            choices(out, o);
             fputs("'", out);
         } else {
             fputs(v == VALUE_FILE ? "-f" : "-d", out);
         }
-        fputs(" -- \"$cur\")); return ;;\n", out);
+        fputs("; return ;;\n", out);
     }
 }
 
 static void bash(FILE *out)
 {
     fputs("# completion of tacho for bash, made from its table of options\n"
+          "# a line each: names may have blanks; what begins with ~ readline completes itself\n"
+          "_tacho_add()\n{\n"
+          "  case $1:$cur in -[fd]:~*) compopt -o default 2>/dev/null; return ;; esac\n"
+          "  local more\n"
+          "  mapfile -t more < <(compgen \"$@\" -- \"$cur\")\n"
+          "  COMPREPLY+=(\"${more[@]}\")\n}\n"
           "_tacho()\n{\n"
           "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} i\n"
           "  COMPREPLY=()\n"
           "  # bash takes = for a word of its own\n"
           "  if [ \"$cur\" = = ]; then cur=; elif [ \"$prev\" = = ]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi\n"
-          "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    COMPREPLY=($(compgen -W '",
+          "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    _tacho_add -W '",
           out);
     for (const struct cli_command *c = cli_commands; c->name; c++)
         fprintf(out, "%s ", c->name);
-    fputs("--help --version' -- \"$cur\"))\n    return\n  fi\n"
+    fputs("--help --version'\n    return\n  fi\n"
           "  for ((i = 2; i < COMP_CWORD; i++)); do\n"
           "    if [ \"${COMP_WORDS[i]}\" = -- ]; then\n"
-          "      if [ $((i + 1)) -eq \"$COMP_CWORD\" ]; then COMPREPLY=($(compgen -c -- \"$cur\")); else COMPREPLY=($(compgen "
-          "-f -- \"$cur\")); fi\n"
+          "      if [ $((i + 1)) -eq \"$COMP_CWORD\" ]; then _tacho_add -c; else _tacho_add -f; fi\n"
           "      return\n    fi\n  done\n"
           "  case $command:$prev in\n",
           out);
@@ -116,19 +137,26 @@ static void bash(FILE *out)
         bash_values(out, c);
     fputs("  esac\n  case $command in\n", out);
     for (const struct cli_command *c = cli_commands; c->name; c++) {
-        fprintf(out, "    %s) case $cur in -*) COMPREPLY=($(compgen -W '", c->name);
+        if (is_train(c)) {
+            fprintf(out,
+                    "    train) local hidden=-*; [[ $cur == -* ]] && hidden=; if [[ ! $hidden || $COMP_CWORD -eq 2 ]]; then "
+                    "_tacho_add -X \"$hidden\" -W \"$(%s) --help\"; else _tacho_add -f; fi ;;\n",
+                    train_words);
+            continue;
+        }
+        fprintf(out, "    %s) case $cur in -*) _tacho_add -W '", c->name);
         for (const struct cli_option *o = c->spec->options; o && o->name; o++)
             fprintf(out, "--%s ", o->name);
-        fprintf(out, "--help%s' -- \"$cur\")) ;; ", runs_a_command(c) ? " --" : "");
+        fprintf(out, "--help%s' ;; ", runs_a_command(c) ? " --" : "");
         if (!strcmp(c->name, "help")) {
-            fputs("*) COMPREPLY=($(compgen -W '", out);
+            fputs("*) _tacho_add -W '", out);
             for (const struct cli_command *x = cli_commands; x->name; x++)
                 fprintf(out, "%s ", x->name);
-            fputs("' -- \"$cur\")) ;; ", out);
+            fputs("' ;; ", out);
         } else if (runs_a_command(c)) {
-            fputs("*) COMPREPLY=($(compgen -c -- \"$cur\")) ;; ", out);
+            fputs("*) _tacho_add -c ;; ", out);
         } else if (c->spec->most) {
-            fputs("*) COMPREPLY=($(compgen -W latest -- \"$cur\") $(compgen -f -- \"$cur\")) ;; ", out);
+            fputs("*) _tacho_add -W latest; _tacho_add -f ;; ", out);
         }
         fputs("esac ;;\n", out);
     }
@@ -157,9 +185,9 @@ static void zsh_option(FILE *out, const struct cli_option *o)
         return;
     fprintf(out, "':%s:", o->kind == CLI_MAYBE ? ":value" : "value");
     if (v == VALUE_WORDS) {
-        fputs("(", out);
-        choices(out, o, " ");
-        fputs(")", out);
+        fputs(is_edit(o) ? "{compadd -S \"\" -- " : "(", out);
+        choices(out, o);
+        fputs(is_edit(o) ? "}" : ")", out);
     } else if (v == VALUE_FILE || v == VALUE_FOLDER) {
         fputs(v == VALUE_FILE ? "_files" : "_files -/", out);
     }
@@ -185,6 +213,14 @@ static void zsh(FILE *out)
           "  local command=$words[2]\n  shift words\n  (( CURRENT-- ))\n  case $command in\n",
           out);
     for (const struct cli_command *c = cli_commands; c->name; c++) {
+        if (is_train(c)) {
+            fprintf(out,
+                    "    train)\n      local -a words_of_train\n      words_of_train=(${(f)\"$(%s)\"})\n"
+                    "      if (( CURRENT == 2 )) || [[ $PREFIX == -* ]]; then compadd -a words_of_train; else _files; fi\n"
+                    "      ;;\n",
+                    train_words);
+            continue;
+        }
         fprintf(out, "    %s)\n      _arguments -s -S", c->name);
         for (const struct cli_option *o = c->spec->options; o && o->name; o++)
             zsh_option(out, o);
@@ -192,7 +228,7 @@ static void zsh(FILE *out)
         if (!strcmp(c->name, "help"))
             fputs(" \\\n        '1:command:{_describe command commands}'", out);
         else if (runs_a_command(c))
-            fputs(" \\\n        '*::command:_normal'", out);
+            fputs(" \\\n        '(-)1:command:_command_names -e' \\\n        '*:argument:_files'", out);
         else if (c->spec->most)
             fputs(" \\\n        '*:run:{_alternative \"runs:run:(latest)\" \"files:file:_files\"}'", out);
         fputs("\n      ;;\n", out);
@@ -218,22 +254,36 @@ static void fish(FILE *out)
                 fprintf(out, " -s %c", o->letter);
             if (v == VALUE_WORDS) {
                 fputs(" -x -a '", out);
-                choices(out, o, " ");
+                choices(out, o);
                 fputc('\'', out);
             } else if (v != VALUE_NONE) {
-                fputs(v == VALUE_OTHER ? " -x" : " -r -F", out);
+                fputs(v == VALUE_OTHER ? " -x" : v == VALUE_FOLDER ? " -x -a '(__fish_complete_directories)'" : " -r -F", out);
             }
             fputs(" -d ", out);
             quoted(out, o->help, "\\");
             fputc('\n', out);
         }
-        if (!strcmp(c->name, "help")) {
+        if (is_train(c)) {
+            fputs("complete -c tacho -n '__fish_seen_subcommand_from train' -F -a ", out);
+            char text[sizeof train_words + 2];
+            snprintf(text, sizeof text, "(%s)", train_words);
+            quoted(out, text, "\\");
+            fputc('\n', out);
+        } else if (!strcmp(c->name, "help")) {
             fputs("complete -c tacho -n '__fish_seen_subcommand_from help' -a '", out);
             for (const struct cli_command *x = cli_commands; x->name; x++)
                 fprintf(out, "%s ", x->name);
             fputs("'\n", out);
         } else if (runs_a_command(c)) {
-            fprintf(out, "complete -c tacho -n '__fish_seen_subcommand_from %s' -a '(__fish_complete_subcommand)'\n", c->name);
+            fprintf(out, "complete -c tacho -n '__fish_seen_subcommand_from %s' -a '(__fish_complete_subcommand --fcs-skip=2",
+                    c->name);
+            for (const struct cli_option *o = c->spec->options; o && o->name; o++) {
+                if (value_of(o) != VALUE_NONE)
+                    fprintf(out, " --%s", o->name);
+                if (value_of(o) != VALUE_NONE && o->letter)
+                    fprintf(out, " -%c", o->letter);
+            }
+            fputs(")'\n", out);
         } else if (c->spec->most) {
             fprintf(out, "complete -c tacho -n '__fish_seen_subcommand_from %s' -F -a latest\n", c->name);
         }

@@ -85,10 +85,25 @@ static const char ends_as_env[] = "\n# EXIT STATUS\n\n"
                                   "That of the command, as env(1) does it: 125 tacho failed before the start, 126 and 127 the "
                                   "command could not be run, 128+N it\n"
                                   "ended by signal N, else its own.\n";
-static const char environment[] =
-    "\n# ENVIRONMENT\n\n"
-    "*NO_COLOR*\n\tAny value but an empty one: no colour.\n\n"
-    "*XDG_CACHE_HOME*, *XDG_CONFIG_HOME*\n\tWhere imports and calibrations are kept, and the options of *tacho-top*(1).\n";
+static const char environment[] = "\n# ENVIRONMENT\n\n"
+                                  "*NO_COLOR*\n\tAny value but an empty one: no colour.\n\n"
+                                  "*CLICOLOR_FORCE*\n\tAny value but an empty one and 0: colour in files and pipes too.\n\n"
+                                  "*TMPDIR*\n\tFor what does not outlive the command (/tmp).\n\n"
+                                  "*XDG_CACHE_HOME*, *XDG_CONFIG_HOME*\n\tWhere imports and calibrations are kept, and the "
+                                  "options of *tacho-top*(1) (~/.cache, "
+                                  "~/.config).\n";
+static const char environment_of_run[] = "\n*PYTHONPERFSUPPORT*, *ONEDNN_JIT_PROFILE*\n\tSet for COMMAND by *--stacks* of "
+                                         "*tacho-run*(1), if they are not set: names of "
+                                         "functions that are made at run time.\n\n"
+                                         "*PYTHONPATH*, *LD_PRELOAD*, *NVTX_INJECTION64_PATH*, *CUDA_INJECTION64_PATH*\n\tSet "
+                                         "for COMMAND: what records inside it. What "
+                                         "the first two held stays behind it.\n";
+static const char files[] =
+    "\n# FILES\n\n"
+    "_NAME_.tacho\n\tA recorded run: an SQLite database.\n\n"
+    "_NAME_.tacho.live\n\tThe folder of a run that is being recorded, or whose recorder was killed: *tacho-recover*(1).\n\n"
+    "~/.cache/tacho\n\tImports of other tools' traces, calibrations. Deleting it loses nothing but time.\n\n"
+    "~/.config/tacho/top.conf\n\tWhat keys changed in *tacho-top*(1).\n";
 
 static bool ends_as_its_command(const struct cli_command *c)
 {
@@ -128,7 +143,9 @@ static void main_page(FILE *out)
     }
     fputs(ends, out);
     fputs("\n*run* and *train* end as their command does.\n", out);
+    fputs(files, out);
     fputs(environment, out);
+    fputs(environment_of_run, out);
     see_also(out, NULL);
 }
 
@@ -148,6 +165,9 @@ void cli_man_print(FILE *out, const struct cli_command *c)
     if (c->spec->examples)
         examples(out, c->spec->examples);
     fputs(ends_as_its_command(c) ? ends_as_env : ends, out);
+    fputs(files, out);
     fputs(environment, out);
+    if (ends_as_its_command(c))
+        fputs(environment_of_run, out);
     see_also(out, c);
 }
