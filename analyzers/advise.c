@@ -11,6 +11,7 @@
 #include "analyzers/stats.h"
 #include "analyzers/what_if_run.h"
 
+#define ERROR_TOLD 2.0     /* %: a replay error that large wants a reason */
 #define GAIN_LEAST 0.00005 /* % of the step per 1 %: rows below are left out */
 
 static void all_absent(struct an_context *c, const char *reason)
@@ -70,9 +71,10 @@ static const char *disturbed(struct an_context *c, const struct an_core_use *x)
         x->short_pct.value, x->wanted.value, others, x->cores.value);
 }
 
-/* How far the run differs from itself. */
-static int tell_stretches(struct an_advice *a, const struct an_what_if_state *s)
+/* How far the run differs from itself, which may be why the replay misses it. */
+static int tell_stretches(struct an_context *c, const struct an_what_if_state *s)
 {
+    struct an_advice *a = &c->r->advice;
     struct an_interval x;
     size_t length;
     int rc = an_what_if_stretches(s, &length, &x);
@@ -80,6 +82,15 @@ static int tell_stretches(struct an_advice *a, const struct an_what_if_state *s)
         return rc;
     a->stretch_steps = (int64_t)length;
     bool any = length < s->steps;
+    double most = any ? 100 * fmax(1 - x.low, x.high - 1) : 0;
+    struct an_trust *t = &c->r->trust;
+    if (!t->replay_error_because && t->replay_error_pct.valid && t->replay_error_pct.value >= ERROR_TOLD &&
+        most >= t->replay_error_pct.value)
+        t->replay_error_because =
+            an_arena_format(c->a,
+                            "the steps differ: %zu in a row by up to %.1f %% from all of them, so the medians of "
+                            "the odd and of the even ones differ as well",
+                            length, most);
     a->stretch_low_pct = any ? an_num(100 * (x.low - 1)) : an_num_none("too few steps to compare stretches of them");
     a->stretch_high_pct = any ? an_num(100 * (x.high - 1)) : a->stretch_low_pct;
     return 0;
@@ -174,7 +185,7 @@ static int replaying_run(struct an_context *c)
         return 0;
     }
     tell(c, s);
-    if ((rc = tell_stretches(&c->r->advice, s)))
+    if ((rc = tell_stretches(c, s)))
         return rc;
     s->none = an_what_if_none(c, s);
     if ((rc = sensitivities(c, s)))

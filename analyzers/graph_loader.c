@@ -10,6 +10,7 @@
  * the recorded queue_waits agree on, and the edge is inferred. So are hand-overs in a recording that does not begin with the
  * first batch. A loader in line needs no edges: its stages are pieces of the wait.
  */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,15 +139,7 @@ static void free_crews(struct crew *w, size_t n)
 /* First batch that was done behind `time`. Batches are nearly in order of their end. */
 static int64_t done_behind(const struct batch *batch, size_t n, int64_t time)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (batch[middle].done <= time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return (int64_t)low;
+    return (int64_t)an_rows_seek(batch, sizeof *batch, offsetof(struct batch, done), n, time);
 }
 
 /* Last wait that had begun at `time`, -1: none had. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzers/interval.h"
 
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 int64_t an_time_add(int64_t a, int64_t b)
 {
@@ -103,17 +105,24 @@ size_t an_spans_subtract(const struct an_span *a, size_t na, const struct an_spa
     return n;
 }
 
-size_t an_spans_seek(const struct an_span *a, size_t n, int64_t time)
+size_t an_rows_seek(const void *rows, size_t size, size_t offset, size_t n, int64_t time)
 {
     size_t low = 0, high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (a[middle].end <= time)
+        int64_t at;
+        memcpy(&at, (const char *)rows + middle * size + offset, sizeof at);
+        if (at <= time)
             low = middle + 1;
         else
             high = middle;
     }
     return low;
+}
+
+size_t an_spans_seek(const struct an_span *a, size_t n, int64_t time)
+{
+    return an_rows_seek(a, sizeof *a, offsetof(struct an_span, end), n, time);
 }
 
 int64_t an_spans_within(const struct an_span *a, size_t n, int64_t start, int64_t end)

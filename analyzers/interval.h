@@ -32,6 +32,9 @@ size_t an_spans_union(const struct an_span *a, size_t na, const struct an_span *
 size_t an_spans_intersect(const struct an_span *a, size_t na, const struct an_span *b, size_t nb, struct an_span *out);
 size_t an_spans_subtract(const struct an_span *a, size_t na, const struct an_span *b, size_t nb, struct an_span *out);
 
+/* First of n rows of `size` bytes whose time, an int64_t `offset` bytes into the row, lies behind `time`: an index, n when
+ * there is none. The rows are in order of that time. */
+size_t an_rows_seek(const void *rows, size_t size, size_t offset, size_t n, int64_t time);
 /* First span of a set that ends after `time`: an index, n when there is none. */
 size_t an_spans_seek(const struct an_span *a, size_t n, int64_t time);
 

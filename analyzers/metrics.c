@@ -780,7 +780,8 @@ const struct an_metric an_metrics[] = {
     {"trust/replay_error_pct", "%",
      "|median of the replayed odd steps with the own work of the even ones / recorded median of the even steps - 1|", REPLAY,
      "how well the dependency graph predicts steps of this run (docs/advise.md); null: fewer than 4 consecutive steps"},
-    {"trust/replay_error_because", "", "what is known to disturb the replay", "the same", "threads that share too few cores"},
+    {"trust/replay_error_because", "", "what is known to disturb the replay", "the same",
+     "threads that share too few cores; steps that differ by as much"},
     {"trust/overhead_pct", "%", "100 (median of recorded steps / median of paused steps - 1), steps of the most frequent size",
      "at least 10 counted steps of each kind",
      "what recording costs; overhead_low_pct and overhead_high_pct: 95 % bootstrap interval; absent where that is wider than "

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,15 +57,8 @@ static size_t column_of(const struct even *x, const struct an_step *s)
 static enum an_step_stage stage_at(const struct even *x, uint32_t lane, int64_t time)
 {
     const struct an_stage_span *a = x->span[lane];
-    size_t low = 0, high = x->spans[lane];
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (a[middle].end <= time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < x->spans[lane] && a[low].start <= time ? a[low].stage : AN_STAGE_OTHER;
+    size_t i = an_rows_seek(a, sizeof *a, offsetof(struct an_stage_span, end), x->spans[lane], time);
+    return i < x->spans[lane] && a[i].start <= time ? a[i].stage : AN_STAGE_OTHER;
 }
 
 static enum an_step_stage stage_of_node(const struct even *x, uint32_t lane, uint32_t n)

@@ -166,7 +166,7 @@ void rep_text_advice(struct page *p, const struct an_result *r)
     percent(p, "waits that nothing recorded ends", &a->held_pct);
     cores(p, &a->cores);
     if (a->stretch_low_pct.valid)
-        page_item(p, "%" PRId64 " steps in a row differ from all of them by %+.2g to %+.2g %%, another run by at least as much",
+        page_item(p, "%" PRId64 " steps in a row differ from all of them by %+.1f to %+.1f %%, another run by at least as much",
                   a->stretch_steps, a->stretch_low_pct.value, a->stretch_high_pct.value);
     page_end(p);
     edits(p, a);

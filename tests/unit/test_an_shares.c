@@ -185,6 +185,31 @@ static void test_spins(void **state)
     fx_close(f);
 }
 
+/* Ten of 40 steps in a row take 30 ms instead of 20: what made them slow may last for all of another run. With half the
+ * products the usual step takes 10 ms, that of another run up to 15. */
+static void test_stretches(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1), at = 0;
+    for (int64_t i = 0; i < STEPS; i++) {
+        int64_t ms = i >= 10 && i < 20 ? 30 : 20;
+        fx_step(f, f->process, f->thread, i, at, at + ms * MS, 4, false);
+        fx_slice(f, f->thread, at, at + ms * MS, "matmul", work);
+        at += ms * MS;
+    }
+    const struct an_result *r = edited(f, "op:matmul=0.5x");
+    assert_int_equal(r->advice.stretch_steps, 7);
+    assert_near(r->advice.stretch_low_pct.value, 0, 0.1);
+    assert_near(r->advice.stretch_high_pct.value, 50, 0.1);
+    const struct an_what_if *w = &r->advice.edits[0];
+    assert_near(w->step_ms.value, 10, 0.1);
+    assert_near(w->step_high_ms.value, 15, 0.1);
+    assert_near(w->gain.low.value, 100, 1); /* of the same steps */
+    fx_close(f);
+}
+
 /* Without a number of cores nothing is shared, and an edit of it is refused with the reason. */
 static void test_unknown(void **state)
 {
@@ -232,6 +257,7 @@ int main(void)
                                        cmocka_unit_test(test_team),
                                        cmocka_unit_test(test_team_beside_others),
                                        cmocka_unit_test(test_spins),
+                                       cmocka_unit_test(test_stretches),
                                        cmocka_unit_test(test_unknown),
                                        cmocka_unit_test(test_link)};
     return cmocka_run_group_tests(tests, NULL, NULL);
