@@ -61,11 +61,12 @@ struct tui_curve {
     char label[80]; /* "CPU", "disk read" with the device or rank */
     const char *unit;
     double *value;
+    const double *time_s; /* of each; belongs to `value` */
     size_t count;
     double last, low, high; /* of the finite ones */
-    bool grows;             /* more will follow: the caller says so */
+    double now_s, room_s; /* until when, and for how long the picture has room: the same for all that stand above each other */
 };
-bool tui_curve_of(const struct tui_series *s, struct tui_curve *out);
+bool tui_curve_of(const struct tui_model *m, const struct tui_series *s, struct tui_curve *out);
 /* With its unit: "98 %", "3.1 GiB", "412 ms"; "n/a" for NAN. Returns buf (48 bytes). */
 const char *tui_quantity(char *buf, const char *unit, double v);
 /* The series of that name in the order of their means, lowest first: the n-th, modulo how many there are (*count). NULL: none.

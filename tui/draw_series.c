@@ -78,10 +78,13 @@ const char *tui_seconds(char *buf, double v)
 
 static void values_of(const struct tui_series *s, const struct shown *as, struct tui_curve *out)
 {
-    double scale = as ? as->scale : 1;
+    double scale = as ? as->scale : 1, *time_s = out->value + s->count;
+    out->time_s = time_s;
     if (!as || !as->per_s) {
-        for (size_t i = 0; i < s->count; i++)
+        for (size_t i = 0; i < s->count; i++) {
+            time_s[out->count] = s->time_s[i];
             out->value[out->count++] = s->value[i] * scale;
+        }
         return;
     }
     size_t before = SIZE_MAX;
@@ -89,13 +92,15 @@ static void values_of(const struct tui_series *s, const struct shown *as, struct
         double dt = before == SIZE_MAX ? 0 : s->time_s[i] - s->time_s[before];
         if (!isfinite(s->value[i]))
             continue;
-        if (dt > 0 && s->value[i] >= s->value[before]) /* less than before: it began anew */
+        if (dt > 0 && s->value[i] >= s->value[before]) { /* less than before: it began anew */
+            time_s[out->count] = s->time_s[before];
             out->value[out->count++] = (s->value[i] - s->value[before]) / dt * scale;
+        }
         before = dt > 0 || before == SIZE_MAX ? i : before;
     }
 }
 
-bool tui_curve_of(const struct tui_series *s, struct tui_curve *out)
+bool tui_curve_of(const struct tui_model *m, const struct tui_series *s, struct tui_curve *out)
 {
     const struct shown *as = NULL;
     for (size_t i = 0; !as && i < sizeof table / sizeof *table; i++)
@@ -103,10 +108,12 @@ bool tui_curve_of(const struct tui_series *s, struct tui_curve *out)
     *out = (struct tui_curve){.unit = as ? as->unit : s->unit, .last = NAN, .low = INFINITY, .high = -INFINITY};
     const char *device = s->device && *s->device && strcmp(s->device, "cpu") ? s->device : "";
     snprintf(out->label, sizeof out->label, "%.30s%s%.30s", as ? as->label : s->name, *device ? " " : "", device);
-    out->value = malloc((s->count ? s->count : 1) * sizeof *out->value);
+    out->value = malloc((2 * s->count + 1) * sizeof *out->value);
     if (!out->value)
         return false;
     values_of(s, as, out);
+    out->now_s = s->count && s->time_s[s->count - 1] > m->now_s ? s->time_s[s->count - 1] : m->now_s;
+    out->room_s = tui_slots(out->now_s, m->state == TUI_LIVE);
     for (size_t i = 0; i < out->count; i++)
         if (isfinite(out->value[i])) {
             out->last = out->value[i];
@@ -178,7 +185,7 @@ void tui_curve_row(struct tui_cells *c, struct tui_rect r, int row, const struct
     int label = r.columns < 60 ? 16 : 22, right = r.columns < 60 ? 12 : r.columns < 76 ? 14 : 32;
     tui_text(c, tui_left(r, label - 1), row, 0, TUI_NORMAL, v->label);
     bool share = !strcmp(v->unit, "%");
-    struct tui_samples s = tui_samples_of(v->value, v->count, tui_slots((double)v->count, v->grows));
+    struct tui_samples s = {v->value, v->time_s, v->count, 0, v->room_s, v->now_s};
     tui_spark(c, r, row, label, r.columns - label - right - 1, &s, share ? 0 : fmin(0, v->low), share ? 100 : v->high,
               TUI_SERIES);
     snprintf(text, sizeof text, "%s", tui_quantity(last, v->unit, v->last));

@@ -176,7 +176,7 @@ static bool newest(const struct tui_model *m, const char *name, double *value, c
     int known[2] = {0, 0};
     for (size_t i = 0; i < m->series_count; i++) {
         struct tui_curve v;
-        if (strcmp(m->series[i].name, name) || !tui_curve_of(&m->series[i], &v))
+        if (strcmp(m->series[i].name, name) || !tui_curve_of(m, &m->series[i], &v))
             continue;
         int of = m->series[i].process == STORE_ABSENT;
         sum[of] += v.last;

@@ -72,10 +72,9 @@ static int each_curve(struct tui_cells *c, struct tui_rect r, int row, const str
         for (int k = 0; k < (int)owners && k < OWNERS_MOST; k++) {
             const struct tui_series *x = tui_lowest_series(m, curves[i], -1 - k, &owners);
             struct tui_curve v;
-            if (!x || x->count < 2 || !tui_curve_of(x, &v))
+            if (!x || x->count < 2 || !tui_curve_of(m, x, &v))
                 continue;
             tui_curve_owner(m, x, &v);
-            v.grows = m->state == TUI_LIVE;
             tui_curve_row(c, r, row + n++, &v);
             free(v.value);
         }

@@ -45,10 +45,9 @@ static int draw_curves(struct tui_cells *c, struct tui_rect r, const struct tui_
         for (size_t i = 0; i < m->series_count && row < r.rows; i++) {
             struct tui_curve v;
             if (is_elsewhere(&m->series[i]) || place_of(&m->series[i]) != k || at++ < s->top ||
-                !tui_curve_of(&m->series[i], &v))
+                !tui_curve_of(m, &m->series[i], &v))
                 continue;
             tui_curve_owner(m, &m->series[i], &v);
-            v.grows = m->state == TUI_LIVE;
             tui_curve_row(c, r, row++, &v);
             free(v.value);
         }
