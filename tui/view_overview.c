@@ -76,6 +76,8 @@ static void trend(struct tui_cells *c, struct tui_rect r, const char *label, con
     struct tui_range g;
     if (!tui_range_of(v->value, v->count, &g))
         return;
+    if (style != TUI_SERIES) /* of steps long ones are news; that a loss was high at first is none: it is cut off there */
+        g.limit = INFINITY;
     if (v->high > v->end)
         tui_range_settle(&g);
     if (r.rows >= 5) {
