@@ -24,4 +24,19 @@ static inline int fuzz_file(const uint8_t *data, size_t size, char path[64])
     return fd;
 }
 
+/* Bytes of an input that are read as numbers, one after the other. */
+struct fuzz_input {
+    const uint8_t *p;
+    size_t n;
+};
+
+/* The next number of so many bytes, high ones first; 0 where nothing is left. */
+static inline uint64_t fuzz_take(struct fuzz_input *in, size_t bytes)
+{
+    uint64_t v = 0;
+    for (; bytes && in->n; bytes--, in->n--)
+        v = v << 8 | *in->p++;
+    return v;
+}
+
 #endif

@@ -12,19 +12,6 @@
 #include "store/import/nsight.h"
 #include "tests/fuzz/fuzz_import.h"
 
-struct input {
-    const uint8_t *p;
-    size_t n;
-};
-
-static uint64_t take(struct input *in, size_t bytes)
-{
-    uint64_t v = 0;
-    for (; bytes && in->n; bytes--, in->n--)
-        v = v << 8 | *in->p++;
-    return v;
-}
-
 /* Tables beside those of the importer's own lists, with the columns it looks for. */
 static const struct nsight_table others[] = {
     {"StringIds", NULL, {"id", "value"}},
@@ -70,7 +57,7 @@ static void create(sqlite3 *db, const struct nsight_table *t, const char *suffix
     sqlite3_exec(db, sql, NULL, NULL, NULL);
 }
 
-static void bind(sqlite3_stmt *st, int column, struct input *in)
+static void bind(sqlite3_stmt *st, int column, struct fuzz_input *in)
 {
     static const char *const words[] = {"aten::mm, seq = 5, op_id = 7, sizes = [[2, 3], [4]]",
                                         "ncclAllReduce",
@@ -84,24 +71,24 @@ static void bind(sqlite3_stmt *st, int column, struct input *in)
     static const int64_t pids[] = {281477476515840, 281477459738624, 281477476515989, 0, -1};
     static const int64_t types[] = {33, 34, 39, 59, 60, 65, 70, 71, 75, 76};
     size_t n;
-    switch (take(in, 1) % 12) {
+    switch (fuzz_take(in, 1) % 12) {
     case 0:
         break; /* NULL */
     case 1:
-        sqlite3_bind_int64(st, column, (int64_t)take(in, 1));
+        sqlite3_bind_int64(st, column, (int64_t)fuzz_take(in, 1));
         break;
     case 2:
-        sqlite3_bind_int64(st, column, (int32_t)take(in, 4));
+        sqlite3_bind_int64(st, column, (int32_t)fuzz_take(in, 4));
         break;
     case 3:
-        sqlite3_bind_int64(st, column, (int64_t)take(in, 8));
+        sqlite3_bind_int64(st, column, (int64_t)fuzz_take(in, 8));
         break;
     case 4:
-        sqlite3_bind_double(st, column, (double)(int64_t)take(in, 8));
+        sqlite3_bind_double(st, column, (double)(int64_t)fuzz_take(in, 8));
         break;
     case 5:
     case 6:
-        n = take(in, 1);
+        n = fuzz_take(in, 1);
         n = n > in->n ? in->n : n;
         if (n && in->p[0] & 1)
             sqlite3_bind_blob(st, column, in->p, (int)n, SQLITE_TRANSIENT);
@@ -111,21 +98,21 @@ static void bind(sqlite3_stmt *st, int column, struct input *in)
         in->n -= n;
         break;
     case 7:
-        sqlite3_bind_text(st, column, words[take(in, 1) % (sizeof words / sizeof *words)], -1, SQLITE_STATIC);
+        sqlite3_bind_text(st, column, words[fuzz_take(in, 1) % (sizeof words / sizeof *words)], -1, SQLITE_STATIC);
         break;
     case 8:
-        sqlite3_bind_int64(st, column, pids[take(in, 1) % (sizeof pids / sizeof *pids)]);
+        sqlite3_bind_int64(st, column, pids[fuzz_take(in, 1) % (sizeof pids / sizeof *pids)]);
         break;
     case 9:
-        sqlite3_bind_int64(st, column, types[take(in, 1) % (sizeof types / sizeof *types)]);
+        sqlite3_bind_int64(st, column, types[fuzz_take(in, 1) % (sizeof types / sizeof *types)]);
         break;
     default:
-        sqlite3_bind_int64(st, column, 1000000 + (int64_t)take(in, 2));
+        sqlite3_bind_int64(st, column, 1000000 + (int64_t)fuzz_take(in, 2));
         break;
     }
 }
 
-static void insert(sqlite3 *db, const struct nsight_table *t, const char *suffix, struct input *in)
+static void insert(sqlite3 *db, const struct nsight_table *t, const char *suffix, struct fuzz_input *in)
 {
     char sql[400];
     sqlite3_stmt *st = NULL;
@@ -147,10 +134,10 @@ static void insert(sqlite3 *db, const struct nsight_table *t, const char *suffix
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const suffixes[] = {"", "", "", "_V2"};
-    struct input in = {data, size};
+    struct fuzz_input in = {data, size};
     char path[64];
     sqlite3 *db = NULL;
-    size_t tables = 0, without = take(&in, 1);
+    size_t tables = 0, without = fuzz_take(&in, 1);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         for (const struct nsight_table *t = lists[i]; t->name; t++)
             tables++;
@@ -162,7 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     create(db, &others[0], "", without);
     create(db, &others[10], "", 1000);
     for (int rows = 0; in.n && rows < 400; rows++) {
-        size_t choice = take(&in, 1);
+        size_t choice = fuzz_take(&in, 1);
         const struct nsight_table *t = table_at(choice % tables);
         const char *suffix = suffixes[choice / tables % 4];
         create(db, t, suffix, without);

@@ -24,11 +24,6 @@
 #define BUFFER_BYTES  4096u
 #define NAMES         16u
 
-struct input {
-    const uint8_t *p;
-    size_t n;
-};
-
 struct pool {
     char folder[64], db[80];
     uint8_t *map, *gpu_map;
@@ -42,14 +37,6 @@ static void check(int ok)
 {
     if (!ok)
         abort();
-}
-
-static uint64_t take(struct input *in, size_t bytes)
-{
-    uint64_t v = 0;
-    for (; bytes && in->n; bytes--, in->n--)
-        v = v << 8 | *in->p++;
-    return v;
 }
 
 static uint8_t *mapped(const char *folder, const char *prefix, size_t bytes)
@@ -160,43 +147,43 @@ static void teardown(struct pool *p)
 }
 
 /* A record at the end of a segment; the segment becomes that of a thread when it is free. */
-static void record(struct pool *p, struct input *in)
+static void record(struct pool *p, struct fuzz_input *in)
 {
-    uint64_t how = take(in, 1);
+    uint64_t how = fuzz_take(in, 1);
     struct wire_segment *line = (struct wire_segment *)(p->map + WIRE_HEADER_BYTES) + how % SEGMENTS;
     uint32_t used = atomic_load(&line->committed);
     struct {
         struct wire_record r;
         uint64_t more[14];
-    } x = {.r = {.kind = (uint8_t)take(in, 1),
+    } x = {.r = {.kind = (uint8_t)fuzz_take(in, 1),
                  .words = 2,
                  .domain = (uint8_t)(how >> 2 & 3),
-                 .depth = (uint8_t)(take(in, 1) % 4),
+                 .depth = (uint8_t)(fuzz_take(in, 1) % 4),
                  .name = p->name[how >> 4 & 7]}};
-    x.r.time = p->time += take(in, 1);
+    x.r.time = p->time += fuzz_take(in, 1);
     uint8_t kind = x.r.kind & WIRE_KIND_MASK;
     unsigned at = 0;
     if (x.r.kind & WIRE_CATEGORY)
-        x.more[at++] = take(in, 1) | (uint64_t)p->name[take(in, 1) % 8] << 32;
+        x.more[at++] = fuzz_take(in, 1) | (uint64_t)p->name[fuzz_take(in, 1) % 8] << 32;
     if (x.r.kind & WIRE_PAYLOAD) {
-        uint64_t bytes = take(in, 1) % (WIRE_PAYLOAD_MAX + 8), schema = p->name[take(in, 1) % 8];
+        uint64_t bytes = fuzz_take(in, 1) % (WIRE_PAYLOAD_MAX + 8), schema = p->name[fuzz_take(in, 1) % 8];
         x.more[at++] = schema | bytes << 32;
         for (uint64_t i = 0; i < bytes && at < 13; i += 8)
-            x.more[at++] = take(in, 2);
+            x.more[at++] = fuzz_take(in, 2);
     }
     if (x.r.kind & WIRE_VALUE)
-        x.more[at++] = take(in, 8);
+        x.more[at++] = fuzz_take(in, 8);
     if (kind == WIRE_START || kind == WIRE_END)
-        x.more[at++] = take(in, 1);
+        x.more[at++] = fuzz_take(in, 1);
     x.r.words = (uint8_t)(2 + at);
     if (how & 0x80)
-        x.r.words = (uint8_t)take(in, 1);
+        x.r.words = (uint8_t)fuzz_take(in, 1);
     size_t bytes = 16 + 8 * (size_t)at;
     if (atomic_load(&line->state) == WIRE_FREE) {
         atomic_store(&line->committed, used = 0);
         line->thread = (uint32_t)(how % SEGMENTS % 2);
         line->tid = 77 + line->thread;
-        line->chain_seq = (take(in, 1) & 7) ? line->chain_seq + 1 : 0;
+        line->chain_seq = (fuzz_take(in, 1) & 7) ? line->chain_seq + 1 : 0;
         line->generation = ++p->generation;
         atomic_store(&p->head->segments_peak, SEGMENTS);
         atomic_store(&line->state, WIRE_ACTIVE);
@@ -210,19 +197,19 @@ static void record(struct pool *p, struct input *in)
 }
 
 /* A buffer of device records, any bytes: kinds in the first word of each. */
-static void buffer(struct pool *p, struct input *in)
+static void buffer(struct pool *p, struct fuzz_input *in)
 {
-    uint64_t how = take(in, 1), bytes = take(in, 1) * 8;
+    uint64_t how = fuzz_take(in, 1), bytes = fuzz_take(in, 1) * 8;
     struct wire_buffer *line =
         (struct wire_buffer *)(p->gpu_map + ((sizeof(struct wire_gpu) + 4095) & ~4095ull)) + how % BUFFERS;
     uint8_t *at = (uint8_t *)p->gpu_map + gpu_bytes() - BUFFERS * BUFFER_BYTES + how % BUFFERS * BUFFER_BYTES;
     if (how & 2)
-        atomic_store(&p->gpu->record_bytes[take(in, 1) % WIRE_GPU_KINDS], (uint32_t)take(in, 1));
+        atomic_store(&p->gpu->record_bytes[fuzz_take(in, 1) % WIRE_GPU_KINDS], (uint32_t)fuzz_take(in, 1));
     bytes = bytes > in->n ? in->n : bytes;
     memcpy(at, in->p, bytes);
     in->p += bytes;
     in->n -= bytes;
-    line->valid = how & 4 ? (uint32_t)take(in, 4) : (uint32_t)bytes;
+    line->valid = how & 4 ? (uint32_t)fuzz_take(in, 4) : (uint32_t)bytes;
     line->generation++;
     line->sequence = atomic_fetch_add(&p->gpu->sequence, 1) + 1;
     line->context = 1;
@@ -231,24 +218,24 @@ static void buffer(struct pool *p, struct input *in)
     atomic_store(&line->state, how & 128 ? WIRE_BUFFER_LENT : WIRE_BUFFER_DONE);
 }
 
-static void scribble(struct pool *p, struct input *in)
+static void scribble(struct pool *p, struct fuzz_input *in)
 {
-    uint64_t how = take(in, 1), value = how & 4 ? take(in, 8) : take(in, 1);
+    uint64_t how = fuzz_take(in, 1), value = how & 4 ? fuzz_take(in, 8) : fuzz_take(in, 1);
     size_t at, bytes = how & 8 ? 8 : 4;
     uint8_t *map = p->map;
     switch (how % 4) {
     case 0:
-        at = take(in, 2) % (offsetof(struct wire_pool, domain_name) + 64);
+        at = fuzz_take(in, 2) % (offsetof(struct wire_pool, domain_name) + 64);
         break;
     case 1:
-        at = WIRE_HEADER_BYTES + take(in, 1) % (SEGMENTS * sizeof(struct wire_segment));
+        at = WIRE_HEADER_BYTES + fuzz_take(in, 1) % (SEGMENTS * sizeof(struct wire_segment));
         break;
     case 2:
-        at = ARENA_AT + take(in, 2) % 1024;
+        at = ARENA_AT + fuzz_take(in, 2) % 1024;
         break;
     default:
         map = p->gpu_map;
-        at = take(in, 2) % sizeof(struct wire_gpu);
+        at = fuzz_take(in, 2) % sizeof(struct wire_gpu);
     }
     memcpy(map + (at & ~7ull), &value, bytes);
 }
@@ -277,7 +264,7 @@ static int on_slice(void *ctx, const struct store_slice *x)
     return 0;
 }
 
-static void run(struct pool *p, struct input *in)
+static void run(struct pool *p, struct fuzz_input *in)
 {
     struct col_drain d;
     struct tacho_error err = {0};
@@ -286,7 +273,7 @@ static void run(struct pool *p, struct input *in)
     store *db = opened(p, &d, NULL);
     for (int actions = 0; in->n && actions < 400; actions++) {
         bool more = true;
-        switch (take(in, 1) % 16) {
+        switch (fuzz_take(in, 1) % 16) {
         case 0:
         case 1:
             for (int i = 0; more && i < 8; i++) {
@@ -321,10 +308,10 @@ static void run(struct pool *p, struct input *in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct input in = {data, size};
+    struct fuzz_input in = {data, size};
     struct pool p;
     setup(&p);
-    size_t at = (size_t)take(&in, 2);
+    size_t at = (size_t)fuzz_take(&in, 2);
     if (at & 0x8000)
         p.map[at % 512] = (uint8_t)at;
     else if (at & 0x4000)

@@ -177,44 +177,31 @@ static const char *const edits[] = {NULL,
                                     "ranks=even",
                                     "rank:1=peers,rank:0:backward=0.5x"};
 
-struct input {
-    const uint8_t *p;
-    size_t n;
-};
-
-static uint64_t take(struct input *in, size_t bytes)
-{
-    uint64_t v = 0;
-    for (; bytes && in->n; bytes--, in->n--)
-        v = v << 8 | *in->p++;
-    return v;
-}
-
-static void bind(sqlite3_stmt *st, int column, struct input *in)
+static void bind(sqlite3_stmt *st, int column, struct fuzz_input *in)
 {
     static const int64_t odd[] = {INT64_MIN,    INT64_MIN + 1, INT64_MAX,     INT64_MAX - 1, -1,
                                   4294967295ll, 4294967296ll,  -4294967296ll, INT64_MAX / 2};
     static const double reals[] = {1e308, -1e308, 1e-308, 0.5, -0.0, 9.3e18};
     uint64_t n;
-    switch (take(in, 1) % 12) {
+    switch (fuzz_take(in, 1) % 12) {
     case 0:
         break; /* NULL */
     case 1:
-        sqlite3_bind_int64(st, column, (int64_t)take(in, 8));
+        sqlite3_bind_int64(st, column, (int64_t)fuzz_take(in, 8));
         break;
     case 2:
-        sqlite3_bind_int64(st, column, odd[take(in, 1) % (sizeof odd / sizeof *odd)]);
+        sqlite3_bind_int64(st, column, odd[fuzz_take(in, 1) % (sizeof odd / sizeof *odd)]);
         break;
     case 3:
-        sqlite3_bind_double(st, column, reals[take(in, 1) % (sizeof reals / sizeof *reals)]);
+        sqlite3_bind_double(st, column, reals[fuzz_take(in, 1) % (sizeof reals / sizeof *reals)]);
         break;
     case 4:
     case 5:
     case 6:
-        sqlite3_bind_text(st, column, words[take(in, 1) % (sizeof words / sizeof *words)], -1, SQLITE_STATIC);
+        sqlite3_bind_text(st, column, words[fuzz_take(in, 1) % (sizeof words / sizeof *words)], -1, SQLITE_STATIC);
         break;
     case 7:
-        n = take(in, 1);
+        n = fuzz_take(in, 1);
         n = n > in->n ? in->n : n;
         if (n & 1)
             sqlite3_bind_blob(st, column, in->p, (int)n, SQLITE_TRANSIENT);
@@ -224,15 +211,15 @@ static void bind(sqlite3_stmt *st, int column, struct input *in)
         in->n -= n;
         break;
     case 8:
-        sqlite3_bind_int64(st, column, (int64_t)take(in, 2)); /* a time inside of the run */
+        sqlite3_bind_int64(st, column, (int64_t)fuzz_take(in, 2)); /* a time inside of the run */
         break;
     default:
-        sqlite3_bind_int64(st, column, (int64_t)take(in, 1) % 12); /* an id */
+        sqlite3_bind_int64(st, column, (int64_t)fuzz_take(in, 1) % 12); /* an id */
         break;
     }
 }
 
-static void act(sqlite3 *db, const char *table, int choice, struct input *in)
+static void act(sqlite3 *db, const char *table, int choice, struct fuzz_input *in)
 {
     char sql[400];
     sqlite3_stmt *all = NULL, *st = NULL;
@@ -241,8 +228,8 @@ static void act(sqlite3 *db, const char *table, int choice, struct input *in)
         abort();
     int columns = sqlite3_column_count(all), bound = columns;
     if (choice < 128) { /* 1 for the column that is chosen, in a row or in all */
-        const char *column = sqlite3_column_name(all, (int)take(in, 1) % columns);
-        unsigned row = (unsigned)take(in, 1);
+        const char *column = sqlite3_column_name(all, (int)fuzz_take(in, 1) % columns);
+        unsigned row = (unsigned)fuzz_take(in, 1);
         size_t at = (size_t)snprintf(sql, sizeof sql, "UPDATE OR IGNORE %s SET \"%s\"=?", table, column);
         if (row < 250 && strcmp(table, "run"))
             snprintf(sql + at, sizeof sql - at, " WHERE rowid=%u", row % 100);
@@ -306,7 +293,7 @@ static const uint8_t *template(size_t *bytes)
     return kept;
 }
 
-static void make(const char *path, struct input *in)
+static void make(const char *path, struct fuzz_input *in)
 {
     static const char *const tables[] = {"slice",   "slice",  "slice",  "step",    "detail", "track",
                                          "process", "string", "run",    "edge",    "stack",  "step_aggregate",
@@ -319,14 +306,15 @@ static void make(const char *path, struct input *in)
         abort();
     must(db, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN");
     for (int rows = 0; in->n && rows < 300; rows++) {
-        int choice = (int)take(in, 1);
+        int choice = (int)fuzz_take(in, 1);
         act(db, tables[(size_t)choice % (sizeof tables / sizeof *tables)], choice, in);
     }
     must(db, "COMMIT");
     sqlite3_close(db);
 }
 
-static void analyse(store_reader *reader, unsigned switches, const char *what_if, FILE *sink)
+/* `format`: which report; 0: all of them */
+static void analyse(store_reader *reader, unsigned switches, const char *what_if, size_t format, FILE *sink)
 {
     struct an_options o = {.file = "x",
                            .path = switches & 1,
@@ -353,8 +341,8 @@ static void analyse(store_reader *reader, unsigned switches, const char *what_if
         if (sum != r->budget.step_ns)
             abort();
     }
-    for (const struct rep_format *f = rep_formats; f->name; f++)
-        if (rep_write(f->name, r, &ro, sink))
+    for (size_t i = 0; rep_formats[i].name; i++)
+        if ((!format || format == i + 1) && rep_write(rep_formats[i].name, r, &ro, sink))
             abort();
     an_result_free(r);
 }
@@ -362,7 +350,7 @@ static void analyse(store_reader *reader, unsigned switches, const char *what_if
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static FILE *sink;
-    struct input in = {data, size};
+    struct fuzz_input in = {data, size};
     struct tacho_error err = {0};
     struct store_export_options eo = {.t0 = STORE_ABSENT, .t1 = STORE_ABSENT};
     store_reader *reader = NULL;
@@ -370,14 +358,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!sink && !(sink = fopen("/dev/null", "we")))
         abort();
     snprintf(path, sizeof path, "/dev/shm/tacho-fuzz-%ld.tacho", (long)getpid());
-    unsigned switches = (unsigned)take(&in, 1);
-    const char *what_if = edits[take(&in, 1) % (sizeof edits / sizeof *edits)];
+    unsigned switches = (unsigned)fuzz_take(&in, 1);
+    size_t choice = (size_t)fuzz_take(&in, 1);
+    const char *what_if = edits[choice % 16 % (sizeof edits / sizeof *edits)];
     make(path, &in);
     if (store_open(path, &reader, &err)) {
         if (!err.what[0])
             abort();
     } else {
-        analyse(reader, switches, what_if, sink);
+        analyse(reader, switches, what_if, choice >> 4, sink);
         for (const struct store_export_format *f = store_export_formats; (switches & 128) && f->name; f++)
             if (f->write(reader, &eo, sink, &err) && !err.what[0])
                 abort();
