@@ -24,7 +24,19 @@ static bool inside(uint64_t offset, uint64_t bytes, uint64_t whole)
     return offset <= whole && bytes <= whole - offset;
 }
 
-static bool header_ok(const struct wire_gpu *h, uint64_t bytes)
+/* What decides where to read, out of a header that its process may be scribbling over: each word is read once. */
+struct layout {
+    uint32_t version, buffer_bytes, buffer_cap, name_cap;
+    uint64_t directory_offset, names_offset, buffers_offset;
+};
+
+static struct layout layout_of(const volatile struct wire_gpu *h)
+{
+    return (struct layout){h->version,          h->buffer_bytes, h->buffer_cap,    h->name_cap,
+                           h->directory_offset, h->names_offset, h->buffers_offset};
+}
+
+static bool layout_ok(const struct layout *h, uint64_t bytes)
 {
     return h->version == WIRE_VERSION && h->buffer_bytes >= 4096 && h->buffer_bytes <= (64u << 20) &&
            h->buffer_bytes % 8 == 0 && h->buffer_cap && h->buffer_cap <= (1u << 16) && h->name_cap &&
@@ -58,6 +70,7 @@ static int gpu_open(struct col_drain *d, struct col_pool *p)
 {
     char name[COL_POOL_NAME];
     struct stat st;
+    struct layout l = {0};
     snprintf(name, sizeof name, WIRE_GPU_PREFIX "%.*s", (int)(sizeof name - sizeof WIRE_GPU_PREFIX),
              p->name + strlen(WIRE_PREFIX));
     int fd = d->folder >= 0 ? openat(d->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
@@ -74,17 +87,19 @@ static int gpu_open(struct col_drain *d, struct col_pool *p)
     if (rc == 0) {
         g->head = at;
         g->file_bytes = (uint64_t)st.st_size;
-        if (__atomic_load_n(&g->head->magic, __ATOMIC_ACQUIRE) != WIRE_GPU_MAGIC || !header_ok(g->head, g->file_bytes))
+        bool whole = __atomic_load_n(&g->head->magic, __ATOMIC_ACQUIRE) == WIRE_GPU_MAGIC;
+        l = layout_of(g->head);
+        if (!whole || !layout_ok(&l, g->file_bytes))
             rc = TACHO_EFORMAT;
     }
     if (rc == 0) {
         memcpy(g->name, name, sizeof name);
-        g->buffer_bytes = g->head->buffer_bytes;
-        g->buffer_cap = g->head->buffer_cap;
-        g->name_cap = g->head->name_cap;
-        g->directory = (struct wire_buffer *)((uint8_t *)at + g->head->directory_offset);
-        g->names = (const struct wire_gpu_name *)((uint8_t *)at + g->head->names_offset);
-        g->buffers = (uint8_t *)at + g->head->buffers_offset;
+        g->buffer_bytes = l.buffer_bytes;
+        g->buffer_cap = l.buffer_cap;
+        g->name_cap = l.name_cap;
+        g->directory = (struct wire_buffer *)((uint8_t *)at + l.directory_offset);
+        g->names = (const struct wire_gpu_name *)((uint8_t *)at + l.names_offset);
+        g->buffers = (uint8_t *)at + l.buffers_offset;
         g->read = calloc(g->buffer_cap, sizeof *g->read);
         g->todo = calloc(g->buffer_cap, sizeof *g->todo);
         g->release = calloc(g->buffer_cap, sizeof *g->release);

@@ -14,7 +14,19 @@ static bool inside(uint64_t offset, uint64_t bytes, uint64_t whole)
     return offset <= whole && bytes <= whole - offset;
 }
 
-static bool header_ok(const struct wire_pool *h, uint64_t bytes)
+/* What decides where to read, out of a header that its process may be scribbling over: each word is read once. */
+struct layout {
+    uint32_t segment_bytes, segment_cap;
+    uint64_t directory_offset, arena_offset, arena_cap, segments_offset;
+};
+
+static struct layout layout_of(const volatile struct wire_pool *h)
+{
+    return (struct layout){h->segment_bytes, h->segment_cap, h->directory_offset,
+                           h->arena_offset,  h->arena_cap,   h->segments_offset};
+}
+
+static bool layout_ok(const struct layout *h, uint64_t bytes)
 {
     if (h->segment_bytes < 4096 || h->segment_bytes > (64u << 20) || h->segment_bytes % 8 || h->segment_cap == 0 ||
         h->segment_cap > (1u << 20) || h->directory_offset % 64 || h->arena_offset % 8 || h->segments_offset % 8)
@@ -53,17 +65,18 @@ int col_map_open(int dirfd, const char *name, struct col_map *m, struct tacho_er
                         name, h->version, WIRE_VERSION);
         goto out;
     }
-    if (!header_ok(h, m->bytes)) {
+    struct layout l = layout_of(h);
+    if (!layout_ok(&l, m->bytes)) {
         rc = tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged pool header", name);
         goto out;
     }
     m->head = h;
-    m->segment_bytes = h->segment_bytes;
-    m->segment_cap = h->segment_cap;
-    m->arena_cap = h->arena_cap;
-    m->directory = (struct wire_segment *)((uint8_t *)at + h->directory_offset);
-    m->arena = (uint8_t *)at + h->arena_offset;
-    m->segments = (uint8_t *)at + h->segments_offset;
+    m->segment_bytes = l.segment_bytes;
+    m->segment_cap = l.segment_cap;
+    m->arena_cap = l.arena_cap;
+    m->directory = (struct wire_segment *)((uint8_t *)at + l.directory_offset);
+    m->arena = (uint8_t *)at + l.arena_offset;
+    m->segments = (uint8_t *)at + l.segments_offset;
 out:
     close(fd);
     if (rc && at != MAP_FAILED)
