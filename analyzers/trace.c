@@ -19,6 +19,8 @@ static void id_resolve(uint32_t *column, size_t n, const struct an_id_map *m)
 
 /* ---- loading ------------------------------------------------------------------------------------------------------------ */
 
+#define PART_ROOM (1u << 20) /* slices that room is made for before they are seen */
+
 /* Rows of a table for sizing; a table that cannot be counted grows as it is read. */
 static size_t rows_of(store_reader *r, const char *table)
 {
@@ -29,7 +31,8 @@ static size_t rows_of(store_reader *r, const char *table)
 static int load_slices(store_reader *r, struct an_trace_loader *l)
 {
     const struct an_trace_part *p = l->part;
-    int rc = an_trace_row_slice_room(l, p ? (size_t)p->slices : rows_of(r, "slice"));
+    /* of a part only ids are known, and those of a damaged file may be anything: the rest grows as it is read */
+    int rc = an_trace_row_slice_room(l, !p ? rows_of(r, "slice") : p->slices < PART_ROOM ? (size_t)p->slices : PART_ROOM);
     if (rc)
         return rc;
     return p ? store_slice_between(r, p->slice, p->t0, p->t1, an_trace_row_slice, l)

@@ -5,6 +5,8 @@
  */
 #include <inttypes.h>
 
+#include <sqlite3.h>
+
 #include "an_fixture.h"
 #include "analyzers/trace.h"
 #include "analyzers/trace_part.h"
@@ -128,6 +130,29 @@ static void test_least(void **state)
     fx_close(f);
 }
 
+/* Ids of a damaged file: room is made for slices that are there. */
+static void test_huge_ids(void **state)
+{
+    struct fixture fixture, *f = &fixture;
+    sqlite3 *db = NULL;
+    (void)state;
+    fx_open(f);
+    record(f, f->process, f->thread, fx_track(f, f->process, "thread", "loader-0", NULL), 0);
+    FX(store_commit(f->s));
+    store_close(f->s);
+    f->s = NULL;
+    assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(db, "UPDATE slice SET id=id+4611686018427387904 WHERE id=(SELECT max(id) FROM slice)", NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+    struct an_options o = {.part_slices = 40 * (OPS + 4)};
+    struct tacho_error err = {0};
+    assert_int_equal(store_open(f->path, &f->reader, &err), 0);
+    assert_int_equal(an_analyze(f->reader, &o, &f->r, &err), 0);
+    fx_close(f);
+}
+
 static void test_small_run_is_whole(void **state)
 {
     struct fixture fixture, *f = &fixture;
@@ -171,6 +196,7 @@ int main(void)
                                        cmocka_unit_test(test_merged),
                                        cmocka_unit_test(test_least),
                                        cmocka_unit_test(test_small_run_is_whole),
+                                       cmocka_unit_test(test_huge_ids),
                                        cmocka_unit_test(test_names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
