@@ -169,6 +169,35 @@ static unsigned gram_hash(const char *s)
     return (x * 2654435761u) >> 20 & (BUCKETS - 1);
 }
 
+#define COPIES_MOST 32767 /* POSIX: RE_DUP_MAX, of one repetition */
+
+/* How often a pattern's smallest piece may be written out when it is compiled: repetitions of repetitions multiply, and regcomp
+ * would take all memory for 30 bytes of pattern. An upper bound: it takes repetitions side by side for nested ones. */
+static bool repeats_too_much(const char *s)
+{
+    long copies = 1;
+    for (char before = 0; *s && copies <= COPIES_MOST; before = *s++) {
+        if (*s == '\\' && s[1]) {
+            s++;
+        } else if (*s == '[') { /* to its end; a "]" at its beginning is one of its characters */
+            s += s[1] == '^' ? 2 : 1;
+            while (*s && s[1] && s[1] != ']')
+                s++;
+            s += s[0] && s[1];
+        } else if (*s == '{') {
+            char *end;
+            long least = strtol(s + 1, &end, 10), most = *end == ',' ? strtol(end + 1, NULL, 10) : 0;
+            long most_of = least > most ? least : most;
+            copies *= most_of < 1 ? 1 : most_of > COPIES_MOST ? COPIES_MOST + 1 : most_of;
+        } else if (*s == '+' && before && strchr(")}+*?", before)) {
+            copies *= 2;
+        }
+        if (!*s)
+            break;
+    }
+    return copies > COPIES_MOST;
+}
+
 static int add_parts(struct an_classes *c, const char *pattern, bool check, char *why, size_t size)
 {
     for (const char *s = pattern;; s++) {
@@ -181,6 +210,10 @@ static int add_parts(struct an_classes *c, const char *pattern, bool check, char
         if (part_literal(c, p))
             return TACHO_ENOMEM;
         c->parts++;
+        if (check && repeats_too_much(p->pattern)) {
+            snprintf(why, size, "repetitions of repetitions, more than %d copies", COPIES_MOST);
+            return TACHO_EFORMAT;
+        }
         int bad = check ? regcomp(&p->re, p->pattern, REG_EXTENDED | REG_NOSUB) : 0;
         if (bad) {
             regerror(bad, &p->re, why, size);

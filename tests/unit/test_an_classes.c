@@ -153,6 +153,8 @@ static void test_wrong(void **state)
                {"comm\tx\nmatrixx\ty\n", "line 2: no class \"matrixx\""},
                {"comm\ta(b\n", "line 1: pattern \"a(b\""},
                {"\n\nmatrix\ta\tbf16\tmaybe\n", "line 3: matrix-unit is \"maybe\""},
+               {"comm\t(([}]a{99}){99}|b){99}\n", "more than 32767 copies"},
+               {"comm\t((((((((((((((((a)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+\n", "more than 32767 copies"},
                {"comm x y\n", "line 1: no class"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         an_classes *c = NULL;
