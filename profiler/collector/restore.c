@@ -183,8 +183,9 @@ static struct col_process *process_of(const struct col_drain *d, int64_t row)
     return NULL;
 }
 
-/* A pool whose file is gone (the machine was started again, or the last collector had read it to its end). */
-static int settle_missing_pool(struct col_drain *d, const char *name, struct col_process *x, struct col_cursor *c)
+/* A pool that cannot be read: its file is gone (the machine was started again, or the last collector had read it to its end),
+ * or its process wrote over the header. */
+static int settle_missing_pool(struct col_drain *d, const char *name, struct col_process *x, struct col_cursor *c, bool damaged)
 {
     struct col_pool p = {.process = x};
     snprintf(p.name, sizeof p.name, "%s", name);
@@ -194,11 +195,12 @@ static int settle_missing_pool(struct col_drain *d, const char *name, struct col
     d->stats.steps += p.steps.rows;
     if (rc == 0)
         rc = col_forget_pool(d, &p);
-    if (rc == 0 && !x->gone)
+    if (rc == 0 && !damaged && !x->gone) /* of a damaged one the next scan of the folder says it */
         rc = col_drain_loss(d, "collector", "recording in memory lost: the machine was started again", STORE_ABSENT,
                             d->last_commit, STORE_ABSENT);
     if (!x->gone)
-        col_process_ended(x, STORE_ABSENT, STORE_ABSENT, "unknown: the machine was started again");
+        col_process_ended(x, STORE_ABSENT, STORE_ABSENT,
+                          damaged ? "unknown: its pool is damaged" : "unknown: the machine was started again");
     col_steps_free(&p.steps);
     return rc;
 }
@@ -217,10 +219,15 @@ static int load_pool(struct col_drain *d, const struct item *i)
         return TACHO_ENOMEM;
     col_cursor_get(&c, counter, s.counters * sizeof *counter);
     struct col_pool *p = NULL;
-    int rc = c.bad ? TACHO_ECORRUPT : d->folder < 0 ? TACHO_ENOTFOUND : col_drain_pool(d, name, &p);
-    if (rc) {
+    if (c.bad) {
         free(counter);
-        return rc == TACHO_ENOTFOUND ? settle_missing_pool(d, name, x, &c) : rc;
+        return TACHO_ECORRUPT;
+    }
+    int rc = d->folder < 0 ? TACHO_ENOTFOUND : col_drain_pool(d, name, &p);
+    if (rc) {
+        bool damaged = rc == TACHO_ECORRUPT || rc == TACHO_EFORMAT;
+        free(counter);
+        return damaged || rc == TACHO_ENOTFOUND ? settle_missing_pool(d, name, x, &c, damaged) : rc;
     }
     p->process = x;
     p->counter = counter;

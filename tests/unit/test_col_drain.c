@@ -401,6 +401,35 @@ static void test_damaged_record(void **state)
     assert_int_equal(s.count, 2);
 }
 
+static int find_loss(void *ctx, const struct store_loss *l)
+{
+    *(bool *)ctx |= strstr(l->reason, "damaged") != NULL;
+    return 0;
+}
+
+/* The program wrote over the header of its pool, and then the collector died: what was committed stays, the rest is said. */
+static void test_damaged_header(void **state)
+{
+    struct pool *p = *state;
+    struct col_drain d;
+    store_reader *r;
+    struct tacho_error err;
+    bool said = false;
+    store *db = created(p, &d);
+    event(p, 0, WIRE_MARK, 0, 0, 0);
+    turn(&d);
+    event(p, 0, WIRE_MARK, 0, 0, 1);
+    p->head->segment_cap = 0;
+    db = taken_over(p, &d, db);
+    turn(&d);
+    struct slices s = finished(p, &d, db);
+    assert_int_equal(s.count, 1);
+    assert_int_equal(store_open(p->db, &r, &err), 0);
+    assert_int_equal(store_loss_each(r, find_loss, &said), 0);
+    store_reader_close(r);
+    assert_true(said);
+}
+
 static int count_step(void *ctx, const struct store_step *x)
 {
     int64_t *sum = ctx;
@@ -505,6 +534,7 @@ int main(void)
         WITH_POOL(test_taking_over),
         WITH_POOL(test_release_after_commit),
         WITH_POOL(test_damaged_record),
+        WITH_POOL(test_damaged_header),
         WITH_POOL(test_steps),
         cmocka_unit_test(test_clock),
     };
