@@ -44,7 +44,7 @@ int main(void)
 #endif
 #define TAKEN  24 /* samples of each function */
 #define FRAMES 256
-#define BELOW  128 /* bytes below the stack pointer that libdw may see: the red zone, which signals leave alone */
+#define BELOW  128               /* bytes below the stack pointer that libdw may see: the red zone, which signals leave alone */
 
 static struct shot {
     uint64_t reg[COL_UNWIND_REGISTERS];
@@ -600,6 +600,10 @@ int main(void)
             stack_top = (uint8_t *)(uintptr_t)end;
     if (f)
         fclose(f);
+#if defined(__SANITIZE_THREAD__) /* it delivers signals at its own calls only: no sample would be of the functions here */
+    puts("1..1\nok 1 # SKIP signals come late under ThreadSanitizer");
+    return (void)tests, 0;
+#endif
     return stack_top ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
 }
 
