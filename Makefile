@@ -40,7 +40,7 @@ endif
 .SUFFIXES:
 
 # ---- what this machine has: probed once into $(O)/config.mk; removing the file probes again ------------------------------------
-NO_BUILD_GOALS := help clean deps lint tidy format compile_commands.json uninstall asan ubsan tsan
+NO_BUILD_GOALS := help clean deps lint tidy format compile_commands.json uninstall asan ubsan tsan check-san
 ifneq ($(filter-out $(NO_BUILD_GOALS),$(or $(MAKECMDGOALS),all)),)
 include $(O)/config.mk
 endif
@@ -250,8 +250,10 @@ asan: ## everything under AddressSanitizer and UBSan, in build-asan
 	$(Q)$(MAKE) O=$(O)-asan SAN=address,undefined check
 ubsan: ## everything under UBSan alone, in build-ubsan
 	$(Q)$(MAKE) O=$(O)-ubsan SAN=undefined check
-tsan: ## agent, collector, loader, import and dashboard tests under ThreadSanitizer, in build-tsan
-	$(Q)$(MAKE) O=$(O)-tsan SAN=thread FILTER='agent|col_|collector|loader|imp_kineto|tui_' check
+tsan: ## agent, collector, loader, ranks, import and dashboard tests under ThreadSanitizer, in build-tsan
+	$(Q)$(MAKE) O=$(O)-tsan SAN=thread FILTER='agent|col_|collector|loader|parallel|ranks_|lt_train|imp_kineto|tui_|90_top' check
+check-san: ## asan, tsan and fuzz one after the other: builds three times (about an hour and a half on two cores)
+	$(Q)$(MAKE) asan && $(MAKE) tsan && $(MAKE) fuzz
 fuzz-programs: $(FUZZ)
 fuzz: ## libFuzzer targets of all that comes from outside, FUZZ_SECONDS each (default 60), in build-fuzz; needs clang
 	$(Q)if ! command -v clang > /dev/null; then echo "fuzz: no clang: nothing was fuzzed ('.ci/deps --dev' installs it)"; else \
@@ -330,4 +332,4 @@ help: ## this list
 	@echo "knobs:"; sed -n 's/^[A-Z]* ?=[^#]*## \([^ ]*\) *\(.*\)/  \1\t\2/p' Makefile | expand -t 24
 force:
 FUZZ_SECONDS ?=
-.PHONY: man bench-engine dist coverage gpu-tests fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan bench demo lint tidy format install uninstall deps clean help force
+.PHONY: man bench-engine dist coverage gpu-tests fuzz fuzz-programs all test check check-long unit-programs asan ubsan tsan check-san bench demo lint tidy format install uninstall deps clean help force
