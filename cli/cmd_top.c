@@ -11,7 +11,8 @@
 #include "cli/run_file.h"
 #include "cli/top_source.h"
 
-#define SCHEMA "tacho-top/1"
+#define SCHEMA      "tacho-top/1"
+#define PATIENCE_MS 50 /* of a file that says nothing, before the screen comes */
 
 struct values {
     const char *view, *theme, *glyphs, *size, *color;
@@ -197,7 +198,7 @@ int cli_top(int argc, char **argv)
         return code;
     source.peak_flops = v.peak;
     source.flops_per_step = v.flops;
-    if ((code = cli_top_source_open(&source, first < argc ? argv[first] : NULL)))
+    if ((code = cli_top_source_open(&source, first < argc ? argv[first] : NULL, v.json || v.batch ? 0 : PATIENCE_MS)))
         return code;
     int rc = v.json    ? tui_each(&source.source, &o, write_line, NULL, &err)
              : v.batch ? tui_batch(&source.source, &o, stdout, &err)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/top_source.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -86,17 +88,52 @@ static int analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_
     return an_analyze(r, &o, out, err);
 }
 
-/* Can it be opened at all? A dashboard of a file that says nothing would only hide why. */
-static int check(const struct col_found *found)
+/* A look at the file from a thread of its own: a disk may take its time. There is one in a process, and it may outlive those
+ * who wait for it. */
+static struct {
+    char path[COL_PATH_MAX];
+    struct tacho_error err;
+    int rc;
+} look;
+
+static void *look_main(void *unused)
 {
-    struct tacho_error err = {0};
     store_reader *r = NULL;
-    int rc = found->live ? 0 : store_open(found->path, &r, &err);
+    look.rc = store_open(look.path, &r, &look.err);
     store_reader_close(r);
-    return rc ? cli_fail(&err) : 0;
+    return unused;
 }
 
-int cli_top_source_open(struct cli_top_source *s, const char *arg)
+/* Can it be opened at all? A dashboard of a file that says nothing would only hide why. With patience (ms, 0: without end) the
+ * screen comes first where the disk is slow, and says it then. */
+static int check(const struct col_found *found, int patience_ms)
+{
+    pthread_t thread;
+    sigset_t all, old;
+    struct timespec until;
+    if (found->live)
+        return 0;
+    memcpy(look.path, found->path, sizeof look.path);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the screen's */
+    bool apart = patience_ms && !pthread_create(&thread, NULL, look_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (apart) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += patience_ms * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        if (pthread_timedjoin_np(thread, NULL, &until)) {
+            pthread_detach(thread);
+            return 0;
+        }
+    } else {
+        look_main(NULL);
+    }
+    return look.rc ? cli_fail(&look.err) : 0;
+}
+
+int cli_top_source_open(struct cli_top_source *s, const char *arg, int patience_ms)
 {
     struct tacho_error err = {0};
     s->source = (struct tui_source){
@@ -109,5 +146,5 @@ int cli_top_source_open(struct cli_top_source *s, const char *arg)
     }
     int code = cli_run_find(arg ? arg : "latest", &s->first);
     s->imported = !code && cli_run_is_import(&s->first);
-    return code ? code : check(&s->first);
+    return code ? code : check(&s->first, patience_ms);
 }

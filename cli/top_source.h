@@ -21,7 +21,8 @@ struct cli_top_source {
 };
 
 /* Finds the run before anything is drawn, so that messages and the progress of an import reach the user. `arg` NULL: the newest
- * live run of this machine, else the latest one of this folder. 0 or an exit code, after a message. */
-int cli_top_source_open(struct cli_top_source *s, const char *arg);
+ * live run of this machine, else the latest one of this folder. So long (ms, below 1000; 0: without end) it waits for what a
+ * file says that may be damaged. 0 or an exit code, after a message. */
+int cli_top_source_open(struct cli_top_source *s, const char *arg, int patience_ms);
 
 #endif
