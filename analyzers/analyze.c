@@ -11,6 +11,7 @@
 #include "analyzers/analyzer.h"
 #include "analyzers/ceilings.h"
 #include "analyzers/clocks.h"
+#include "analyzers/findings.h"
 #include "analyzers/trace_part.h"
 
 static const struct an_analyzer *const analyzers[] = {
@@ -120,6 +121,7 @@ static int describe_run(struct an_context *c)
     r->live = c->o->live;
     r->program = an_arena_text(c->a, main ? main->program : "");
     r->host = an_arena_text(c->a, main ? main->host : "");
+    r->command = an_findings_command(c, "");
     r->ended = an_arena_text(c->a, main ? main->ended : "");
     r->exit_status = main && main->exit_status != STORE_ABSENT
                          ? an_int(main->exit_status)

@@ -118,7 +118,7 @@ static int unattributed(struct an_findings_list *l)
                          : "mark what the step does between its ranges (include/tacho_nvtx.h)";
     f->effort = c->gpu ? "another recording" : "some ranges in the code";
     f->method = "no gain: it is a gap in what was measured, not in the run";
-    f->verify = "run again and read the row unattributed: tacho report";
+    f->verify = "run again and read the row unattributed: `tacho report`";
     f->wrong_when = held ? "another process had the device meanwhile"
                          : "events were lost (see trust): then ranges are missing that the program did mark";
     an_finding_evidence(f, an_arena_format(c->a, "%.3g ms a step (%s)", step_ms * pct / 100, an_findings_window(c)));

@@ -77,6 +77,9 @@ enum an_framework { AN_FRAMEWORK_OTHER, AN_FRAMEWORK_LIBTRAIN, AN_FRAMEWORK_TORC
 enum an_framework an_findings_framework(const struct an_context *c);
 /* Is a flag among the words of the run's command? */
 bool an_findings_option_given(const struct an_context *c, const char *option);
+/* The command of the run, a JSON list of words, as one types it; without the option (and its value; "": none) that is given
+ * anew. NULL: not recorded. */
+const char *an_findings_command(struct an_context *c, const char *option);
 /* How to run it again with another option and compare: the commands to type. */
 const char *an_findings_rerun(struct an_context *c, const char *option);
 

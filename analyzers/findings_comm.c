@@ -99,9 +99,9 @@ static const char *last_words(struct an_context *c, const struct exposure *e)
 {
     if (!e->last || !e->last->last_pct.valid)
         return NULL;
-    return an_arena_format(c->a,
-                           "rank %" PRId64 " comes last to %.0f %% of the collectives, the others wait %.3g ms a step for it",
-                           e->last->rank, e->last->last_pct.value, e->last->caused_ms.value);
+    return an_arena_format(
+        c->a, "rank %" PRId64 " comes last to %.0f %% of the collectives, the others together wait %.4g ms a step for it",
+        e->last->rank, e->last->last_pct.value, e->last->caused_ms.value);
 }
 
 static const char *most_words(struct an_context *c, const struct exposure *e)

@@ -43,7 +43,7 @@ static const char *share_words(struct an_context *c, const struct an_class_share
 {
     const struct an_budget *b = &c->r->budget;
     if (!s->steps)
-        return an_arena_format(c->a, "%s: %.3g ms on all devices (whole capture)", what, s->ms);
+        return an_arena_format(c->a, "%s: %.4g ms on all devices (whole capture)", what, s->ms);
     double step_ms = (double)b->step_ns / (double)b->steps / 1e6;
     if (s->steps == 1)
         return an_arena_format(c->a, "%s %.3g ms (%s)", what, step_ms * s->mean / 100, an_findings_window(c));
@@ -118,7 +118,7 @@ static const char *blocking_words(struct an_context *c)
     }
     if (!known)
         return NULL;
-    return an_arena_format(c->a, "compute waits for %.3g ms of it (proven), for %.3g ms more by its times (whole capture)",
+    return an_arena_format(c->a, "compute waits for %.4g ms of it (proven), for %.4g ms more by its times (whole capture)",
                            proven / 1e6, inferred / 1e6);
 }
 
@@ -180,7 +180,7 @@ static int exposed_comm(struct an_findings_list *l)
     f->effort = ranks > 1 && size <= ranks ? "a setting of the parallel layer" : "another recording";
     f->what_if = ranks > 1 && size <= ranks ? "comm=overlap" : "comm=0";
     share_ceiling(f, &s);
-    f->verify = "run again and compare exposed_comm_us of each device: tacho report --json";
+    f->verify = "run again and compare exposed_comm_us of each device: `tacho report --json`";
     f->wrong_when = "the time is waiting for a slower rank: communication kernels spin while they wait, and one rank alone "
                     "cannot tell";
     return 0;
@@ -257,7 +257,7 @@ static void host_bound(struct an_context *c, struct an_finding *f, const char *n
     const struct an_attribution_row *op = busiest_host(c->r);
     if (op)
         an_finding_evidence(f, an_arena_format(c->a,
-                                               "most host time of its own: %.80s, %.3g ms in %" PRId64 " calls (whole capture)",
+                                               "most host time of its own: %.80s, %.4g ms in %" PRId64 " calls (whole capture)",
                                                op->name, (double)op->host_ns / 1e6, op->count));
     if (kind == AN_API_COPY)
         f->action =
@@ -321,7 +321,7 @@ static int host_late(struct an_findings_list *l, double span)
     else
         host_bound(c, f, name);
     share_ceiling(f, &s);
-    f->verify = "run again and compare the row host of the step budget: tacho report";
+    f->verify = "run again and compare the row host of the step budget: `tacho report`";
     return 0;
 }
 
@@ -347,7 +347,7 @@ static int sync_stall(struct an_findings_list *l)
                         an_arena_format(c->a, "the host waits in synchronise calls while no device works: %.1f %% of %s",
                                         s.mean, window_of(&s)));
     an_finding_evidence(f, share_words(c, &s, "waiting in synchronise calls with an idle device"));
-    an_finding_evidence(f, an_arena_format(c->a, "most: %.60s, %" PRId64 " %s, %.3g ms with an idle device (whole capture)",
+    an_finding_evidence(f, an_arena_format(c->a, "most: %.60s, %" PRId64 " %s, %.4g ms with an idle device (whole capture)",
                                            most->name, most->count, most->count == 1 ? "call" : "calls",
                                            (double)most->idle_ns.value / 1e6));
     f->action = "do not wait for the device inside a step: read the loss every N steps (.item(), .cpu()), copy with "
@@ -355,7 +355,7 @@ static int sync_stall(struct an_findings_list *l)
     f->effort = "some lines of code";
     f->what_if = "sync=0";
     share_ceiling(f, &s);
-    f->verify = "run again and compare syncs: tacho report --json";
+    f->verify = "run again and compare syncs: `tacho report --json`";
     f->wrong_when = "the calls wait for something else than this process's devices";
     return 0;
 }
@@ -370,7 +370,7 @@ static const struct an_copy_row *copy_row(const struct an_result *r, const char 
 
 static void copy_evidence(struct an_context *c, struct an_finding *f, const struct an_copy_row *row)
 {
-    an_finding_evidence(f, an_arena_format(c->a, "%s%s%s: %" PRId64 " copies, %.3g ms, %.3g ms of it exposed (whole capture)",
+    an_finding_evidence(f, an_arena_format(c->a, "%s%s%s: %" PRId64 " copies, %.4g ms, %.4g ms of it exposed (whole capture)",
                                            row->kind, *row->memory ? ", " : "", row->memory, row->count,
                                            (double)row->total_ns / 1e6, (double)row->exposed_ns / 1e6));
     if (row->bytes.valid && row->bytes_per_s.valid)
@@ -403,7 +403,7 @@ static int pageable_copy(struct an_findings_list *l, double *found)
     f->effort = "two settings";
     f->what_if = "copy:HtoD=0";
     share_ceiling(f, &s);
-    f->verify = "run again and compare copies: tacho report --json";
+    f->verify = "run again and compare copies: `tacho report --json`";
     f->wrong_when = "the batch is needed at once and there is nothing to hide the copy behind";
     return 0;
 }
@@ -435,7 +435,7 @@ static int exposed_copy(struct an_findings_list *l, double pageable)
         f->action = "move less to the device inside a step, or begin earlier: prefetch on a stream of its own, beside compute";
     f->effort = "some lines of code";
     share_ceiling(f, &s);
-    f->verify = "run again and compare copies: tacho report --json";
+    f->verify = "run again and compare copies: `tacho report --json`";
     f->wrong_when = "compute needs what is copied and nothing else could run meanwhile";
     return 0;
 }
@@ -480,7 +480,7 @@ static void low_precision(struct an_findings_list *l, double span)
     bool half = !strcmp(type, "fp16");
     struct an_finding *f = an_findings_add(
         l, "LOW_PRECISION",
-        an_arena_format(c->a, "matrix kernels take %.3g ms off the device's matrix units, %.1f %% of the capture", off / 1e6,
+        an_arena_format(c->a, "matrix kernels take %.4g ms off the device's matrix units, %.1f %% of the capture", off / 1e6,
                         pct_of(off, span)));
     if (p->matrix_unit_pct.valid)
         an_finding_evidence(
@@ -497,7 +497,7 @@ static void low_precision(struct an_findings_list *l, double span)
     f->bound = true;
     f->method = "ceiling: every such kernel as much faster as the data sheet's peaks; nothing was measured";
     f->confidence = f->confidence > AN_LOW ? AN_MEDIUM : AN_LOW;
-    f->verify = "run again and compare precision and samples/s: tacho report --json";
+    f->verify = "run again and compare precision and samples/s: `tacho report --json`";
     f->wrong_when = "these kernels are bound by memory, not by arithmetic, or training does not converge in that type";
 }
 

@@ -68,7 +68,7 @@ void an_findings_throttled(struct an_findings_list *l)
     f->action = action(c, worst);
     f->effort = "a setting of the machine, or its cooling";
     f->method = "ceiling: compute shrinks to clock / highest clock of its time, all else stays; nothing was replayed";
-    f->verify = "run again and compare: tacho diff BEFORE AFTER";
+    f->verify = "run again and compare: `tacho diff BEFORE AFTER`";
     f->wrong_when = "memory bandwidth binds the kernels, not the clock; the highest clock may not be reachable under load";
     an_finding_evidence(f, reason_list(c, worst));
     an_finding_evidence(f, an_arena_format(c->a, "mean SM clock %.0f MHz, highest %.0f MHz (%s)", worst->clock_sm_mhz.value,

@@ -85,8 +85,7 @@ bool an_findings_option_given(const struct an_context *c, const char *option)
     return given;
 }
 
-/* The command of the run, a JSON list of words, as one types it; without the option (and its value) that is given anew. */
-static const char *command_words(struct an_context *c, const char *option)
+const char *an_findings_command(struct an_context *c, const char *option)
 {
     const char *text = an_trace_key(c->t, "command"), *line = "";
     size_t n = strcspn(option, " "), i;
@@ -94,7 +93,7 @@ static const char *command_words(struct an_context *c, const char *option)
     json_t *words = text ? json_loads(text, 0, NULL) : NULL, *word;
     if (!json_is_array(words)) {
         json_decref(words);
-        return text && *text == '[' ? NULL : text;
+        return text && *text != '[' ? an_arena_text(c->a, text) : NULL;
     }
     for (i = 0; i < json_array_size(words); i++) {
         word = json_array_get(words, i);
@@ -125,21 +124,22 @@ const char *an_findings_rerun(struct an_context *c, const char *option)
 {
     bool without = !strncmp(option, "without --", 10); /* a flag that goes */
     const char *file = c->r->run.file && *c->r->run.file ? c->r->run.file : "RUN";
-    const char *command = command_words(c, without ? option + 8 : option), *on_ranks = launcher_words(c);
+    const char *command = an_findings_command(c, without ? option + 8 : option), *on_ranks = launcher_words(c);
+    const char *q = command && strchr(command, '`') ? "" : "`"; /* marks the command in the sentence */
     file = strlen(file) <= FILE_MOST ? shell_word(c, file) : file;
     if (!command || !*command || strlen(command) > COMMAND_MOST)
-        return an_arena_format(c->a, "record it again %s%s as AFTER; tacho diff %.200s AFTER", without ? "" : "with ", option,
+        return an_arena_format(c->a, "record it again %s%s as AFTER; `tacho diff %.200s AFTER`", without ? "" : "with ", option,
                                file);
     if (without)
-        return an_arena_format(c->a, "%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho", on_ranks, command,
-                               file);
+        return an_arena_format(c->a, "%s%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho%s", q, on_ranks,
+                               command, file, q);
     if (*option == '-') { /* a name of its own for each option: several are tried one after the other */
         int n = (int)strcspn(option + 2, " ");
-        return an_arena_format(c->a, "%stacho run -o after-%.*s.tacho -- %s %s; tacho diff %.200s after-%.*s.tacho", on_ranks,
-                               n, option + 2, command, option, file, n, option + 2);
+        return an_arena_format(c->a, "%s%stacho run -o after-%.*s.tacho -- %s %s; tacho diff %.200s after-%.*s.tacho%s", q,
+                               on_ranks, n, option + 2, command, option, file, n, option + 2, q);
     }
-    return an_arena_format(c->a, "with %s: %stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho", option, on_ranks,
-                           command, file);
+    return an_arena_format(c->a, "with %s: %s%stacho run -o after.tacho -- %s; tacho diff %.200s after.tacho%s", option, q,
+                           on_ranks, command, file, q);
 }
 
 /* ---- what binds --------------------------------------------------------------------------------------------------------- */

@@ -73,6 +73,6 @@ void an_findings_attention(struct an_findings_list *l)
     an_finding_ceiling(f, whole, removed, "a ceiling has no expected value: nothing was replayed");
     f->method = "ceiling: capture / (capture - softmax and batched products) - 1; the arithmetic of the products stays";
     f->confidence = f->confidence > AN_LOW ? AN_MEDIUM : AN_LOW;
-    f->verify = "run again and compare the tables by operator: tacho report --by op";
+    f->verify = "run again and compare the tables by operator: `tacho report --by op`";
     f->wrong_when = "the softmax or the batched products are not those of attention, or the weights of attention are needed";
 }

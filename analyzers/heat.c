@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The matrix rank x step of pictures.h. A column is a step by its index: the same update on all ranks. What a rank did not run,
- * or did not record, is NAN.
+ * or did not record, is NAN. Steps that the statistics leave out are not in it.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -42,9 +42,10 @@ static size_t place_of(const int64_t *x, size_t n, int64_t value)
     return (size_t)(at - x);
 }
 
+/* Of the steps that the statistics leave out (the first is often the longest) the scale of a picture must not come. */
 static bool is_shown(const struct an_step *s)
 {
-    return s->end != STORE_ABSENT && s->end > s->start;
+    return an_step_counted(s) && s->end != STORE_ABSENT && s->end > s->start;
 }
 
 static void add(struct heat *h, int layer, size_t cell, int64_t ns)
@@ -109,7 +110,7 @@ static int heat_run(struct an_context *c)
     if (rc)
         return rc;
     if (h.ranks < 2 || !h.steps) {
-        c->r->heat.reason = h.steps ? "one rank: nothing to compare" : "no step is complete";
+        c->r->heat.reason = h.steps ? "one rank: nothing to compare" : "no step counts";
         return 0;
     }
     fill(&h);

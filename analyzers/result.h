@@ -35,6 +35,7 @@ struct an_run {
     const char *file;                  /* as the caller named it */
     const char *program;               /* first process that marked steps, else the first one; "" when unknown */
     const char *host;                  /* "" when unknown */
+    const char *command;               /* as one types it; NULL when unknown */
     const char *ended;                 /* how the main process ended, "" when unknown */
     bool live;                         /* the file is still being written */
     const char *window;                /* the part of the run that was looked at: "steps 421 to 450"; NULL: all of it */

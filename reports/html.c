@@ -20,6 +20,7 @@
 #define TEXT_COLUMNS 1000
 #define NAME_COLUMNS 160 /* of a name in a table */
 #define ROWS         40  /* of a table, where the caller did not say */
+#define ROWS_OPEN    12  /* a table beside a picture folds when it has more */
 
 static const char style[] =
 #include "html.css.inc"
@@ -125,10 +126,10 @@ static void begin(struct page *p)
     struct html *h = p->format;
     if (!h->waiting)
         return;
-    fprintf(p->out, "<section id=\"%s\" aria-labelledby=\"%s-h\">\n<h2 id=\"%s-h\">%s</h2>\n", h->id, h->id, h->id, h->heading);
+    fprintf(p->out, "<section id=\"%s\">\n<h2>%s</h2>\n", h->id, h->heading);
     fprintf(h->nav, "<li><a href=\"#%s\">%s</a></li>\n", h->id, h->heading);
     h->open = true;
-    h->waiting = false;
+    h->waiting = h->drawn = false;
     h->details = h->folded;
     if (h->folded)
         fprintf(p->out, "<details>\n<summary>Show: %s</summary>\n", h->heading);
@@ -177,6 +178,16 @@ static void head(struct page *p, const char *text)
         return;
     html_block(p);
     fprintf(p->out, "<h3 id=\"part-%d\">", ++h->numbers);
+    sentence(p->out, text);
+    fputs("</h3>\n", p->out);
+}
+
+static void card(struct page *p, const char *id, const char *text)
+{
+    html_block(p);
+    fputs("<h3 id=\"finding-", p->out);
+    html_text(p->out, id, NAME_COLUMNS);
+    fputs("\">", p->out);
     sentence(p->out, text);
     fputs("</h3>\n", p->out);
 }
@@ -230,9 +241,11 @@ static void end(struct page *p)
 static void entry(struct page *p, size_t number, const char *id, const char *gain, const char *text)
 {
     list(p, ENTRIES);
-    fprintf(p->out, "<li value=\"%zu\"><strong>", number);
+    fprintf(p->out, "<li value=\"%zu\"><strong><a href=\"#finding-", number);
     html_text(p->out, id, NAME_COLUMNS);
-    fputs("</strong> <span class=\"gain\">", p->out);
+    fputs("\">", p->out);
+    html_text(p->out, id, NAME_COLUMNS);
+    fputs("</a></strong> <span class=\"gain\">", p->out);
     html_text(p->out, gain, NAME_COLUMNS);
     fputs("</span> ", p->out);
     sentence(p->out, text);
@@ -280,6 +293,13 @@ static void table(struct page *p, const struct rep_table *t)
     size_t most = rep_table_most(p, t);
     html_block(p);
     int id = ++h->numbers;
+    bool fold = h->drawn && !h->details && most > ROWS_OPEN;
+    if (fold)
+        fprintf(p->out, "<details>\n<summary>Table of %zu rows: ", most);
+    if (fold) {
+        html_text(p->out, t->title, NAME_COLUMNS);
+        fputs("</summary>\n", p->out);
+    }
     fprintf(p->out,
             "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"table-%d\">\n<table>\n<caption "
             "id=\"table-%d\">",
@@ -298,6 +318,8 @@ static void table(struct page *p, const struct rep_table *t)
     if (t->count > most)
         fprintf(p->out, "<p class=\"more\">%zu more rows: <code>--top N</code>, or <code>tacho report --json</code></p>\n",
                 t->count - most);
+    if (fold)
+        fputs("</details>\n", p->out);
 }
 
 static void picture(struct page *p, enum page_picture which, const struct an_result *r)
@@ -333,6 +355,7 @@ static void picture(struct page *p, enum page_picture which, const struct an_res
 static const struct page_ops ops = {.title = title,
                                     .section = section,
                                     .head = head,
+                                    .card = card,
                                     .text = text_block,
                                     .blank = blank,
                                     .label = label,

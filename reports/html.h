@@ -15,6 +15,7 @@
 struct html {
     const char *id, *heading;            /* of the section */
     bool waiting, folded, open, details; /* the heading waits for something that follows it; a section, a fold is open */
+    bool drawn;                          /* the section has a picture */
     bool header;                         /* what stands before the first section is open */
     int list;                            /* enum html_list: what is open */
     int numbers;                         /* of ids: tables, heads, pictures */
@@ -37,11 +38,14 @@ void svg_end(struct page *p);
 enum svg_anchor { SVG_START, SVG_MIDDLE, SVG_END };
 __attribute__((format(printf, 6, 7))) void svg_text(struct page *p, double x, double y, enum svg_anchor at, const char *class,
                                                     const char *format, ...);
+/* Columns of a text that surely fit into so many units, in the bold letters of pictures (html.css) and whatever font draws
+ * them; where not all do, with room for the ellipsis. 0: not even that. */
+int svg_letters(const char *text, double width);
 void svg_line(struct page *p, double x1, double y1, double x2, double y2, const char *class);
 /* A rectangle; title: what a pointer over it says, NULL: nothing. */
 void svg_rect(struct page *p, double x, double y, double width, double height, const char *class, const char *title);
-/* Classes of a step, those that `used` holds (bits), as letters with their fill. */
-void svg_legend(struct page *p, unsigned used);
+/* Classes of a step, those that `used` holds (bits), as letters with their fill and what they mean in this picture. */
+void svg_legend(struct page *p, unsigned used, const char *const name[AN_CLASS_COUNT]);
 char svg_class_letter(int class);
 
 /* An axis from 0 to `most` in about `ticks` round parts: the distance of two. */

@@ -73,9 +73,14 @@
           f.g.appendChild(f.t);
         }
         if (f.t) {
-          var n = Math.floor((right - left - 6) / 7.4);
+          var name = f.name, room = right - left - 6;
           f.t.setAttribute("x", left + 3);
-          f.t.textContent = n < 3 ? "" : f.name.length > n ? f.name.slice(0, n - 1) + "\u2026" : f.name;
+          f.t.textContent = room < 22 ? "" : name;
+          if (room >= 22 && f.t.getComputedTextLength() > room) {
+            var n = Math.min(name.length, Math.floor(room / 3));
+            while (n > 1 && f.t.getSubStringLength(0, n) + 12 > room) n--;
+            f.t.textContent = name.slice(0, n) + "\u2026";
+          }
         }
       });
     }

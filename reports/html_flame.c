@@ -12,7 +12,7 @@
 #define DEPTH_MOST  40
 #define ROWS_MOST   350
 #define WIDTH_LEAST 1.0 /* of what is drawn */
-#define CHAR_WIDTH  7.4
+#define NAME_WIDTH  28  /* from here on a frame has its name in it */
 
 struct flame {
     struct page *p;
@@ -81,17 +81,18 @@ static int layout(struct flame *f)
 static void draw_row(const struct flame *f, size_t i)
 {
     const struct an_flame_row *row = &f->x->row[i];
+    const char *name = *row->name ? row->name : "(unnamed)";
     char a[32];
     double x = f->left[i], width = width_of(f, i), y = ROW * f->depth[i];
     fprintf(f->p->out, "<g class=\"frame\"><rect x=\"%.5g\" y=\"%.4g\" width=\"%.5g\" height=\"%d\" class=\"f%u\"><title>", x,
             y + 1, width, ROW - 1, hue(row->name));
-    html_text(f->p->out, *row->name ? row->name : "(unnamed)", 80);
+    html_text(f->p->out, name, 80);
     fprintf(f->p->out, ": %s, %.1f %%, %" PRId64 " times</title></rect>", page_time(a, (double)row->total_ns),
             100 * width / WIDTH, row->count);
-    int letters = (int)((width - 6) / CHAR_WIDTH);
-    if (letters >= 3) {
+    int letters = svg_letters(name, width - 6);
+    if (width >= NAME_WIDTH && letters) {
         fprintf(f->p->out, "<text class=\"on\" x=\"%.5g\" y=\"%.4g\">", x + 3, y + ROW - 5);
-        html_text(f->p->out, *row->name ? row->name : "(unnamed)", letters);
+        html_text(f->p->out, name, letters);
         fputs("</text>", f->p->out);
     }
     fputs("</g>\n", f->p->out);

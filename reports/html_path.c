@@ -16,7 +16,6 @@
 #define ROW        42 /* a bar, and room for the names of hand-overs */
 #define TOLD_WIDTH 3  /* from here on a pointer over it tells what it is */
 #define NAME_WIDTH 60 /* from here on a bar has its name in it */
-#define CHAR_WIDTH 7.6
 #define EDGE_CHAR  6.2
 
 struct drawing {
@@ -87,10 +86,9 @@ static void bar(struct page *p, const struct drawing *d, size_t i)
              page_time(a, (double)s->dur_ns), page_time(b, (double)s->start_ns), why->text, hands ? "; hands over by " : "",
              hands ? s->link : "", hands && s->inferred ? " (inferred)" : "");
     svg_rect(p, x, y, width < 0.4 ? 0.4 : width, BAR, class, width < TOLD_WIDTH ? NULL : title);
-    int letters = (int)((width - 24) / CHAR_WIDTH);
     if (width >= NAME_WIDTH) {
         fprintf(p->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%d ", x + 4, y + BAR - 7, s->reason + 1);
-        html_text(p->out, *s->name ? s->name : why->key, letters);
+        html_text(p->out, *s->name ? s->name : why->key, svg_letters(*s->name ? s->name : why->key, width - 28));
         fputs("</text>\n", p->out);
     } else if (width >= 18) {
         svg_text(p, x + width / 2, y + BAR - 7, SVG_MIDDLE, "on", "%d", s->reason + 1);

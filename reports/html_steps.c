@@ -4,20 +4,22 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "reports/html.h"
+#include "reports/tables.h"
 
 #define WIDTH       960
 #define LABEL       150 /* at the left of bars */
 #define BAR         34
 #define BARS_MOST   16
 #define POINTS_MOST 500 /* of a line */
-#define RANKS_MOST  8   /* lines of a trend */
+#define RANKS_MOST  4   /* lines of a trend: as many as have a style of their own */
 #define NAMED_MOST  5   /* slow steps with their number beside them */
 
 /* ---- budget ------------------------------------------------------------------------------------------------------------- */
 
-static void bar(struct page *p, const struct an_budget *b, double y, double height)
+static void bar(struct page *p, const struct an_result *r, const struct an_budget *b, double y, double height)
 {
     double x = LABEL, width = WIDTH - LABEL - 10;
     char title[100];
@@ -27,7 +29,7 @@ static void bar(struct page *p, const struct an_budget *b, double y, double heig
         if (w <= 0)
             continue;
         snprintf(class, sizeof class, "c%d", k);
-        snprintf(title, sizeof title, "%s %.1f %%", an_class_label((enum an_class)k), b->pct[k].value);
+        snprintf(title, sizeof title, "%s %.1f %%", rep_class_name(r, k), b->pct[k].value);
         svg_rect(p, x, y, w, height, class, title);
         if (w >= 60)
             svg_text(p, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, "on", "%c %.1f %%", svg_class_letter(k), b->pct[k].value);
@@ -45,29 +47,81 @@ static unsigned used_classes(const struct an_budget *b)
     return used;
 }
 
+/* How far a device is from the mean. */
+struct distance {
+    size_t device;
+    double points; /* sum over the classes */
+};
+
+static double distance(const struct an_budget *x, const struct an_budget *mean)
+{
+    double sum = 0;
+    for (int k = 0; k < AN_CLASS_COUNT && !x->reason; k++)
+        if (x->pct[k].valid && mean->pct[k].valid)
+            sum += fabs(x->pct[k].value - mean->pct[k].value);
+    return sum;
+}
+
+static int farthest(const void *x, const void *y)
+{
+    const struct distance *a = x, *b = y;
+    if (a->points < b->points || a->points > b->points)
+        return a->points < b->points ? 1 : -1;
+    return (a->device > b->device) - (a->device < b->device);
+}
+
+static int in_order(const void *x, const void *y)
+{
+    const struct distance *a = x, *b = y;
+    return (a->device > b->device) - (a->device < b->device);
+}
+
+/* The devices that have a bar, by their order: all of a few, of many those that differ most from the mean. Returns how many. */
+static size_t chosen(const struct an_result *r, size_t device[BARS_MOST])
+{
+    size_t n = r->device_count < BARS_MOST ? r->device_count : BARS_MOST;
+    struct distance *all = r->device_count > 1 ? malloc(r->device_count * sizeof *all) : NULL;
+    if (!all)
+        return 0;
+    for (size_t i = 0; i < r->device_count; i++)
+        all[i] = (struct distance){i, distance(&r->devices[i].budget, &r->budget)};
+    qsort(all, r->device_count, sizeof *all, farthest);
+    qsort(all, n, sizeof *all, in_order);
+    for (size_t i = 0; i < n; i++)
+        device[i] = all[i].device;
+    free(all);
+    return n;
+}
+
 void html_budget(struct page *p, const struct an_result *r)
 {
-    size_t devices = r->device_count > 1 ? r->device_count : 0;
+    size_t device[BARS_MOST], devices = chosen(r, device);
+    const char *name[AN_CLASS_COUNT];
     if (r->budget.reason)
         return;
+    for (int k = 0; k < AN_CLASS_COUNT; k++)
+        name[k] = rep_class_name(r, k);
     int largest = 0;
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         if (r->budget.pct[k].valid && (!r->budget.pct[largest].valid || r->budget.pct[k].value > r->budget.pct[largest].value))
             largest = k;
-    devices = devices > BARS_MOST ? BARS_MOST : devices;
     svg_begin(p, "budget", "Step budget: 100 % of a step by class", WIDTH, BAR + 30 + 24 * (double)devices,
-              "The largest part of a step is %s, %.1f %%. The table below has every class.",
-              an_class_label((enum an_class)largest), r->budget.pct[largest].value);
+              "The largest part of a step is %s, %.1f %%. The table below has every class.", name[largest],
+              r->budget.pct[largest].value);
     svg_text(p, LABEL - 8, 28, SVG_END, "", devices ? "mean" : "a step");
-    bar(p, &r->budget, 6, BAR);
+    bar(p, r, &r->budget, 6, BAR);
     for (size_t i = 0; i < devices; i++) {
         double y = BAR + 16 + 24 * (double)i;
-        svg_text(p, LABEL - 8, y + 14, SVG_END, "", "rank %" PRId64 " %.12s", r->devices[i].rank, r->devices[i].device);
-        if (!r->devices[i].budget.reason)
-            bar(p, &r->devices[i].budget, y, 20);
+        const struct an_device_budget *d = &r->devices[device[i]];
+        svg_text(p, LABEL - 8, y + 14, SVG_END, "", "rank %" PRId64 " %.12s", d->rank, d->device);
+        if (!d->budget.reason)
+            bar(p, r, &d->budget, y, 20);
     }
     svg_end(p);
-    svg_legend(p, used_classes(&r->budget));
+    svg_legend(p, used_classes(&r->budget), name);
+    if (devices && r->device_count > devices)
+        fprintf(p->out, "<p class=\"more\">%zu of %zu %s have a bar: those that differ most from the mean.</p>\n", devices,
+                r->device_count, r->gpu.reason ? "ranks" : "devices");
 }
 
 /* ---- trend -------------------------------------------------------------------------------------------------------------- */
@@ -138,6 +192,15 @@ static size_t line(struct page *p, const struct trend *t, const struct an_result
     return to;
 }
 
+/* The number of a slow step above its circle; at the top edge beside it. */
+static void outlier_name(struct page *p, const struct trend *t, double x, double y, int64_t index)
+{
+    bool above = y > t->top + 14, right = x > t->left + t->width - 60;
+    enum svg_anchor at = right ? SVG_END : above && x > t->left + 60 ? SVG_MIDDLE : SVG_START;
+    double aside = above ? 0 : right ? -8 : 8;
+    svg_text(p, x + aside, above ? y - 8 : y + 4, at, "", "%" PRId64, index);
+}
+
 static void outliers(struct page *p, const struct trend *t, const struct an_result *r)
 {
     char a[32];
@@ -148,11 +211,7 @@ static void outliers(struct page *p, const struct trend *t, const struct an_resu
                 "<circle class=\"outlier\" cx=\"%.5g\" cy=\"%.5g\" r=\"4\"><title>step %" PRId64 ", %s</title></circle>\n", cx,
                 cy, x->index, page_time(a, x->ms * 1e6));
         if (i < NAMED_MOST)
-            svg_text(p, cx, cy > t->top + 14 ? cy - 8 : cy + 18,
-                     cx < t->left + 60              ? SVG_START
-                     : cx > t->left + t->width - 60 ? SVG_END
-                                                    : SVG_MIDDLE,
-                     "", "%" PRId64, x->index);
+            outlier_name(p, t, cx, cy, x->index);
     }
 }
 
@@ -182,6 +241,28 @@ static void trend_data(struct html *h, const struct an_result *r)
     fputs("],", h->data);
 }
 
+/* Which line is which rank. */
+static void trend_legend(struct page *p, const struct an_result *r)
+{
+    const struct an_step_point *x = r->step_points;
+    size_t ranks = 0;
+    for (size_t i = 0; i < r->step_point_count; i++)
+        ranks += !i || x[i].rank != x[i - 1].rank;
+    if (ranks < 2)
+        return;
+    fputs("<ul class=\"legend\">\n", p->out);
+    for (size_t i = 0, k = 0; i < r->step_point_count && k < RANKS_MOST; i++)
+        if (!i || x[i].rank != x[i - 1].rank)
+            fprintf(
+                p->out,
+                "<li><svg class=\"key\" width=\"36\" height=\"16\" aria-hidden=\"true\" focusable=\"false\"><path class=\"line "
+                "s%zu\" d=\"M0 8h36\"/></svg> rank %" PRId64 "</li>\n",
+                k++, x[i].rank);
+    fputs("</ul>\n", p->out);
+    if (ranks > RANKS_MOST)
+        fprintf(p->out, "<p class=\"more\">%zu more ranks have no line.</p>\n", ranks - RANKS_MOST);
+}
+
 void html_trend(struct page *p, const struct an_result *r)
 {
     struct trend t = {.left = 80, .top = 10, .width = WIDTH - 80 - 150, .height = 220, .first = INT64_MAX, .last = INT64_MIN};
@@ -205,11 +286,12 @@ void html_trend(struct page *p, const struct an_result *r)
     axes(p, &t);
     size_t at = 0;
     for (int k = 0; k < RANKS_MOST && at < r->step_point_count; k++)
-        at = line(p, &t, r, at, k % 4);
+        at = line(p, &t, r, at, k);
     double close = at_y(&t, s->median_ms.value) - at_y(&t, s->p95_ms.value) < 16 ? 12 : 4;
     level(p, &t, "median", s->median_ms, close);
     level(p, &t, "p95", s->p95_ms, close > 4 ? -4 : 4);
     outliers(p, &t, r);
     svg_end(p);
+    trend_legend(p, r);
     trend_data(p->format, r);
 }

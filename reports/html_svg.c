@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "reports/escape.h"
 #include "reports/html.h"
 
 #define TEXT_COLUMNS 200
@@ -16,6 +17,7 @@ void svg_begin(struct page *p, const char *kind, const char *caption, double wid
     vsnprintf(text, sizeof text, about, ap);
     va_end(ap);
     html_block(p);
+    h->drawn = true;
     int id = ++h->numbers;
     fprintf(p->out, "<figure class=\"picture\" id=\"figure-%d\" data-kind=\"%s\">\n<figcaption id=\"caption-%d\">", id, kind,
             id);
@@ -50,6 +52,41 @@ void svg_text(struct page *p, double x, double y, enum svg_anchor at, const char
     fputs("</text>\n", p->out);
 }
 
+/* Of a bold letter of 12 units, in the widest of the fonts that html.css asks for (DejaVu Sans, Arial): each row as wide as its
+ * widest. */
+static double letter_width(long code)
+{
+    static const struct {
+        const char *letters;
+        double width;
+    } row[] = {{"ijlI'/\\|,. ", 4.7}, {":;-f!()[]tr`", 6}, {"*\"J_", 6.8}, {"ABCDEFGHKLNOPQRSTUVXYZ#+<=>^~", 10.3},
+               {"&w", 11.2},          {"mMW%@", 13.3}};
+    if (code < 0x20 || code == 0x7f)
+        return 30; /* an escape */
+    if (code > 0x7e)
+        return 15;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (strchr(row[i].letters, (int)code))
+            return row[i].width;
+    return 8.7;
+}
+
+int svg_letters(const char *text, double width)
+{
+    double used = 0;
+    int columns = 0, fits = 0;
+    for (size_t n = strlen(text), bytes; n; text += bytes, n -= bytes) {
+        long code = rep_decode(text, n, &bytes);
+        used += letter_width(code);
+        columns += code < 0 ? 4 : rep_char_width(code);
+        if (used > width)
+            return fits ? fits + 1 : 0;
+        if (used + 12 <= width)
+            fits = columns;
+    }
+    return columns;
+}
+
 void svg_line(struct page *p, double x1, double y1, double x2, double y2, const char *class)
 {
     fprintf(p->out, "<path class=\"%s\" d=\"M%.5g %.5gL%.5g %.5g\"/>\n", class, x1, y1, x2, y2);
@@ -75,7 +112,7 @@ char svg_class_letter(int class)
     return letters[class];
 }
 
-void svg_legend(struct page *p, unsigned used)
+void svg_legend(struct page *p, unsigned used, const char *const name[AN_CLASS_COUNT])
 {
     fputs("<ul class=\"legend\">\n", p->out);
     for (int k = 0; k < AN_CLASS_COUNT; k++)
@@ -84,7 +121,7 @@ void svg_legend(struct page *p, unsigned used)
                     "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" focusable=\"false\"><rect "
                     "class=\"c%d\" width=\"22\" height=\"16\"/></svg> %c ",
                     k, svg_class_letter(k));
-            html_text(p->out, an_class_label((enum an_class)k), TEXT_COLUMNS);
+            html_text(p->out, name[k], TEXT_COLUMNS);
             fputs("</li>\n", p->out);
         }
     fputs("</ul>\n", p->out);

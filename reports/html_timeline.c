@@ -17,7 +17,6 @@
 #define SMALL_MOST  3000 /* stretches of outlines */
 #define PIECES_MOST 1500 /* of the critical path */
 #define NAME_WIDTH  46   /* from here on a rectangle has its name in it */
-#define CHAR_WIDTH  7.6
 
 /* A step with the shortest stretches that get a name, and that are drawn at all. */
 struct drawing {
@@ -70,10 +69,9 @@ static void named(struct page *p, const struct drawing *s, const struct an_timel
         snprintf(title, sizeof title, "%.80s: %s at %s%s", *x->name ? x->name : "(unnamed)", page_time(a, (double)x->dur_ns),
                  page_time(b, (double)x->start_ns), x->critical ? ", on the critical path" : "");
     svg_rect(p, from, y, width, height, class, title);
-    int letters = (int)((width - 8) / CHAR_WIDTH);
     if (width >= NAME_WIDTH && height > 12) {
         fprintf(p->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%c ", from + 4, y + height - 5, svg_class_letter(x->what));
-        html_text(p->out, x->name, letters > 2 ? letters - 2 : 1);
+        html_text(p->out, x->name, svg_letters(x->name, width - 24));
         fputs("</text>\n", p->out);
     } else if (width >= 12) {
         svg_text(p, from + width / 2, y + height - 4, SVG_MIDDLE, "on", "%c", svg_class_letter(x->what));
@@ -193,6 +191,14 @@ static unsigned draw(struct page *p, const struct an_timeline_step *s, bool rank
 void html_timeline(struct page *p, const struct an_result *r)
 {
     const struct an_timeline *t = &r->timeline;
+    static const char *const name[AN_CLASS_COUNT] = {[AN_CLASS_COMPUTE] = "compute",
+                                                     [AN_CLASS_COMM] = "communication",
+                                                     [AN_CLASS_BUBBLE] = "waiting in a pipeline",
+                                                     [AN_CLASS_COPY] = "copy",
+                                                     [AN_CLASS_INPUT] = "input: the loader, and waiting for it",
+                                                     [AN_CLASS_IO] = "storage",
+                                                     [AN_CLASS_HOST] = "host: launches, framework, waits",
+                                                     [AN_CLASS_UNATTRIBUTED] = "ranges that do not say what they are"};
     unsigned used = 0;
     bool ranks = false, path = false;
     for (size_t i = 0; i < t->step_count; i++)
@@ -206,7 +212,7 @@ void html_timeline(struct page *p, const struct an_result *r)
         used |= draw(p, &t->step[i], ranks);
     if (!used)
         return;
-    svg_legend(p, used);
+    svg_legend(p, used, name);
     if (path)
         fputs("<p>A line below a row: on the critical path.</p>\n", p->out);
 }

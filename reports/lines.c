@@ -144,7 +144,7 @@ static void item(struct page *p, const char *text)
 /* "1  ID  gain  text", the text hanging; a narrow page has more lines. */
 static void entry(struct page *p, size_t number, const char *id, const char *gain, const char *text)
 {
-    char n[32], cut[304];
+    char n[32];
     snprintf(n, sizeof n, "%2zu  ", number);
     p->column = 0;
     line_cell(p, n, 4, false);
@@ -157,8 +157,7 @@ static void entry(struct page *p, size_t number, const char *id, const char *gai
     if (p->width < 80)
         line_newline(p);
     p->indent = p->width < 80 ? 4 : p->column;
-    snprintf(cut, sizeof cut, "%.300s", text);
-    item(p, cut);
+    item(p, text);
     line_newline(p);
 }
 

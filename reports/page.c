@@ -21,6 +21,14 @@ void page_head(struct page *p, const char *text)
     p->ops->head(p, text);
 }
 
+void page_card(struct page *p, const char *id, const char *text)
+{
+    if (p->ops->card)
+        p->ops->card(p, id, text);
+    else
+        p->ops->head(p, text);
+}
+
 void page_text(struct page *p, int indent, const char *text)
 {
     p->ops->text(p, indent, text);

@@ -44,6 +44,7 @@ struct page_ops {
     void (*title)(struct page *p, const char *text);
     void (*section)(struct page *p, const char *id, const char *heading, bool folded); /* NULL: a format without headings */
     void (*head)(struct page *p, const char *text);
+    void (*card)(struct page *p, const char *id, const char *text); /* NULL: as head */
     void (*text)(struct page *p, int indent, const char *text);
     void (*blank)(struct page *p);
     void (*label)(struct page *p, const char *label);
@@ -59,7 +60,8 @@ void page_title(struct page *p, const char *text); /* the verdict */
 /* What follows belongs under this heading; a section in which nothing follows leaves no trace. folded: long, for those who want
  * to know. */
 void page_section(struct page *p, const char *id, const char *heading, bool folded);
-void page_head(struct page *p, const char *text); /* of a part of a section */
+void page_head(struct page *p, const char *text);                 /* of a part of a section */
+void page_card(struct page *p, const char *id, const char *text); /* of the card of a finding: where its entry may lead to */
 /* A paragraph. indent: columns, on lines. */
 void page_text(struct page *p, int indent, const char *text);
 void page_blank(struct page *p); /* a blank line, however often it is asked for */
@@ -69,7 +71,7 @@ void page_label(struct page *p, const char *label);
 __attribute__((format(printf, 2, 3))) void page_item(struct page *p, const char *format, ...);
 void page_end(struct page *p);
 
-/* One of a numbered list of things to do. */
+/* One of a numbered list of things to do, which has a card of that id further down. */
 void page_entry(struct page *p, size_t number, const char *id, const char *gain, const char *text);
 /* A word and what it means. unit: "" for none. */
 void page_term(struct page *p, const char *term, const char *unit, const char *text);

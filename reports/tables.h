@@ -20,6 +20,9 @@ void rep_table_path_ops(const struct an_critical_path *x, struct rep_table *t); 
  */
 const char *rep_ceiling_label(const struct an_result *r, size_t i);
 
+/* A class of the budget as the reports of this run call it. */
+const char *rep_class_name(const struct an_result *r, int class);
+
 /* "+41 % [36, 45]", "≤ +12 % (ceiling)", "no gain claimed". Returns buf. */
 const char *rep_gain_text(char *buf, size_t size, const struct an_gain *g);
 

@@ -129,7 +129,7 @@ static const struct rep_column of_row[] = {{"% per 1 %", 10, cell_gain_per},
 static void percent(struct page *p, const char *text, const struct an_value *v)
 {
     if (v->valid)
-        page_item(p, "%s %.2g %%", text, v->value);
+        page_item(p, v->value < 99.5 ? "%s %.2g %%" : "%s %.0f %%", text, v->value);
 }
 
 static void cores(struct page *p, const struct an_core_use *x)
@@ -140,7 +140,7 @@ static void cores(struct page *p, const struct an_core_use *x)
     if (x->others.valid && x->others.value >= 0.05)
         page_item(p, "other programs %.*g", x->others.value < 100 ? 2 : 4, x->others.value);
     if (x->slowdown_pct.valid && x->slowdown_pct.value >= 0.5)
-        page_item(p, "sharing them made its work %.*g %% longer", x->slowdown_pct.value < 100 ? 2 : 4, x->slowdown_pct.value);
+        percent(p, "sharing them made its work longer by", &x->slowdown_pct);
 }
 
 void rep_text_advice(struct page *p, const struct an_result *r)
@@ -153,8 +153,9 @@ void rep_text_advice(struct page *p, const struct an_result *r)
     page_item(p, "of %" PRId64 " step%s, %" PRId64 " nodes", a->steps, a->steps == 1 ? "" : "s", a->nodes);
     if (r->trust.replay_error_pct.valid)
         page_item(p,
-                  r->trust.replay_error_pct.value < 0.01 ? "odd steps predict the even ones' median within 0.01 %%"
-                                                         : "odd steps predict the even ones' median within %.2g %%",
+                  r->trust.replay_error_pct.value < 0.01   ? "odd steps predict the even ones' median within 0.01 %%"
+                  : r->trust.replay_error_pct.value < 99.5 ? "odd steps predict the even ones' median within %.2g %%"
+                                                           : "odd steps predict the even ones' median within %.0f %%",
                   r->trust.replay_error_pct.value);
     else
         page_item(p, "not checked: %.200s", r->trust.replay_error_pct.reason);

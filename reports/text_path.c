@@ -75,7 +75,7 @@ void rep_text_critical_path(struct page *p, const struct an_result *r)
     char length[REP_CELL];
     page_time(length, (double)x->length_ns.value);
     page_blank(p);
-    page_label(p, "critical path");
+    page_label(p, "Critical path");
     page_item(p, "%s", length);
     page_item(p, "%" PRId64 " step%s of rank %" PRId64, x->steps, x->steps == 1 ? "" : "s", x->rank);
     if (x->explained_pct.valid) {

@@ -89,6 +89,8 @@ void rep_text_steps(struct page *p, const struct an_result *r)
                                    .size = sizeof *r->steps.outliers,
                                    .count = r->steps.outlier_count};
     rep_table_write(p, &slow);
+    if (slow.count)
+        page_text(p, 1, "score: how far above the median, in units of 1.48 median absolute deviations; slow from 3.5 on");
     const struct rep_table all = {.title = "Steps",
                                   .name = name_point,
                                   .words = true,
@@ -312,7 +314,7 @@ static void heat_worst(char *b, const void *row)
         }
     char a[32];
     if (worst > 0)
-        snprintf(b, REP_CELL, "%s @ %" PRId64, page_time(a, worst * 1e6), index);
+        snprintf(b, REP_CELL, "%s in step %" PRId64, page_time(a, worst * 1e6), index);
 }
 static const struct rep_column of_heat[] = {
     {"step", 9, heat_step}, {"waiting", 9, heat_waiting}, {"transfer", 10, heat_transfer}, {"longest", 20, heat_worst}};

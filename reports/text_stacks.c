@@ -33,7 +33,7 @@ static void self_samples(char b[REP_CELL], const void *row)
 void rep_text_stacks(struct page *p, const struct an_result *r)
 {
     static const struct rep_column columns[] = {
-        {"self %", 6, self_share}, {"with callees %", 14, total_share}, {"samples", 8, self_samples}};
+        {"self %", 8, self_share}, {"with callees %", 16, total_share}, {"samples", 9, self_samples}};
     const struct an_stack_samples *s = &r->stacks;
     char title[160];
     if (s->reason || !s->samples.valid)

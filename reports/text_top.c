@@ -46,10 +46,15 @@ void rep_text_header(struct page *p, const struct an_result *r)
         header_devices(p, r);
     if (r->utilization.dtype)
         page_item(p, "%.60s", r->utilization.dtype);
-    if (s->median_ms.valid)
-        page_item(p, "%" PRId64 " %s of %s (p95 %s)", s->counted, s->counted == 1 ? "step" : "steps",
+    if (s->median_ms.valid) {
+        bool even = r->run.ranks > 1 && s->counted % r->run.ranks == 0;
+        int64_t steps = even ? s->counted / r->run.ranks : s->counted;
+        page_item(p, "%" PRId64 " %s%s, median %s, p95 %s", steps, steps == 1 ? "step" : "steps",
+                  even               ? " a rank"
+                  : r->run.ranks > 1 ? " of all ranks"
+                                     : "",
                   page_time(a, s->median_ms.value * 1e6), page_time(b, s->p95_ms.value * 1e6));
-    else if (r->run.duration_s.valid)
+    } else if (r->run.duration_s.valid)
         page_item(p, "%s", page_time(a, r->run.duration_s.value * 1e9));
     if (r->run.live)
         page_item(p, "still running");
@@ -105,7 +110,7 @@ void rep_text_findings(struct page *p, const struct an_result *r)
         if (r->healthy)
             page_item(p, "nothing above 2 %% of a step was found");
         for (size_t i = 0; i < r->checked_count; i++)
-            page_item(p, "looked for: %s", r->checked[i]);
+            page_item(p, "%s%s", i ? "" : "looked for: ", r->checked[i]);
         page_end(p);
         page_blank(p);
         return;
@@ -125,25 +130,25 @@ void rep_text_findings(struct page *p, const struct an_result *r)
 
 static void card(struct page *p, const struct an_finding *f, size_t number)
 {
-    char head[400], gain[64];
+    char head[800], gain[64];
     page_blank(p);
-    snprintf(head, sizeof head, "%zu  %.60s: %.300s", number, f->id, f->claim);
-    page_head(p, head);
+    snprintf(head, sizeof head, "%zu  %.60s: %.700s", number, f->id, f->claim);
+    page_card(p, f->id, head);
     page_label(p, "   Evidence");
     for (size_t i = 0; i < sizeof f->evidence / sizeof *f->evidence && f->evidence[i]; i++)
-        page_item(p, "%.300s", f->evidence[i]);
+        page_item(p, "%s", f->evidence[i]);
     page_end(p);
     const struct {
         const char *label, *text;
     } rows[] = {{"   Do", f->action}, {"   Effort", f->effort}, {"   Verify", f->verify}, {"   Wrong if", f->wrong_when}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         page_label(p, rows[i].label);
-        page_item(p, "%.500s", rows[i].text);
+        page_item(p, "%s", rows[i].text);
         page_end(p);
     }
     page_label(p, "   Gain");
     page_item(p, "%s", rep_gain_text(gain, sizeof gain, &f->gain));
-    page_item(p, "%.300s", f->method);
+    page_item(p, "%s", f->method);
     page_item(p, "confidence %s", an_confidence_text(f->confidence));
     page_end(p);
 }
@@ -182,6 +187,15 @@ static double budget_bar(const void *row)
 }
 static const struct rep_column of_budget[] = {{"mean ms", 11, budget_ms}, {"%", 8, budget_pct}};
 
+const char *rep_class_name(const struct an_result *r, int class)
+{
+    if (class == AN_CLASS_HOST && !r->budget.roles_known)
+        return "in ranges that do not say what they are";
+    if (class == AN_CLASS_HOST && !r->gpu.reason)
+        return "host: launches, framework, waits";
+    return an_class_label((enum an_class) class);
+}
+
 static void budget_table(struct page *p, const struct an_result *r)
 {
     const struct an_budget *b = &r->budget;
@@ -190,13 +204,9 @@ static void budget_table(struct page *p, const struct an_result *r)
     double step_ms = (double)b->step_ns / (double)b->steps / 1e6;
     int digits = decimals(step_ms);
     for (int k = 0; k < AN_CLASS_COUNT; k++) {
-        bool roles = b->roles_known || k != AN_CLASS_HOST;
-        const char *name =
-            !r->gpu.reason && k == AN_CLASS_HOST ? "host: launches, framework, waits" : an_class_label((enum an_class)k);
         if (!b->pct[k].valid || (!b->ns[k].value && k != AN_CLASS_COMPUTE && k != AN_CLASS_UNATTRIBUTED))
             continue;
-        row[n++] = (struct budget_row){roles ? name : "in ranges that do not say what they are",
-                                       step_ms * b->pct[k].value / 100, b->pct[k].value, digits};
+        row[n++] = (struct budget_row){rep_class_name(r, k), step_ms * b->pct[k].value / 100, b->pct[k].value, digits};
     }
     row[n++] = (struct budget_row){"", step_ms, 100, digits};
     const struct rep_table t = {.title = "Where a step goes",

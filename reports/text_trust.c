@@ -124,6 +124,36 @@ static void trust_capture(struct page *p, const struct an_quality *q)
     page_end(p);
 }
 
+static const char *run_key(const struct an_result *r, const char *key)
+{
+    for (size_t i = 0; i < r->run.key_count; i++)
+        if (!strcmp(r->run.keys[i].key, key))
+            return r->run.keys[i].value;
+    return "";
+}
+
+/* When, where, what: who is forwarded the report was not there. */
+static void trust_recorded(struct page *p, const struct an_result *r)
+{
+    const char *start = run_key(r, "start"), *cpu = run_key(r, "cpu.model"), *kernel = run_key(r, "kernel");
+    const char *command = r->run.command ? r->run.command : "";
+    bool quoted = strchr(command, '`') != NULL;
+    if (!*start && !*cpu && !*kernel && !*command)
+        return;
+    page_label(p, "Recorded");
+    if (*start)
+        page_item(p, "%.60s", start);
+    if (*r->run.host)
+        page_item(p, "on %.100s", r->run.host);
+    if (*cpu)
+        page_item(p, "%.100s", cpu);
+    if (*kernel)
+        page_item(p, "%.100s", kernel);
+    if (*command)
+        page_item(p, quoted ? "command: %s" : "command: `%s`", command);
+    page_end(p);
+}
+
 void rep_text_trust(struct page *p, const struct an_result *r)
 {
     const struct an_trust *t = &r->trust;
@@ -137,7 +167,7 @@ void rep_text_trust(struct page *p, const struct an_result *r)
         page_item(p, "overhead not known: %.300s", t->overhead_pct.reason);
     trust_steps(p, &r->steps);
     if (t->open_ranges)
-        page_item(p, "%" PRId64 " ranges without an end", t->open_ranges);
+        page_item(p, "%" PRId64 " %s without an end", t->open_ranges, t->open_ranges == 1 ? "range" : "ranges");
     if (*t->ended)
         page_item(p, "ended: %.200s", t->ended);
     else if (*r->run.ended)
@@ -163,6 +193,7 @@ void rep_text_trust(struct page *p, const struct an_result *r)
         page_item(p, "%.400s", t->problems[i]);
         page_end(p);
     }
+    trust_recorded(p, r);
 }
 
 void rep_text_definitions(struct page *p)

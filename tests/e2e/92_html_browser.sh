@@ -57,13 +57,16 @@ fi
 python3 "$script" $browser "" "${pages[@]}" || fail "see above"
 
 # the checks find what they are for: a page that is spoilt is refused
-spoil() { # WHAT PATTERN SED-COMMAND
-    sed "$3" engine.html > spoilt.html
-    cmp -s engine.html spoilt.html && fail "$1: the page was not spoilt"
+spoil() { # WHAT PATTERN SED-COMMAND [PAGE]
+    sed "$3" "${4:-engine.html}" > spoilt.html
+    cmp -s "${4:-engine.html}" spoilt.html && fail "$1: the page was not spoilt"
     python3 "$script" $browser "" spoilt.html > out 2>&1 && fail "$1: accepted"
     grep -q "$2" out || fail "$1: $(cat out)"
 }
 spoil "a style that makes text pale, and that the policy refuses" "Content Security Policy\|log:" 's|--soft: #4a4f58|--soft: #aaaaaa|'
 spoil "a picture from elsewhere" "log:" 's|<main id="main">|&<svg role="img" aria-labelledby="main"></svg><img src="other.png">|'
-spoil "a wide block, a heading that is left out" "heading of level\|wider than" 's|<h2 id="run-h">|<h4>deep</h4>&|'
+spoil "a wide block, a heading that is left out" "heading of level\|wider than" 's|<section id="run">|&<h4>deep</h4>|'
+spoil "two regions of one name" "two places" 's|<section id="budget">|<section id="budget" aria-label="Where a step goes">|'
+spoil "a word that is wider than its box" "leaves its box" "0,/<text class=\"on\" [^>]*>/s//&$(printf 'wide%.0s' {1..60})/"
+spoil "an entry that leads to no card" "link to nothing" '0,/id="finding-[A-Z_]*"/s///' hostile.html
 exit 0

@@ -56,7 +56,23 @@ CHECKS = r"""
   });
   all("button, a[href], summary", function (b) { if (!b.textContent.trim()) say("a control without a name", b); });
   all("[role=region]", function (e) { if (e.tabIndex !== 0) say("a region that keys do not reach", e); });
-  all("nav a", function (a) { if (!document.querySelector(a.getAttribute("href"))) say("a link to nothing", a); });
+  /* what screen readers list as places of the page must differ in its name */
+  var places = {};
+  all("nav, main, header, footer, [role=region], section[aria-labelledby], section[aria-label]", function (e) {
+    var by = e.getAttribute("aria-labelledby"), name = by ? document.getElementById(by).textContent : e.getAttribute("aria-label");
+    if (e.closest("details:not([open])") || !e.getBoundingClientRect().width) return;
+    name = /^(NAV|MAIN|HEADER|FOOTER)$/.test(e.tagName) ? e.tagName + (name || "") : (name || "").trim();
+    if (places[name]) say("two places of the page with the name " + name, e);
+    places[name] = true;
+  });
+  /* words in a box of a picture end in it */
+  all("svg text.on", function (t) {
+    var r = t.previousElementSibling, box, word = t.getBoundingClientRect();
+    while (r && r.tagName !== "rect") r = r.previousElementSibling;
+    box = r && r.getBoundingClientRect();
+    if (box && word.width && word.right > box.right + 2) say("a word that leaves its box: " + t.textContent, t);
+  });
+  all("a[href^='#']", function (a) { if (!document.querySelector(a.getAttribute("href"))) say("a link to nothing", a); });
   /* contrast of every text with what is behind it: WCAG 2 */
   function rgb(c) {
     var m = /rgba?\(([^)]*)\)/.exec(c);

@@ -340,12 +340,12 @@ static void test_verify(void **state)
     s.command = "[\"mpirun\",\"train\",\"--no-overlap\",\"--steps\",\"9\"]";
     assert_string_equal(
         exposed(make(f, s))->verify,
-        "tacho run -o after.tacho -- mpirun train --steps 9; tacho diff run.tacho after.tacho, and read the row "
+        "`tacho run -o after.tacho -- mpirun train --steps 9; tacho diff run.tacho after.tacho`, and read the row "
         "exposed communication");
     fx_close(f);
     s = (struct shape){.compute = 10000, .late = 3000, .transfer = 100, .command = "[\"mpirun\",\"train\"]"};
     says(exposed(make(f, s))->verify,
-         "with rank 1 made faster: tacho run -o after.tacho -- mpirun train; tacho diff run.tacho");
+         "with rank 1 made faster: `tacho run -o after.tacho -- mpirun train; tacho diff run.tacho");
     fx_close(f);
     static const struct { /* tacho was started by the launcher: the command is that of one rank */
         const char *launcher, *start;

@@ -23,13 +23,14 @@ static void test_cells(void **state)
     const struct an_heat *h = &fx_analyze(f)->heat;
     assert_null(h->reason);
     assert_int_equal(h->ranks, 2);
-    assert_int_equal(h->steps, 6);
+    assert_int_equal(h->steps, 4); /* 1 to 4: the first and the last step of a rank do not count */
     assert_int_equal(h->rank[1], 1);
-    assert_int_equal(h->index[5], 5);
-    assert_near(h->step_ms[0 * 6 + 3], 13, 1e-9);
-    assert_near(h->step_ms[1 * 6 + 3], 22, 1e-9);
-    assert_true(isnan(h->step_ms[0 * 6 + 5]));
-    assert_true(isnan(h->step_ms[1 * 6 + 0]));
+    assert_int_equal(h->index[0], 1);
+    assert_int_equal(h->index[3], 4);
+    assert_near(h->step_ms[0 * 4 + 2], 13, 1e-9);
+    assert_near(h->step_ms[1 * 4 + 2], 22, 1e-9);
+    assert_true(isnan(h->step_ms[0 * 4 + 3]));
+    assert_true(isnan(h->step_ms[1 * 4 + 0]));
     assert_true(isnan(h->waiting_ms[0])); /* no collective was recorded */
     fx_close(f);
 }
@@ -47,10 +48,10 @@ static void test_many(void **state)
     assert_int_equal(h->steps_a_column, 3);
     assert_int_equal(h->steps, 150);
     assert_int_equal(h->rank[43], 129);
-    assert_int_equal(h->index[1], 10);
-    assert_near(h->step_ms[43 * 150], 131, 1e-9);           /* 130, 131, 132 ms */
-    assert_near(h->step_ms[0], (1 + 2 + 3) / 3. + 1, 1e-9); /* ranks 0-2, steps 7-9 */
-    assert_near(h->step_ms[1], 1 + (3 + 4 + 5) / 3., 1e-9); /* rank 0 alone */
+    assert_int_equal(h->index[1], 11);
+    assert_near(h->step_ms[43 * 150], 131.5, 1e-9);                     /* 131, 132 ms: of three steps the last counts */
+    assert_near(h->step_ms[0], (2 + 3 + 4 + 3 + 4 + 4 + 5) / 7., 1e-9); /* rank 0: 8-10, ranks 1 and 2: 8 and 9 */
+    assert_near(h->step_ms[1], (5 + 6 + 7) / 3., 1e-9);                 /* rank 0 alone */
     fx_close(f);
 }
 
