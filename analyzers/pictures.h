@@ -98,8 +98,8 @@ static inline bool an_path_hands_over(const struct an_path_step *x, size_t i)
     return i + 1 < x->stretch_count && s->lane >= 0 && s[1].lane >= 0 && s->lane != s[1].lane;
 }
 
-/* Rank x step, of the steps that count. cell[r * steps + s]; NAN: not known. More than AN_HEAT_STEPS_MOST steps are merged into columns of equal width
- * (mean), more ranks than AN_HEAT_RANKS_MOST into rows of neighbours. */
+/* Rank x step, of the steps that count. cell[r * steps + s]; NAN: not known. More than AN_HEAT_STEPS_MOST steps are merged into
+ * columns of equal width (mean), more ranks than AN_HEAT_RANKS_MOST into rows of neighbours. */
 #define AN_HEAT_STEPS_MOST 200
 #define AN_HEAT_RANKS_MOST 64
 struct an_heat {
