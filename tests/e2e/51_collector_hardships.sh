@@ -26,8 +26,10 @@ accounted() {
 }
 
 # ---- all files closed again and again, while the recorder grows its pool
-record closed -- "$bin/target_events" --threads 3 --events 60000 --close-fds --log closed.log
-accounted closed closed.log
+if [ "${SAN:-}" != thread ]; then # which reports that the target closes files under others
+    record closed -- "$bin/target_events" --threads 3 --events 60000 --close-fds --log closed.log
+    accounted closed closed.log
+fi
 
 # ---- another user half-way: this process goes on; what its children do without the right to make a pool is counted
 if [ "$(id -u)" = 0 ]; then

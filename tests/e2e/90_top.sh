@@ -5,6 +5,8 @@
 # ends, is deleted, begins again or loses its recorder.
 # shellcheck disable=SC1003  # a backslash for the terminal
 set -u
+# it ends without waiting long for an analysis that is being made: a thread that was not joined is meant so
+export TSAN_OPTIONS=${TSAN_OPTIONS:-}:report_thread_leaks=0
 # shellcheck source=tests/e2e/cli_common.sh
 . "$(dirname "$0")/cli_common.sh"
 command -v tmux > /dev/null || { echo "needs tmux"; exit 77; }
