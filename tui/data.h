@@ -21,7 +21,7 @@
 #define TUI_SLICES_LEAST   2000
 #define TUI_SLICES_WHOLE   64000 /* a run that is over and has no more is analysed whole, once: at most 300 bytes a slice ... */
 #define TUI_SLICES_IMPORT  100000 /* ... and 190 of an imported trace, which has fewer pieces of threads ... */
-#define TUI_SLICES_ENDED   32000  /* ... of a larger one the newest part */
+#define TUI_SLICES_ENDED   64000  /* ... of a larger one the newest part */
 #define TUI_POLL_ROWS      20000  /* between two models, while a long run is read for the first time */
 #define TUI_MMAP_LEAST     131072 /* bytes: an array of an analysis goes back to the system as soon as it is freed */
 
