@@ -251,7 +251,7 @@ asan: ## everything under AddressSanitizer and UBSan, in build-asan
 ubsan: ## everything under UBSan alone, in build-ubsan
 	$(Q)$(MAKE) O=$(O)-ubsan SAN=undefined check
 tsan: ## agent, collector, loader, ranks, import and dashboard tests under ThreadSanitizer, in build-tsan
-	$(Q)$(MAKE) O=$(O)-tsan SAN=thread FILTER='agent|col_|collector|loader|parallel|ranks_|lt_train|imp_kineto|tui_|90_top' check
+	$(Q)$(MAKE) O=$(O)-tsan SAN=thread FILTER='agent|col_|collector|loader|lt_parallel|ranks_|lt_train|imp_kineto|tui_|90_top' check
 check-san: ## asan, tsan and fuzz one after the other: builds three times (about an hour and a half on two cores)
 	$(Q)$(MAKE) asan && $(MAKE) tsan && $(MAKE) fuzz
 fuzz-programs: $(FUZZ)

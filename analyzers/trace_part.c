@@ -235,19 +235,27 @@ static int first_aggregate(store_reader *r, struct an_trace_part *p)
     return 0;
 }
 
+/* Highest id of a table, of a damaged file too: one that has a successor. */
+static int last_of(store_reader *r, const char *table, int64_t *id)
+{
+    int rc = store_last_id(r, table, id);
+    *id -= *id == INT64_MAX;
+    return rc;
+}
+
 int an_trace_part_find(store_reader *r, int64_t slices, int64_t until, struct an_trace_part *p)
 {
     struct look l;
     int64_t last, high;
     int rc;
     *p = (struct an_trace_part){.ordered = true, .t1 = until, .last_index = -1};
-    if ((rc = store_last_id(r, "slice", &last)))
+    if ((rc = last_of(r, "slice", &last)))
         return rc;
     if (last <= slices && until == INT64_MAX) {
         p->whole = true;
         return 0;
     }
-    if ((rc = store_last_id(r, "step", &p->last_step_row)) || (rc = store_last_id(r, "counter", &p->last_counter_row)) ||
+    if ((rc = last_of(r, "step", &p->last_step_row)) || (rc = last_of(r, "counter", &p->last_counter_row)) ||
         (rc = store_run_each(r, on_key, &p->ordered)))
         return rc;
     high = last + 1;

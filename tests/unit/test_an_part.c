@@ -143,7 +143,7 @@ static void test_huge_ids(void **state)
     f->s = NULL;
     assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
     assert_int_equal(
-        sqlite3_exec(db, "UPDATE slice SET id=id+4611686018427387904 WHERE id=(SELECT max(id) FROM slice)", NULL, NULL, NULL),
+        sqlite3_exec(db, "UPDATE slice SET id=9223372036854775807 WHERE id=(SELECT max(id) FROM slice)", NULL, NULL, NULL),
         SQLITE_OK);
     sqlite3_close(db);
     struct an_options o = {.part_slices = 40 * (OPS + 4)};
