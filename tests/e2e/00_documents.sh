@@ -40,7 +40,7 @@ sources = "".join(open(f, errors="replace").read() for r in ("analyzers", "repor
                   for f in glob.glob(r + "/*.[ch]"))
 for name in ("docs/adding-an-analyzer.md", "CONTRIBUTING.md"):
     for word in re.findall(r"`([A-Za-z0-9]+_[A-Za-z0-9_]*[A-Za-z0-9])(?:\(|`)", open(name).read()):
-        if word != "module_noun_verb" and not re.search(r"\b%s\b" % word, sources) and not glob.glob("tests/*/%s.c" % word):
+        if word != "module_noun_verb" and not re.search(r"\b%s\b" % word, sources) and not glob.glob("tests/*/%s.*" % word):
             wrong.append("%s: nothing is called %s" % (name, word))
 
 commands = {}
