@@ -24,9 +24,8 @@
 
 #include "include/tacho_nvtx.h"
 #include "profiler/collector/drain.h"
-#include "profiler/collector/proc.h"
-#include "profiler/wire.h"
 #include "store/store.h"
+#include "tests/unit/made_pool.h"
 
 #define SEGMENTS    1024u
 #define THREADS     4u
@@ -73,17 +72,6 @@ static uint64_t draw(struct bench *b)
     return b->random;
 }
 
-static uint32_t put_text(struct bench *b, enum wire_text_type type, const char *text)
-{
-    uint64_t at = atomic_load(&b->head->arena_used);
-    struct wire_text *t = (struct wire_text *)(b->map + b->head->arena_offset + at);
-    t->bytes = (uint32_t)strlen(text);
-    t->type = type;
-    strcpy(t->text, text);
-    atomic_store(&b->head->arena_used, at + ((sizeof *t + t->bytes + 8) & ~7ull));
-    return (uint32_t)(at / 8);
-}
-
 static void make_pool(struct bench *b, const char *folder)
 {
     memset(b, 0, sizeof *b);
@@ -92,8 +80,9 @@ static void make_pool(struct bench *b, const char *folder)
     if (!mkdtemp(b->folder))
         die(b->folder);
     snprintf(b->pool, sizeof b->pool, "%s/pool.%d.0", b->folder, (int)getpid());
-    uint64_t arena = WIRE_HEADER_BYTES + SEGMENTS * sizeof(struct wire_segment);
-    b->bytes = arena + ARENA_BYTES + (uint64_t)SEGMENTS * WIRE_SEGMENT_BYTES;
+    const struct made_pool_shape shape = {WIRE_HEADER_BYTES + SEGMENTS * sizeof(struct wire_segment), ARENA_BYTES, SEGMENTS,
+                                          WIRE_SEGMENT_BYTES};
+    b->bytes = made_pool_bytes(&shape);
     int fd = open(b->pool, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0 || posix_fallocate(fd, 0, (off_t)b->bytes) != 0)
         die(b->pool);
@@ -102,30 +91,19 @@ static void make_pool(struct bench *b, const char *folder)
     if (b->map == MAP_FAILED)
         die("mmap");
     struct wire_pool *h = b->head = (struct wire_pool *)b->map;
-    *h = (struct wire_pool){.version = WIRE_VERSION,
-                            .clock = WIRE_CLOCK_MONOTONIC,
-                            .pid = (uint32_t)getpid(),
-                            .segment_bytes = WIRE_SEGMENT_BYTES,
-                            .segment_cap = SEGMENTS,
-                            .directory_offset = WIRE_HEADER_BYTES,
-                            .arena_offset = arena,
-                            .segments_offset = arena + ARENA_BYTES,
-                            .file_bytes = b->bytes,
-                            .arena_cap = ARENA_BYTES,
-                            .created = 1};
-    atomic_store(&h->segments_backed, SEGMENTS);
+    if (made_pool_begin(h, &shape) != 0)
+        die("/proc/self/stat");
     atomic_store(&h->segments_peak, SEGMENTS);
-    atomic_store(&h->arena_used, 16);
-    atomic_store(&h->domain_name[1], put_text(b, WIRE_TEXT_NAME, "libtrain"));
-    b->work = put_text(b, WIRE_TEXT_SCHEMA,
-                       "tacho.work\t48\nflops\t18\t0\nbytes_read\t18\t8\nbytes_written\t18\t16\nmodel_flops\t18\t24\n"
-                       "palm_flops\t18\t32\ndtype\t12\t40\npass\t12\t41\nkind\t12\t42\n");
-    b->step = put_text(b, WIRE_TEXT_SCHEMA, "tacho.step\t24\nindex\t18\t0\ntokens\t18\t8\nsamples\t18\t16\n");
-    b->step_name = put_text(b, WIRE_TEXT_NAME, "step");
+    atomic_store(&h->domain_name[1], made_pool_text(b->head, WIRE_TEXT_NAME, "libtrain"));
+    b->work = made_pool_text(b->head, WIRE_TEXT_SCHEMA,
+                             "tacho.work\t48\nflops\t18\t0\nbytes_read\t18\t8\nbytes_written\t18\t16\nmodel_flops\t18\t24\n"
+                             "palm_flops\t18\t32\ndtype\t12\t40\npass\t12\t41\nkind\t12\t42\n");
+    b->step = made_pool_text(b->head, WIRE_TEXT_SCHEMA, "tacho.step\t24\nindex\t18\t0\ntokens\t18\t8\nsamples\t18\t16\n");
+    b->step_name = made_pool_text(b->head, WIRE_TEXT_NAME, "step");
     for (unsigned i = 0; i < NAMES; i++) {
         char text[64];
         snprintf(text, sizeof text, "block%u.attention.matmul.forward", i);
-        b->name[i] = put_text(b, WIRE_TEXT_NAME, text);
+        b->name[i] = made_pool_text(b->head, WIRE_TEXT_NAME, text);
     }
     for (unsigned i = 0; i < SHAPES; i++)
         b->shape[i] = (struct tacho_work){.flops = 1000000 + i * 977,
@@ -138,10 +116,6 @@ static void make_pool(struct bench *b, const char *folder)
                                           .kind = 1};
     for (unsigned i = 0; i < THREADS; i++)
         b->writer[i].time = 1000000000;
-    struct col_proc_stat self;
-    if (col_proc_read_stat((int32_t)getpid(), &self) != 0)
-        die("/proc/self/stat");
-    h->start_ticks = self.start_ticks;
     h->magic = WIRE_MAGIC;
 }
 

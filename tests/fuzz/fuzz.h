@@ -39,4 +39,14 @@ static inline uint64_t fuzz_take(struct fuzz_input *in, size_t bytes)
     return v;
 }
 
+/* Up to so many of the bytes that are left, in one piece; they are taken. */
+static inline const uint8_t *fuzz_bytes(struct fuzz_input *in, size_t most, size_t *n)
+{
+    const uint8_t *p = in->p;
+    *n = most < in->n ? most : in->n;
+    in->p += *n;
+    in->n -= *n;
+    return p;
+}
+
 #endif

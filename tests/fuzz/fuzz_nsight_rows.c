@@ -6,11 +6,11 @@
  * The input: a byte of switches, then rows. A row: a byte that chooses the table, then for each column a byte that chooses the
  * kind of value, and its bytes.
  */
-#include <sqlite3.h>
 #include <string.h>
 
 #include "store/import/nsight.h"
 #include "tests/fuzz/fuzz_import.h"
+#include "tests/fuzz/fuzz_rows.h"
 
 /* Tables beside those of the importer's own lists, with the columns it looks for. */
 static const struct nsight_table others[] = {
@@ -70,7 +70,6 @@ static void bind(sqlite3_stmt *st, int column, struct fuzz_input *in)
                                         "events were lost"};
     static const int64_t pids[] = {281477476515840, 281477459738624, 281477476515989, 0, -1};
     static const int64_t types[] = {33, 34, 39, 59, 60, 65, 70, 71, 75, 76};
-    size_t n;
     switch (fuzz_take(in, 1) % 12) {
     case 0:
         break; /* NULL */
@@ -88,14 +87,7 @@ static void bind(sqlite3_stmt *st, int column, struct fuzz_input *in)
         break;
     case 5:
     case 6:
-        n = fuzz_take(in, 1);
-        n = n > in->n ? in->n : n;
-        if (n && in->p[0] & 1)
-            sqlite3_bind_blob(st, column, in->p, (int)n, SQLITE_TRANSIENT);
-        else
-            sqlite3_bind_text(st, column, (const char *)in->p, (int)n, SQLITE_TRANSIENT);
-        in->p += n;
-        in->n -= n;
+        fuzz_bind_bytes(st, column, in);
         break;
     case 7:
         sqlite3_bind_text(st, column, words[fuzz_take(in, 1) % (sizeof words / sizeof *words)], -1, SQLITE_STATIC);

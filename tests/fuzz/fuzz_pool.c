@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 
 #include "profiler/collector/drain.h"
-#include "profiler/collector/proc.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/made_pool.h"
 
 #define SEGMENTS      4u
 #define SEGMENT_BYTES 4096u
@@ -51,17 +51,6 @@ static uint8_t *mapped(const char *folder, const char *prefix, size_t bytes)
     return map;
 }
 
-static uint32_t put_text(struct pool *p, enum wire_text_type type, const char *text)
-{
-    uint64_t at = atomic_load(&p->head->arena_used);
-    struct wire_text *t = (struct wire_text *)(p->map + ARENA_AT + at);
-    t->bytes = (uint32_t)strlen(text);
-    t->type = type;
-    memcpy(t->text, text, t->bytes);
-    atomic_store(&p->head->arena_used, at + ((sizeof *t + t->bytes + 8) & ~7ull));
-    return (uint32_t)(at / 8);
-}
-
 static size_t gpu_bytes(void)
 {
     size_t head = (sizeof(struct wire_gpu) + 4095) & ~(size_t)4095;
@@ -97,6 +86,7 @@ static void device(struct pool *p, const struct col_proc_stat *self)
 static void setup(struct pool *p)
 {
     static const char *const texts[] = {"a", "tacho.step", "b\xff", "%s"};
+    const struct made_pool_shape shape = {ARENA_AT, SEGMENTS_AT - ARENA_AT, SEGMENTS, SEGMENT_BYTES};
     struct col_proc_stat self;
     memset(p, 0, sizeof *p);
     snprintf(p->folder, sizeof p->folder, "/dev/shm/tacho-fuzz-%d", (int)getpid());
@@ -106,28 +96,13 @@ static void setup(struct pool *p)
     check(col_proc_read_stat((int32_t)getpid(), &self) == 0);
     p->map = mapped(p->folder, WIRE_PREFIX, POOL_BYTES);
     p->head = (struct wire_pool *)p->map;
-    *p->head = (struct wire_pool){.version = WIRE_VERSION,
-                                  .clock = WIRE_CLOCK_MONOTONIC,
-                                  .pid = (uint32_t)getpid(),
-                                  .start_ticks = self.start_ticks,
-                                  .segment_bytes = SEGMENT_BYTES,
-                                  .segment_cap = SEGMENTS,
-                                  .directory_offset = WIRE_HEADER_BYTES,
-                                  .arena_offset = ARENA_AT,
-                                  .arena_cap = SEGMENTS_AT - ARENA_AT,
-                                  .segments_offset = SEGMENTS_AT,
-                                  .file_bytes = POOL_BYTES,
-                                  .created = 1,
-                                  .rank = "3",
-                                  .program = "made"};
-    atomic_store(&p->head->segments_backed, SEGMENTS);
-    atomic_store(&p->head->arena_used, 16);
+    check(made_pool_begin(p->head, &shape) == 0);
     for (size_t i = 0; i < 4; i++)
-        p->name[i] = put_text(p, WIRE_TEXT_NAME, texts[i]);
-    p->name[4] = put_text(p, WIRE_TEXT_SCHEMA, "tacho.step\t24\nindex\t18\t0\ntokens\t18\t8\nsamples\t18\t16");
-    p->name[5] = put_text(p, WIRE_TEXT_SCHEMA, "own\t16\nx\t13\t0\ny.z\t17\t8");
-    p->name[6] = put_text(p, WIRE_TEXT_COUNTER, "count\t1\t18");
-    p->name[7] = put_text(p, WIRE_TEXT_SCHEMA, "tacho.comm\t40\nkind\t14\t0\nbytes\t18\t8\ntext\t1\t16\t8");
+        p->name[i] = made_pool_text(p->head, WIRE_TEXT_NAME, texts[i]);
+    p->name[4] = made_pool_text(p->head, WIRE_TEXT_SCHEMA, "tacho.step\t24\nindex\t18\t0\ntokens\t18\t8\nsamples\t18\t16");
+    p->name[5] = made_pool_text(p->head, WIRE_TEXT_SCHEMA, "own\t16\nx\t13\t0\ny.z\t17\t8");
+    p->name[6] = made_pool_text(p->head, WIRE_TEXT_COUNTER, "count\t1\t18");
+    p->name[7] = made_pool_text(p->head, WIRE_TEXT_SCHEMA, "tacho.comm\t40\nkind\t14\t0\nbytes\t18\t8\ntext\t1\t16\t8");
     atomic_store(&p->head->domain_name[1], p->name[0]);
     p->head->magic = WIRE_MAGIC;
     p->time = 1000;

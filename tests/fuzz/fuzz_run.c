@@ -6,14 +6,13 @@
  * The input: a byte of switches, a byte that chooses edits for --what-if, then actions. An action: a byte that chooses a table
  * and whether a row is added or one of the sound run below is changed; values follow.
  */
-#include <sqlite3.h>
 #include <string.h>
 
 #include "analyzers/analyzers.h"
 #include "reports/report.h"
 #include "store/export/export.h"
 #include "store/store.h"
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_rows.h"
 
 /* Two ranks of five steps with work, collectives, a loader, device work and counters. Strings have the ids of their words. */
 static const char sound[] =
@@ -182,7 +181,6 @@ static void bind(sqlite3_stmt *st, int column, struct fuzz_input *in)
     static const int64_t odd[] = {INT64_MIN,    INT64_MIN + 1, INT64_MAX,     INT64_MAX - 1, -1,
                                   4294967295ll, 4294967296ll,  -4294967296ll, INT64_MAX / 2};
     static const double reals[] = {1e308, -1e308, 1e-308, 0.5, -0.0, 9.3e18};
-    uint64_t n;
     switch (fuzz_take(in, 1) % 12) {
     case 0:
         break; /* NULL */
@@ -201,14 +199,7 @@ static void bind(sqlite3_stmt *st, int column, struct fuzz_input *in)
         sqlite3_bind_text(st, column, words[fuzz_take(in, 1) % (sizeof words / sizeof *words)], -1, SQLITE_STATIC);
         break;
     case 7:
-        n = fuzz_take(in, 1);
-        n = n > in->n ? in->n : n;
-        if (n & 1)
-            sqlite3_bind_blob(st, column, in->p, (int)n, SQLITE_TRANSIENT);
-        else
-            sqlite3_bind_text(st, column, (const char *)in->p, (int)n, SQLITE_TRANSIENT);
-        in->p += n;
-        in->n -= n;
+        fuzz_bind_bytes(st, column, in);
         break;
     case 8:
         sqlite3_bind_int64(st, column, (int64_t)fuzz_take(in, 2)); /* a time inside of the run */

@@ -11,6 +11,12 @@ traces=${TACHO_TRACES:-../shared/traces}
 if [ $# = 0 ]; then
     for target in "$build"/tests/fuzz/fuzz_*; do set -- "$@" "${target##*/}"; done
 fi
+by_chance() { # FOLDER: bytes by chance, the same ones each time
+    for seed in $(seq 24); do
+        LC_ALL=C awk -v s="$seed" 'BEGIN { srand(s); n = 40 * s; for (i = 0; i < n; i++) printf "%c", int(rand() * 256) }' \
+            < /dev/null > "$1/$seed"
+    done
+}
 found=0
 mkdir -p "$build/crashes"
 for target in "$@"; do
@@ -28,8 +34,8 @@ for target in "$@"; do
         ;;
     *)
         seeds=$build/seeds/$target # made by the target's own script, where it has one
-        [ ! -x "tests/fuzz/$target.sh" ] || "tests/fuzz/$target.sh" "$traces" "$seeds"
         mkdir -p "$seeds"
+        if [ -x "tests/fuzz/$target.sh" ]; then "tests/fuzz/$target.sh" "$traces" "$seeds"; else by_chance "$seeds"; fi
         ;;
     esac
     log=$build/crashes/$target.log

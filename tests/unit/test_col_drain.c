@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "profiler/collector/drain.h"
-#include "profiler/collector/proc.h"
+#include "tests/unit/made_pool.h"
 
 #define SEGMENTS      8u
 #define SEGMENT_BYTES 4096u
@@ -36,58 +36,33 @@ struct pool {
     uint32_t name[4];
 };
 
-static uint32_t put_text(struct pool *p, enum wire_text_type type, const char *text)
-{
-    uint64_t at = atomic_load(&p->head->arena_used);
-    struct wire_text *t = (struct wire_text *)(p->map + p->head->arena_offset + at);
-    t->bytes = (uint32_t)strlen(text);
-    t->type = type;
-    memcpy(t->text, text, t->bytes);
-    atomic_store(&p->head->arena_used, at + ((sizeof *t + t->bytes + 8) & ~7ull));
-    return (uint32_t)(at / 8);
-}
-
 /* A pool of this very process, so that it is alive; as a file that the drain maps for itself. */
 static int setup(void **state)
 {
     struct pool *p = calloc(1, sizeof *p);
     char path[160];
-    struct col_proc_stat self;
+    const struct made_pool_shape shape = {32768, 32768, SEGMENTS, SEGMENT_BYTES};
     snprintf(p->folder, sizeof p->folder, "%s/col-drain-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(p->folder) || col_proc_read_stat((int32_t)getpid(), &self) != 0)
+    if (!mkdtemp(p->folder))
         return -1;
     snprintf(p->db, sizeof p->db, "%s/run.db", p->folder);
     snprintf(path, sizeof path, "%s/pool.%d.0", p->folder, (int)getpid());
-    p->bytes = 65536 + (size_t)SEGMENTS * SEGMENT_BYTES;
+    p->bytes = made_pool_bytes(&shape);
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0 || ftruncate(fd, (off_t)p->bytes) != 0)
         return -1;
     p->map = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     p->head = (struct wire_pool *)p->map;
-    *p->head = (struct wire_pool){.version = WIRE_VERSION,
-                                  .clock = WIRE_CLOCK_MONOTONIC,
-                                  .pid = (uint32_t)getpid(),
-                                  .start_ticks = self.start_ticks,
-                                  .segment_bytes = SEGMENT_BYTES,
-                                  .segment_cap = SEGMENTS,
-                                  .directory_offset = WIRE_HEADER_BYTES,
-                                  .arena_offset = 32768,
-                                  .arena_cap = 32768,
-                                  .segments_offset = 65536,
-                                  .file_bytes = p->bytes,
-                                  .created = 1,
-                                  .rank = "3",
-                                  .program = "made"};
-    atomic_store(&p->head->segments_backed, SEGMENTS);
-    atomic_store(&p->head->arena_used, 16);
+    if (made_pool_begin(p->head, &shape))
+        return -1;
     static const char *const names[] = {"a", "b", "c", "d"};
     for (int i = 0; i < 4; i++) {
-        p->name[i] = put_text(p, WIRE_TEXT_NAME, names[i]);
+        p->name[i] = made_pool_text(p->head, WIRE_TEXT_NAME, names[i]);
         p->thread[i].segment = UINT32_MAX;
     }
-    atomic_store(&p->head->domain_name[1], put_text(p, WIRE_TEXT_NAME, "one"));
-    atomic_store(&p->head->domain_name[2], put_text(p, WIRE_TEXT_NAME, "two"));
+    atomic_store(&p->head->domain_name[1], made_pool_text(p->head, WIRE_TEXT_NAME, "one"));
+    atomic_store(&p->head->domain_name[2], made_pool_text(p->head, WIRE_TEXT_NAME, "two"));
     p->head->magic = WIRE_MAGIC;
     p->time = 1000;
     *state = p;
@@ -454,7 +429,8 @@ static void test_steps(void **state)
     store_reader *r;
     struct tacho_error err;
     int64_t steps[2] = {0}, totals[3] = {0};
-    uint32_t schema = put_text(p, WIRE_TEXT_SCHEMA, "tacho.step\t24\nindex\t18\t0\ntokens\t18\t8\nsamples\t18\t16\n");
+    uint32_t schema =
+        made_pool_text(p->head, WIRE_TEXT_SCHEMA, "tacho.step\t24\nindex\t18\t0\ntokens\t18\t8\nsamples\t18\t16\n");
     store *db = created(p, &d);
     d.volume.from = 3; /* detail of steps 3 and 4 only */
     d.volume.to = 4;
