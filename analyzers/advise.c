@@ -10,6 +10,7 @@
 #include "analyzers/findings.h"
 #include "analyzers/stats.h"
 #include "analyzers/what_if_run.h"
+#include "analyzers/words.h"
 
 #define ERROR_TOLD 2.0     /* %: a replay error that large wants a reason */
 #define GAIN_LEAST 0.00005 /* % of the step per 1 %: rows below are left out */
@@ -62,13 +63,13 @@ static const char *disturbed(struct an_context *c, const struct an_core_use *x)
 {
     if (!an_cores_short(x))
         return NULL;
-    const char *others =
-        x->others.valid && x->others.value >= 0.05 ? an_arena_format(c->a, ", other programs' %.2g", x->others.value) : "";
-    return an_arena_format(
-        c->a,
-        "more threads were ready than there are cores for %.0f %% of the time (its own want %.2g%s; there are "
-        "%.0f): who gets them when differs from step to step",
-        x->short_pct.value, x->wanted.value, others, x->cores.value);
+    const char *others = x->others.valid && x->others.value >= 0.05
+                             ? an_arena_format(c->a, ", other programs' %s", an_number_words(c->a, x->others.value, 2))
+                             : "";
+    return an_arena_format(c->a,
+                           "more threads were ready than there are cores for %.0f %% of the time (its own want %s%s; there are "
+                           "%.0f): who gets them when differs from step to step",
+                           x->short_pct.value, an_number_words(c->a, x->wanted.value, 2), others, x->cores.value);
 }
 
 /* How far the run differs from itself, which may be why the replay misses it. */

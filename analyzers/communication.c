@@ -15,6 +15,7 @@
 
 #include "analyzers/budget.h"
 #include "analyzers/ranks_build.h"
+#include "analyzers/words.h"
 
 #define MISSING_NAMED 8
 #define NO_DETAIL     "no counted step has all its ranges in the file"
@@ -390,7 +391,8 @@ static struct an_value skew_of(struct an_context *c, double ms, const char *no_s
     if (isnan(error))
         return an_num_none("the ranks are on several hosts, and the file does not say how well their clocks agree");
     if (ms < error)
-        return an_num_none(an_arena_format(c->a, "below %.3g ms, up to which the clocks of the ranks agree", error));
+        return an_num_none(
+            an_arena_format(c->a, "below %s, up to which the clocks of the ranks agree", an_time_words(c->a, error, 3)));
     return an_num(ms);
 }
 

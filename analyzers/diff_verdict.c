@@ -7,6 +7,7 @@
 
 #include "analyzers/arena.h"
 #include "analyzers/diff_private.h"
+#include "analyzers/words.h"
 
 #define CLASS_LEAST 0.1 /* of the step's change: a class below it explains nothing */
 
@@ -33,8 +34,7 @@ static const struct an_diff_row *largest(const struct rows *x, enum an_diff_kind
 /* "12.3 ms", "-1.9 s". */
 static const char *time_text(struct an_arena *a, double ms, bool sign)
 {
-    double v = fabs(ms) >= 999.5 ? ms / 1e3 : ms;
-    return an_arena_format(a, sign ? "%+.3g %s" : "%.4g %s", v, fabs(ms) >= 999.5 ? "s" : "ms");
+    return an_arena_format(a, "%s%s", sign && ms > 0 ? "+" : "", an_time_words(a, ms, sign ? 3 : 4));
 }
 
 /* "input +33.7 ms a step (loader: enumerate(DataLoader))"; NULL: no class explains the change. */
@@ -102,9 +102,11 @@ void an_diff_verdict(struct an_diff *d, const struct an_diff_row *rows, size_t c
     if (tested && !s->significant) {
         d->verdict =
             an_arena_format(d->arena,
-                            "no significant difference: BAD's median step is %.2g %% %s (%s instead of %s; 95 %% interval "
-                            "of the difference [%+.3g, %+.3g] ms, drift inside the runs %.3g ms)%s",
-                            pct, s->delta < 0 ? "shorter" : "longer", bad, good, s->low, s->high, s->floor, what_is_sure(d));
+                            "no significant difference: BAD's median step is %s %% %s (%s instead of %s; 95 %% interval "
+                            "of the difference [%s, %s], drift inside the runs %s)%s",
+                            an_number_words(d->arena, pct, 2), s->delta < 0 ? "shorter" : "longer", bad, good,
+                            time_text(d->arena, s->low, true), time_text(d->arena, s->high, true),
+                            an_time_words(d->arena, s->floor, 3), what_is_sure(d));
         return;
     }
     const char *moved = what_moved(&x), *per = d->unit == AN_DIFF_CAPTURE ? "over the whole capture" : "a step";

@@ -10,6 +10,7 @@
 
 #include "analyzers/findings.h"
 #include "analyzers/stats.h"
+#include "analyzers/words.h"
 
 #define FINDINGS_MOST    5
 #define UNATTRIBUTED_PCT 5.0 /* DESIGN 5 */
@@ -77,7 +78,8 @@ bool an_class_share_matters(const struct an_class_share *s)
 
 const char *an_findings_bytes(struct an_context *c, double bytes)
 {
-    return bytes >= 1e9 ? an_arena_format(c->a, "%.3g GB", bytes / 1e9) : an_arena_format(c->a, "%.3g MB", bytes / 1e6);
+    return bytes >= 1e9 ? an_arena_format(c->a, "%s GB", an_number_words(c->a, bytes / 1e9, 3))
+                        : an_arena_format(c->a, "%s MB", an_number_words(c->a, bytes / 1e6, 3));
 }
 
 const char *an_findings_window(struct an_context *c)
@@ -121,7 +123,8 @@ static int unattributed(struct an_findings_list *l)
     f->verify = "run again and read the row unattributed: `tacho report`";
     f->wrong_when = held ? "another process had the device meanwhile"
                          : "events were lost (see trust): then ranges are missing that the program did mark";
-    an_finding_evidence(f, an_arena_format(c->a, "%.3g ms a step (%s)", step_ms * pct / 100, an_findings_window(c)));
+    an_finding_evidence(
+        f, an_arena_format(c->a, "%s a step (%s)", an_time_words(c->a, step_ms * pct / 100, 3), an_findings_window(c)));
     an_finding_evidence(f, an_arena_format(c->a, "%zu of %zu steps have such time", s.touched, s.steps));
     an_finding_evidence(f, c->r->trust.lost_events.valid
                                ? an_arena_format(c->a, "%" PRId64 " events lost", c->r->trust.lost_events.value)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyzers/findings_engine.h"
+#include "analyzers/words.h"
 
 #define LITTLE      0.5 /* of the roof of products */
 #define MOSTLY      0.5 /* of the time of products, in calls that are small */
@@ -131,9 +132,9 @@ static const char *room_words(const struct an_engine *e, double factor)
     const struct an_memory *m = &e->c->r->memory;
     bool counted = m->batch_bytes.valid;
     double grows = (double)(counted ? m->batch_bytes.value : m->resident_peak_bytes.value);
-    return an_arena_format(e->c->a, "memory: %s take %s, %.3g times as much is %s more; %s are left (%s)",
+    return an_arena_format(e->c->a, "memory: %s take %s, %s times as much is %s more; %s are left (%s)",
                            counted ? "activations and workspace" : "all that is resident", an_findings_bytes(e->c, grows),
-                           factor, an_findings_bytes(e->c, (factor - 1) * grows),
+                           an_number_words(e->c->a, factor, 3), an_findings_bytes(e->c, (factor - 1) * grows),
                            an_findings_bytes(e->c, (double)m->room_bytes.value), counted ? "counted" : "system layer");
 }
 
@@ -199,20 +200,22 @@ void an_engine_small_batch(struct an_engine *e)
     }
     struct an_finding *f = an_findings_add(
         e->l, "SMALL_BATCH",
-        an_arena_format(
-            c->a, "products reach %.0f %% of their roof: a micro-batch of %.3g samples (%.4g rows) is small for this machine",
-            100 * b.at_roof_ns / b.ns, micro, rows));
-    an_finding_evidence(f, an_arena_format(c->a, "products: %.4g GFLOP/s in %.3g ms a step, %.4g at their roof (%s)",
-                                           b.flops / b.ns * e->share, b.ns / (double)steps->detailed / 1e6,
-                                           b.flops / b.at_roof_ns * e->share, an_findings_window(c)));
+        an_arena_format(c->a,
+                        "products reach %.0f %% of their roof: a micro-batch of %s samples (%s rows) is small for this machine",
+                        100 * b.at_roof_ns / b.ns, an_number_words(c->a, micro, 3), an_number_words(c->a, rows, 4)));
+    an_finding_evidence(f, an_arena_format(c->a, "products: %s GFLOP/s in %s a step, %s at their roof (%s)",
+                                           an_number_words(c->a, b.flops / b.ns * e->share, 4),
+                                           an_time_words(c->a, b.ns / (double)steps->detailed / 1e6, 3),
+                                           an_number_words(c->a, b.flops / b.at_roof_ns * e->share, 4), an_findings_window(c)));
     an_finding_evidence(f, an_arena_format(c->a,
-                                           "one call: %.3g MFLOP on average, %.3g us here, %.3g us at the roof; %.0f %% of the "
-                                           "time is in calls below 100 us at the roof or left of the ridge",
-                                           b.flops / b.calls / 1e6, b.ns / b.calls / 1e3, b.at_roof_ns / b.calls / 1e3,
-                                           100 * b.small_ns / b.ns));
+                                           "one call: %s MFLOP on average, %s here, %s at the roof; %.0f %% of the time is in "
+                                           "calls below 100 µs at the roof or left of the ridge",
+                                           an_number_words(c->a, b.flops / b.calls / 1e6, 3),
+                                           an_time_words(c->a, b.ns / b.calls / 1e6, 3),
+                                           an_time_words(c->a, b.at_roof_ns / b.calls / 1e6, 3), 100 * b.small_ns / b.ns));
     if (b.ridge > 0)
-        an_finding_evidence(f, an_arena_format(c->a, "left of the ridge of %.3g FLOP/byte: %.0f %% of the time of products",
-                                               b.ridge, 100 * b.left / b.ns));
+        an_finding_evidence(f, an_arena_format(c->a, "left of the ridge of %s FLOP/byte: %.0f %% of the time of products",
+                                               an_number_words(c->a, b.ridge, 3), 100 * b.left / b.ns));
     an_finding_evidence(f, room_words(e, b.factor));
     f->action = batch_action(e, &b, samples);
     f->effort = b.micro_steps > 1 ? "two settings" : "a setting, and the learning rate";
@@ -264,8 +267,8 @@ void an_engine_recompute(struct an_engine *e)
     const struct an_utilization *u = &c->r->utilization;
     if (u->recomputed_flops_per_step.valid && u->hardware_flops_per_step.valid && u->hardware_flops_per_step.value > 0)
         an_finding_evidence(
-            f, an_arena_format(c->a, "%.3g GFLOP a step are recomputed, %.1f %% of those executed",
-                               (double)u->recomputed_flops_per_step.value / 1e9,
+            f, an_arena_format(c->a, "%s GFLOP a step are recomputed, %.1f %% of those executed",
+                               an_number_words(c->a, (double)u->recomputed_flops_per_step.value / 1e9, 3),
                                100 * (double)u->recomputed_flops_per_step.value / (double)u->hardware_flops_per_step.value));
     an_finding_evidence(f, an_arena_format(c->a, "what is computed again writes %s a micro-step: so much more would be kept",
                                            an_findings_bytes(c, keep)));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyzers/findings.h"
+#include "analyzers/words.h"
 
 #define OPAQUE_PCT     5.0  /* of the span */
 #define LOST_PCT       2.0  /* of the launches of kernels */
@@ -52,8 +53,9 @@ static void opaque_graphs(struct an_findings_list *l, const struct totals *all)
     struct an_finding *f = an_findings_add(
         l, "OPAQUE_GRAPHS",
         an_arena_format(c->a, "%.1f %% of the capture is graphs of which the kernels were not recorded: busy, not idle", pct));
-    an_finding_evidence(f, an_arena_format(c->a, "%.3g ms opaque of %.3g ms on %zu %s", all->opaque / 1e6, all->span / 1e6,
-                                           c->r->gpu_count, c->r->gpu_count == 1 ? "device" : "devices"));
+    an_finding_evidence(f, an_arena_format(c->a, "%s opaque of %s on %zu %s", an_time_words(c->a, all->opaque / 1e6, 3),
+                                           an_time_words(c->a, all->span / 1e6, 3), c->r->gpu_count,
+                                           c->r->gpu_count == 1 ? "device" : "devices"));
     if (!c->r->launches.reason)
         an_finding_evidence(f, an_arena_format(c->a, "%" PRId64 " launches of graphs", c->r->launches.graphs));
     f->action = source && !strcmp(source, "nsight") ? "record graphs node by node: nsys profile --cuda-graph-trace=node"

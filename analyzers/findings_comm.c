@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyzers/findings.h"
+#include "analyzers/words.h"
 
 #define CEILING_NONE     "a ceiling has no expected value: nothing was replayed"
 #define NAMED_SHARE      0.75 /* of all waiting: a rank that causes as much is the one who is waited for */
@@ -54,9 +55,10 @@ static double caused_by_all(const struct an_context *c)
 static const char *exposed_words(struct an_context *c, const struct exposure *e)
 {
     if (!isfinite(e->share.half))
-        return an_arena_format(c->a, "exposed communication %.3g ms (%s)", e->exposed, an_findings_window(c));
-    return an_arena_format(c->a, "exposed communication %.3g ± %.2g ms a step (%s)", e->exposed, e->step * e->share.half / 100,
-                           an_findings_window(c));
+        return an_arena_format(c->a, "exposed communication %s (%s)", an_time_words(c->a, e->exposed, 3),
+                               an_findings_window(c));
+    return an_arena_format(c->a, "exposed communication %s a step (%s)",
+                           an_time_spread(c->a, e->exposed, e->step * e->share.half / 100), an_findings_window(c));
 }
 
 static const char *split_words(struct an_context *c, const struct exposure *e)
@@ -64,8 +66,9 @@ static const char *split_words(struct an_context *c, const struct exposure *e)
     const struct an_communication *x = &c->r->communication;
     if (!e->split || !x->exposed_transfer_ms.valid)
         return NULL;
-    return an_arena_format(c->a, "of it %.3g ms transfer, %.3g ms waiting for other ranks (mean over %zu ranks)",
-                           x->exposed_transfer_ms.value, x->exposed_waiting_ms.value, x->rank_count);
+    return an_arena_format(c->a, "of it %s transfer, %s waiting for other ranks (mean over %zu ranks)",
+                           an_time_words(c->a, x->exposed_transfer_ms.value, 3),
+                           an_time_words(c->a, x->exposed_waiting_ms.value, 3), x->rank_count);
 }
 
 static const char *overlap_words(struct an_context *c)
@@ -73,8 +76,8 @@ static const char *overlap_words(struct an_context *c)
     const struct an_communication *x = &c->r->communication;
     if (x->reason || !x->overlap_pct.valid || !x->total_ms.valid)
         return NULL;
-    return an_arena_format(c->a, "%.3g ms of communication a step, %.1f %% of it beside compute", x->total_ms.value,
-                           x->overlap_pct.value);
+    return an_arena_format(c->a, "%s of communication a step, %.1f %% of it beside compute",
+                           an_time_words(c->a, x->total_ms.value, 3), x->overlap_pct.value);
 }
 
 /* Bandwidth of the collective that moves most, beside the measured link. */
@@ -90,9 +93,11 @@ static const char *link_words(struct an_context *c)
         return NULL;
     for (size_t i = 0; i < c->t->ceiling_count; i++)
         if (!strcmp(c->t->ceiling[i].resource, "mpi_bandwidth") && c->t->ceiling[i].value > 0)
-            beside = an_arena_format(c->a, "; the link was measured at %.3g GB/s", c->t->ceiling[i].value / 1e9);
-    return an_arena_format(c->a, "%.60s of %.3g MB: %.3g GB/s on the bus (%s)%s", k->name, k->bytes_per_call.value / 1e6,
-                           k->bus_bytes_per_s.value / 1e9, k->bandwidth_of ? k->bandwidth_of : "", beside);
+            beside = an_arena_format(c->a, "; the link was measured at %s GB/s",
+                                     an_number_words(c->a, c->t->ceiling[i].value / 1e9, 3));
+    return an_arena_format(
+        c->a, "%.60s of %s MB: %s GB/s on the bus (%s)%s", k->name, an_number_words(c->a, k->bytes_per_call.value / 1e6, 3),
+        an_number_words(c->a, k->bus_bytes_per_s.value / 1e9, 3), k->bandwidth_of ? k->bandwidth_of : "", beside);
 }
 
 static const char *last_words(struct an_context *c, const struct exposure *e)
@@ -100,13 +105,14 @@ static const char *last_words(struct an_context *c, const struct exposure *e)
     if (!e->last || !e->last->last_pct.valid)
         return NULL;
     return an_arena_format(
-        c->a, "rank %" PRId64 " comes last to %.0f %% of the collectives, the others together wait %.4g ms a step for it",
-        e->last->rank, e->last->last_pct.value, e->last->caused_ms.value);
+        c->a, "rank %" PRId64 " comes last to %.0f %% of the collectives, the others together wait %s a step for it",
+        e->last->rank, e->last->last_pct.value, an_time_words(c->a, e->last->caused_ms.value, 4));
 }
 
 static const char *most_words(struct an_context *c, const struct exposure *e)
 {
-    return e->most ? an_arena_format(c->a, "rank %" PRId64 " waits most: %.3g ms a step", e->most->rank, e->most_waiting)
+    return e->most ? an_arena_format(c->a, "rank %" PRId64 " waits most: %s a step", e->most->rank,
+                                     an_time_words(c->a, e->most_waiting, 3))
                    : NULL;
 }
 
@@ -141,11 +147,9 @@ static void waiting(struct an_context *c, const struct exposure *e, struct an_fi
 {
     double caused = caused_by_all(c);
     bool named = e->last && e->last->caused_ms.value >= NAMED_SHARE * caused;
-    f->claim =
-        an_arena_format(c->a,
-                        "the step waits for other ranks: %.3g of %.3g ms of exposed communication are waiting, %.1f %% of "
-                        "the step",
-                        e->waiting, e->exposed, 100 * e->waiting / e->step);
+    f->claim = an_arena_format(
+        c->a, "the step waits for other ranks: %s of %s of exposed communication are waiting, %.1f %% of the step",
+        an_time_words(c->a, e->waiting, 3), an_time_words(c->a, e->exposed, 3), 100 * e->waiting / e->step);
     an_finding_evidence(f, exposed_words(c, e));
     an_finding_evidence(f, split_words(c, e));
     an_finding_evidence(f, last_words(c, e));
@@ -200,7 +204,8 @@ static const char *engine_overlap(struct an_context *c, const char **option)
                "(MPI_THREAD_SERIALIZED); this one does not, so the step's thread reduces when backward is over";
     }
     double mib = bytes->valid && bytes->value > 0 ? bytes->value / (1 << 20) / BUCKETS : 1;
-    *option = an_arena_format(c->a, "--bucket-mib %.2g", mib < BUCKET_LEAST_MIB ? BUCKET_LEAST_MIB : mib);
+    *option =
+        an_arena_format(c->a, "--bucket-mib %s", an_number_words(c->a, mib < BUCKET_LEAST_MIB ? BUCKET_LEAST_MIB : mib, 2));
     return an_arena_format(c->a, "smaller buckets, so that the first ones are reduced while backward goes on: %s", *option);
 }
 
@@ -233,14 +238,13 @@ static void transfer(struct an_context *c, const struct exposure *e, struct an_f
     const char *option;
     double removed = e->exposed - e->waiting, in_calls = x->exposed_transfer_ms.valid ? x->exposed_transfer_ms.value : removed;
     double rest = removed > in_calls ? removed - in_calls : 0;
-    f->claim =
-        rest >= 0.1 * removed
-            ? an_arena_format(c->a,
-                              "%.3g ms of transfer between ranks and %.3g ms around it (packing, handing over) run while "
-                              "nothing computes, %.1f %% of the step",
-                              in_calls, rest, 100 * removed / e->step)
-            : an_arena_format(c->a, "%.3g ms of transfer between ranks run while nothing computes, %.1f %% of the step",
-                              removed, 100 * removed / e->step);
+    f->claim = rest >= 0.1 * removed
+                   ? an_arena_format(c->a,
+                                     "%s of transfer between ranks and %s around it (packing, handing over) run while nothing "
+                                     "computes, %.1f %% of the step",
+                                     an_time_words(c->a, in_calls, 3), an_time_words(c->a, rest, 3), 100 * removed / e->step)
+                   : an_arena_format(c->a, "%s of transfer between ranks run while nothing computes, %.1f %% of the step",
+                                     an_time_words(c->a, removed, 3), 100 * removed / e->step);
     an_finding_evidence(f, exposed_words(c, e));
     an_finding_evidence(f, split_words(c, e));
     an_finding_evidence(f, overlap_words(c));

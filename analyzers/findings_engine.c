@@ -4,6 +4,7 @@
  * the machine; where it was never calibrated it is not looked for.
  */
 #include "analyzers/findings_engine.h"
+#include "analyzers/words.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -125,8 +126,8 @@ const char *an_engine_window(const struct an_engine *e, const char *what, const 
 {
     double ms = an_engine_step_ms(e) / 100;
     if (!isfinite(s->half))
-        return an_arena_format(e->c->a, "%s: %.3g ms (%s)", what, ms * s->mean, an_findings_window(e->c));
-    return an_arena_format(e->c->a, "%s: %.3g ± %.2g ms a step (%s)", what, ms * s->mean, ms * s->half,
+        return an_arena_format(e->c->a, "%s: %s (%s)", what, an_time_words(e->c->a, ms * s->mean, 3), an_findings_window(e->c));
+    return an_arena_format(e->c->a, "%s: %s a step (%s)", what, an_time_spread(e->c->a, ms * s->mean, ms * s->half),
                            an_findings_window(e->c));
 }
 
@@ -167,9 +168,10 @@ static const char *largest_words(const struct an_engine *e)
         const struct an_roofline_point *p = &r->points[i];
         if (p->bound && !strcmp(p->bound, "memory") && !p->product && strcmp(p->pass, "optimizer") != 0 &&
             p->achieved_flops >= AT_THE_ROOF * p->attainable_flops)
-            return an_arena_format(e->c->a, "most: %.60s, %.3g GB/s, %.0f %% of the DRAM roof, %.3g FLOP/byte (%s)", p->name,
-                                   p->achieved_flops / p->intensity / 1e9, 100 * p->achieved_flops / p->attainable_flops,
-                                   p->intensity, an_findings_window(e->c));
+            return an_arena_format(e->c->a, "most: %.60s, %s GB/s, %.0f %% of the DRAM roof, %s FLOP/byte (%s)", p->name,
+                                   an_number_words(e->c->a, p->achieved_flops / p->intensity / 1e9, 3),
+                                   100 * p->achieved_flops / p->attainable_flops, an_number_words(e->c->a, p->intensity, 3),
+                                   an_findings_window(e->c));
     }
     return NULL;
 }
@@ -191,12 +193,12 @@ static void low_intensity(struct an_engine *e)
         an_arena_format(c->a, "element-wise work at the speed of the memory takes %.1f %% of the step", all.mean));
     an_finding_evidence(f, an_engine_window(e, "such work", &all));
     an_finding_evidence(f, largest_words(e));
-    an_finding_evidence(f,
-                        an_arena_format(c->a, "its arithmetic alone would take %.3g ms a step at the fp32 peak (%.3g GFLOP/s)",
-                                        time - removed, e->peak * e->share / 1e9));
-    an_finding_evidence(f,
-                        an_arena_format(c->a, "the memory moves %.3g GB/s at most (measured); the ridge lies at %.3g FLOP/byte",
-                                        e->dram * e->share / 1e9, e->peak / e->dram));
+    an_finding_evidence(f, an_arena_format(c->a, "its arithmetic alone would take %s a step at the fp32 peak (%s GFLOP/s)",
+                                           an_time_words(c->a, time - removed, 3),
+                                           an_number_words(c->a, e->peak * e->share / 1e9, 3)));
+    an_finding_evidence(f, an_arena_format(c->a, "the memory moves %s GB/s at most (measured); the ridge lies at %s FLOP/byte",
+                                           an_number_words(c->a, e->dram * e->share / 1e9, 3),
+                                           an_number_words(c->a, e->peak / e->dram, 3)));
     double in_fp32;
     an_engine_gain(e, wide_time, &in_fp32);
     bool wide = in_fp32 > time / 2; /* most of it has tensors that could be narrower */
@@ -254,11 +256,11 @@ static const char *reach_words(const struct an_engine *e, double part)
     double rate = part * an_engine_roof(e, "fp32");
     if (part > 1)
         return an_arena_format(e->c->a,
-                               "products of this run: %.4g GFLOP/s, above the fp32 roof: the calibration is too low, and how "
-                               "far the two are apart is not sure (tacho calibrate --force, then record again)",
-                               rate * e->share / 1e9);
-    return an_arena_format(e->c->a, "products of this run: %.4g GFLOP/s, %.0f %% of the fp32 roof", rate * e->share / 1e9,
-                           100 * part);
+                               "products of this run: %s GFLOP/s, above the fp32 roof: the calibration is too low, and how far "
+                               "the two are apart is not sure (tacho calibrate --force, then record again)",
+                               an_number_words(e->c->a, rate * e->share / 1e9, 4));
+    return an_arena_format(e->c->a, "products of this run: %s GFLOP/s, %.0f %% of the fp32 roof",
+                           an_number_words(e->c->a, rate * e->share / 1e9, 4), 100 * part);
 }
 
 static void precision_words(const struct an_engine *e, struct an_finding *f)
@@ -288,11 +290,12 @@ static void low_precision(struct an_engine *e)
     }
     struct an_finding *f = an_findings_add(
         e->l, "LOW_PRECISION",
-        an_arena_format(c->a, "products take %.1f %% of the step in fp32; in bf16 this machine multiplies %.3g times as fast",
-                        all.mean, bf16 / fp32));
+        an_arena_format(c->a, "products take %.1f %% of the step in fp32; in bf16 this machine multiplies %s times as fast",
+                        all.mean, an_number_words(c->a, bf16 / fp32, 3)));
     an_finding_evidence(f, an_engine_window(e, "products in fp32", &all));
-    an_finding_evidence(f, an_arena_format(c->a, "fastest product: %.4g GFLOP/s in bf16, %.4g in fp32 (measured)",
-                                           bf16 * e->share / 1e9, fp32 * e->share / 1e9));
+    an_finding_evidence(f, an_arena_format(c->a, "fastest product: %s GFLOP/s in bf16, %s in fp32 (measured)",
+                                           an_number_words(c->a, bf16 * e->share / 1e9, 4),
+                                           an_number_words(c->a, fp32 * e->share / 1e9, 4)));
     double part = reach(e, time);
     an_finding_evidence(f, reach_words(e, part));
     precision_words(e, f);

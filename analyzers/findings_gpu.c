@@ -11,6 +11,7 @@
 #include "analyzers/api.h"
 #include "analyzers/findings.h"
 #include "analyzers/peaks.h"
+#include "analyzers/words.h"
 
 #define CEILING "a ceiling has no expected value: nothing was replayed"
 
@@ -43,12 +44,13 @@ static const char *share_words(struct an_context *c, const struct an_class_share
 {
     const struct an_budget *b = &c->r->budget;
     if (!s->steps)
-        return an_arena_format(c->a, "%s: %.4g ms on all devices (whole capture)", what, s->ms);
+        return an_arena_format(c->a, "%s: %s on all devices (whole capture)", what, an_time_words(c->a, s->ms, 4));
     double step_ms = (double)b->step_ns / (double)b->steps / 1e6;
     if (s->steps == 1)
-        return an_arena_format(c->a, "%s %.3g ms (%s)", what, step_ms * s->mean / 100, an_findings_window(c));
-    return an_arena_format(c->a, "%s %.3g ± %.2g ms a step (%s)", what, step_ms * s->mean / 100, step_ms * s->half / 100,
-                           an_findings_window(c));
+        return an_arena_format(c->a, "%s %s (%s)", what, an_time_words(c->a, step_ms * s->mean / 100, 3),
+                               an_findings_window(c));
+    return an_arena_format(c->a, "%s %s a step (%s)", what,
+                           an_time_spread(c->a, step_ms * s->mean / 100, step_ms * s->half / 100), an_findings_window(c));
 }
 
 static void share_ceiling(struct an_finding *f, const struct an_class_share *s)
@@ -118,8 +120,8 @@ static const char *blocking_words(struct an_context *c)
     }
     if (!known)
         return NULL;
-    return an_arena_format(c->a, "compute waits for %.4g ms of it (proven), for %.4g ms more by its times (whole capture)",
-                           proven / 1e6, inferred / 1e6);
+    return an_arena_format(c->a, "compute waits for %s of it (proven), for %s more by its times (whole capture)",
+                           an_time_words(c->a, proven / 1e6, 4), an_time_words(c->a, inferred / 1e6, 4));
 }
 
 /* Processes with devices: what communicates in this run. */
@@ -162,16 +164,16 @@ static int exposed_comm(struct an_findings_list *l)
               : an_arena_format(c->a, "%.1f %% of %s is communication that no compute hides", s.mean, window_of(&s)));
     an_finding_evidence(f, share_words(c, &s, split ? "exposed transfer" : "exposed communication"));
     if (split)
-        an_finding_evidence(
-            f, an_arena_format(c->a, "%.3g ms more are waiting for other ranks: not communication's own", waiting->value));
+        an_finding_evidence(f, an_arena_format(c->a, "%s more are waiting for other ranks: not communication's own",
+                                               an_time_words(c->a, waiting->value, 3)));
     for (size_t i = 0; i < c->r->gpu_count && i < 1; i++)
         if (c->r->gpus[i].overlap_pct.valid)
             an_finding_evidence(f, an_arena_format(c->a, "%.1f %% of communication runs beside compute (rank %" PRId64 ")",
                                                    c->r->gpus[i].overlap_pct.value, c->r->gpus[i].rank));
     if (op)
-        an_finding_evidence(f, an_arena_format(c->a, "largest: %.*s, %" PRId64 " times, %.3g ms each",
-                                               (int)strcspn(op->name, "(<"), op->name, op->count,
-                                               op->mean_us.valid ? op->mean_us.value / 1e3 : NAN));
+        an_finding_evidence(f, an_arena_format(c->a, "largest: %.*s, %" PRId64 " times, %s each", (int)strcspn(op->name, "(<"),
+                                               op->name, op->count,
+                                               an_time_words(c->a, op->mean_us.valid ? op->mean_us.value / 1e3 : NAN, 3)));
     an_finding_evidence(f, blocking_words(c));
     if (ranks > 1 && size <= ranks)
         f->action = "let communication begin earlier, so that compute hides it (DDP: gradient buckets; FSDP: prefetch)";
@@ -256,9 +258,9 @@ static void host_bound(struct an_context *c, struct an_finding *f, const char *n
     enum an_api_kind kind = an_api_of(name).kind;
     const struct an_attribution_row *op = busiest_host(c->r);
     if (op)
-        an_finding_evidence(f, an_arena_format(c->a,
-                                               "most host time of its own: %.80s, %.4g ms in %" PRId64 " calls (whole capture)",
-                                               op->name, (double)op->host_ns / 1e6, op->count));
+        an_finding_evidence(f,
+                            an_arena_format(c->a, "most host time of its own: %.80s, %s in %" PRId64 " calls (whole capture)",
+                                            op->name, an_time_words(c->a, (double)op->host_ns / 1e6, 4), op->count));
     if (kind == AN_API_COPY)
         f->action =
             an_arena_format(c->a,
@@ -308,9 +310,8 @@ static int host_late(struct an_findings_list *l, double span)
     an_finding_evidence(f, doing);
     if (!n->reason && n->host_mean_us.valid) {
         double us = n->host_mean_us.value;
-        an_finding_evidence(f, an_arena_format(c->a, "%" PRId64 " launches of %.3g %s each on the host, %.0f %% of the capture",
-                                               n->calls, us < 1000 ? us : us / 1000, us < 1000 ? "us" : "ms",
-                                               pct_of(calls_ns, span)));
+        an_finding_evidence(f, an_arena_format(c->a, "%" PRId64 " launches of %s each on the host, %.0f %% of the capture",
+                                               n->calls, an_time_words(c->a, us / 1000, 3), pct_of(calls_ns, span)));
     }
     if (!n->reason && n->short_pct.valid)
         an_finding_evidence(f,
@@ -347,9 +348,9 @@ static int sync_stall(struct an_findings_list *l)
                         an_arena_format(c->a, "the host waits in synchronise calls while no device works: %.1f %% of %s",
                                         s.mean, window_of(&s)));
     an_finding_evidence(f, share_words(c, &s, "waiting in synchronise calls with an idle device"));
-    an_finding_evidence(f, an_arena_format(c->a, "most: %.60s, %" PRId64 " %s, %.4g ms with an idle device (whole capture)",
+    an_finding_evidence(f, an_arena_format(c->a, "most: %.60s, %" PRId64 " %s, %s with an idle device (whole capture)",
                                            most->name, most->count, most->count == 1 ? "call" : "calls",
-                                           (double)most->idle_ns.value / 1e6));
+                                           an_time_words(c->a, (double)most->idle_ns.value / 1e6, 4)));
     f->action = "do not wait for the device inside a step: read the loss every N steps (.item(), .cpu()), copy with "
                 "non_blocking=True";
     f->effort = "some lines of code";
@@ -370,13 +371,16 @@ static const struct an_copy_row *copy_row(const struct an_result *r, const char 
 
 static void copy_evidence(struct an_context *c, struct an_finding *f, const struct an_copy_row *row)
 {
-    an_finding_evidence(f, an_arena_format(c->a, "%s%s%s: %" PRId64 " copies, %.4g ms, %.4g ms of it exposed (whole capture)",
-                                           row->kind, *row->memory ? ", " : "", row->memory, row->count,
-                                           (double)row->total_ns / 1e6, (double)row->exposed_ns / 1e6));
+    an_finding_evidence(f, an_arena_format(c->a, "%s%s%s: %" PRId64 " copies, %s, %s of it exposed (whole capture)", row->kind,
+                                           *row->memory ? ", " : "", row->memory, row->count,
+                                           an_time_words(c->a, (double)row->total_ns / 1e6, 4),
+                                           an_time_words(c->a, (double)row->exposed_ns / 1e6, 4)));
     if (row->bytes.valid && row->bytes_per_s.valid)
-        an_finding_evidence(f, an_arena_format(c->a, "%.3g %s at %.3g GB/s",
-                                               (double)row->bytes.value / (row->bytes.value >= 1000000000 ? 1e9 : 1e6),
-                                               row->bytes.value >= 1000000000 ? "GB" : "MB", row->bytes_per_s.value / 1e9));
+        an_finding_evidence(
+            f, an_arena_format(
+                   c->a, "%s %s at %s GB/s",
+                   an_number_words(c->a, (double)row->bytes.value / (row->bytes.value >= 1000000000 ? 1e9 : 1e6), 3),
+                   row->bytes.value >= 1000000000 ? "GB" : "MB", an_number_words(c->a, row->bytes_per_s.value / 1e9, 3)));
 }
 
 static int pageable_copy(struct an_findings_list *l, double *found)
@@ -478,22 +482,23 @@ static void low_precision(struct an_findings_list *l, double span)
         return;
     }
     bool half = !strcmp(type, "fp16");
-    struct an_finding *f = an_findings_add(
-        l, "LOW_PRECISION",
-        an_arena_format(c->a, "matrix kernels take %.4g ms off the device's matrix units, %.1f %% of the capture", off / 1e6,
-                        pct_of(off, span)));
+    struct an_finding *f =
+        an_findings_add(l, "LOW_PRECISION",
+                        an_arena_format(c->a, "matrix kernels take %s off the device's matrix units, %.1f %% of the capture",
+                                        an_time_words(c->a, off / 1e6, 4), pct_of(off, span)));
     if (p->matrix_unit_pct.valid)
         an_finding_evidence(
             f, an_arena_format(c->a, "%.1f %% of matrix and attention time runs on matrix units", p->matrix_unit_pct.value));
-    an_finding_evidence(
-        f, an_arena_format(c->a, "%.100s: %s is %.3g times as fast as fp32 (data sheet)", c->r->gpus[0].name, type, ratio));
+    an_finding_evidence(f, an_arena_format(c->a, "%.100s: %s is %s times as fast as fp32 (data sheet)", c->r->gpus[0].name,
+                                           type, an_number_words(c->a, ratio, 3)));
     f->action = half ? "mixed precision: torch.autocast(\"cuda\", torch.float16) around forward and loss, with a GradScaler"
                      : "mixed precision: torch.autocast(\"cuda\", torch.bfloat16) around forward and loss; or "
                        "torch.set_float32_matmul_precision(\"high\")";
     f->effort = "some lines of code; the loss has to be watched";
     an_finding_ceiling(f, span, removed, CEILING);
     if (p->matrix_ns > 0)
-        f->what_if = an_arena_format(c->a, "op:matrix=%.3gx", fmax(0, 1 - removed / (double)p->matrix_ns));
+        f->what_if =
+            an_arena_format(c->a, "op:matrix=%sx", an_number_words(c->a, fmax(0, 1 - removed / (double)p->matrix_ns), 3));
     f->bound = true;
     f->method = "ceiling: every such kernel as much faster as the data sheet's peaks; nothing was measured";
     f->confidence = f->confidence > AN_LOW ? AN_MEDIUM : AN_LOW;

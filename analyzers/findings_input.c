@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 #include "analyzers/findings.h"
+#include "analyzers/words.h"
 
 #define PREFETCH     4   /* batches made ahead by train where the command does not say */
 #define COMMAND_MOST 600 /* characters: a longer one is no line to read */
@@ -315,9 +316,9 @@ static struct advice advise(struct an_context *c, enum cause cause, const struct
 static const char *wait_words(struct an_context *c, const struct an_class_share *s, double step_ms, double wait_ms)
 {
     if (!isfinite(s->half))
-        return an_arena_format(c->a, "input %.3g ms (%s)", wait_ms, an_findings_window(c));
-    return an_arena_format(c->a, "input %.3g ± %.2g ms a step, in %zu of %zu steps (%s)", wait_ms, step_ms * s->half / 100,
-                           s->touched, s->steps, an_findings_window(c));
+        return an_arena_format(c->a, "input %s (%s)", an_time_words(c->a, wait_ms, 3), an_findings_window(c));
+    return an_arena_format(c->a, "input %s a step, in %zu of %zu steps (%s)",
+                           an_time_spread(c->a, wait_ms, step_ms * s->half / 100), s->touched, s->steps, an_findings_window(c));
 }
 
 static const char *batch_words(struct an_context *c, double rest)
@@ -325,13 +326,14 @@ static const char *batch_words(struct an_context *c, double rest)
     const struct an_loader *l = &c->r->loader;
     if (!l->batch_ms.valid || !l->batches_per_step.valid)
         return NULL;
-    const char *many =
-        l->batches_per_step.value > 1.005 ? an_arena_format(c->a, ", %.3g batches a step", l->batches_per_step.value) : "";
+    const char *many = l->batches_per_step.value > 1.005
+                           ? an_arena_format(c->a, ", %s batches a step", an_number_words(c->a, l->batches_per_step.value, 3))
+                           : "";
     if (l->workers.valid && !l->workers.value)
-        return an_arena_format(c->a, "a batch takes %.3g ms on the step's thread%s, the rest of the step %.3g ms",
-                               l->batch_ms.value, many, rest);
-    return an_arena_format(c->a, "a batch takes a worker %.3g ms%s, the rest of the step takes %.3g ms", l->batch_ms.value,
-                           many, rest);
+        return an_arena_format(c->a, "a batch takes %s on the step's thread%s, the rest of the step %s",
+                               an_time_words(c->a, l->batch_ms.value, 3), many, an_time_words(c->a, rest, 3));
+    return an_arena_format(c->a, "a batch takes a worker %s%s, the rest of the step takes %s",
+                           an_time_words(c->a, l->batch_ms.value, 3), many, an_time_words(c->a, rest, 3));
 }
 
 static const char *worker_words(struct an_context *c)
@@ -361,14 +363,16 @@ static const char *rank_words(struct an_context *c)
     }
     if (!most || most == least)
         return NULL;
-    return an_arena_format(c->a, "rank %" PRId64 " waits most: %.3g ms a step, rank %" PRId64 " %.3g ms", most->rank,
-                           most->wait_ms_per_step.value, least->rank, least->wait_ms_per_step.value);
+    return an_arena_format(c->a, "rank %" PRId64 " waits most: %s a step, rank %" PRId64 " %s", most->rank,
+                           an_time_words(c->a, most->wait_ms_per_step.value, 3), least->rank,
+                           an_time_words(c->a, least->wait_ms_per_step.value, 3));
 }
 
 static const char *formula_words(struct an_context *c)
 {
     const struct an_value *v = &c->r->loader.expected_wait_ms_per_step;
-    return v->valid ? an_arena_format(c->a, "its cost and the workers explain a wait of %.3g ms", v->value) : NULL;
+    return v->valid ? an_arena_format(c->a, "its cost and the workers explain a wait of %s", an_time_words(c->a, v->value, 3))
+                    : NULL;
 }
 
 int an_findings_input(struct an_findings_list *l)
@@ -389,14 +393,14 @@ int an_findings_input(struct an_findings_list *l)
     const struct an_stage *stage = binding_stage(loader);
     const struct advice x = advise(c, cause_of(loader), stage);
     struct an_finding *f = an_findings_add(l, "INPUT_STALL",
-                                           an_arena_format(c->a, "the step waits %.3g ms for its batch, %.1f %% of its time",
-                                                           wait_ms, b->pct[AN_CLASS_INPUT].value));
+                                           an_arena_format(c->a, "the step waits %s for its batch, %.1f %% of its time",
+                                                           an_time_words(c->a, wait_ms, 3), b->pct[AN_CLASS_INPUT].value));
     an_finding_evidence(f, wait_words(c, &s, step_ms, wait_ms));
     an_finding_evidence(f, batch_words(c, step_ms - wait_ms));
     an_finding_evidence(f, worker_words(c));
     if (stage)
-        an_finding_evidence(
-            f, an_arena_format(c->a, "largest loader stage: %s, %.3g ms a batch", stage->name, stage->ms_per_batch.value));
+        an_finding_evidence(f, an_arena_format(c->a, "largest loader stage: %s, %s a batch", stage->name,
+                                               an_time_words(c->a, stage->ms_per_batch.value, 3)));
     an_finding_evidence(f, rank_words(c));
     an_finding_evidence(f, formula_words(c));
     if (cause_of(loader) == CAUSE_UNEVEN && f->confidence > AN_MEDIUM)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analyzers/findings.h"
+#include "analyzers/words.h"
 
 #define IMBALANCE 1.2 /* of all-to-all, max / mean */
 
@@ -89,18 +90,20 @@ static void slow_rank(struct an_findings_list *l, const struct an_ranks *r)
                c->a, "own time (%s): excess %.1f %% (%.1f to %.1f, all ranks together 95 %%), %" PRId64 " steps, %zu ranks",
                r->own_is, s->excess_pct.value, s->excess_low_pct.value, s->excess_high_pct.value, r->steps, r->row_count));
     if (s->by_data || r->uneven.found)
-        an_finding_evidence(
-            f, an_arena_format(c->a, "%.6g %s a step at most (rank %" PRId64 "), %.6g at least, %.6g on average",
-                               r->uneven.max.value, r->uneven.what, r->uneven.rank, r->uneven.min.value, r->uneven.mean.value));
+        an_finding_evidence(f, an_arena_format(c->a, "%s %s a step at most (rank %" PRId64 "), %s at least, %s on average",
+                                               an_number_words(c->a, r->uneven.max.value, 6), r->uneven.what, r->uneven.rank,
+                                               an_number_words(c->a, r->uneven.min.value, 6),
+                                               an_number_words(c->a, r->uneven.mean.value, 6)));
     if (r->frontier.delay_pct.valid)
-        an_finding_evidence(f, an_arena_format(c->a,
-                                               "the delay first appears in %s of rank %" PRId64
-                                               ": %.3g ms, %.1f %% of the step (%.1f at least)",
-                                               an_stage_key(r->frontier.stage), r->frontier.rank, r->frontier.delay_ms.value,
-                                               r->frontier.delay_pct.value, r->frontier.delay_low_pct.value));
+        an_finding_evidence(
+            f, an_arena_format(
+                   c->a, "the delay first appears in %s of rank %" PRId64 ": %s, %.1f %% of the step (%.1f at least)",
+                   an_stage_key(r->frontier.stage), r->frontier.rank, an_time_words(c->a, r->frontier.delay_ms.value, 3),
+                   r->frontier.delay_pct.value, r->frontier.delay_low_pct.value));
     if (row)
-        an_finding_evidence(f, an_arena_format(c->a, "%s: %.3g ms of its own in a step of %.3g ms", who, row->own_ms.value,
-                                               row->step_ms.value));
+        an_finding_evidence(f, an_arena_format(c->a, "%s: %s of its own in a step of %s", who,
+                                               an_time_words(c->a, row->own_ms.value, 3),
+                                               an_time_words(c->a, row->step_ms.value, 3)));
     f->action =
         s->by_data ? "give every rank as much in each step: batches by tokens instead of by samples, sorted or packed sequences"
                    : an_arena_format(c->a,
@@ -126,10 +129,9 @@ static void slow_stage(struct an_findings_list *l, const struct an_ranks *r)
     const char *stage = an_stage_key(x->stage), *none = "nothing was replayed";
     const struct an_rank_row *row = row_of(r, x->rank);
     struct an_finding *f = an_findings_add(l, "SLOW_STAGE", NULL);
-    f->claim = an_arena_format(c->a,
-                               "%s of rank %" PRId64 " takes %.3g ms longer than that of its peers in each step, and makes the "
-                               "rank late",
-                               stage, x->rank, x->delay_ms.value);
+    f->claim = an_arena_format(
+        c->a, "%s of rank %" PRId64 " takes %s longer than that of its peers in each step, and makes the rank late", stage,
+        x->rank, an_time_words(c->a, x->delay_ms.value, 3));
     an_finding_evidence(f, an_arena_format(c->a,
                                            "that is %.1f %% of the step (%.1f at least, all ranks and stages together 95 %%), "
                                            "%" PRId64 " steps, %zu ranks",
@@ -141,8 +143,9 @@ static void slow_stage(struct an_findings_list *l, const struct an_ranks *r)
                 least = fmin(least, r->row[i].stage_ms[x->stage].value);
                 most = fmax(most, r->row[i].stage_ms[x->stage].value);
             }
-        an_finding_evidence(f, an_arena_format(c->a, "%s takes %.3g ms there, %.3g to %.3g ms on the others", stage,
-                                               row->stage_ms[x->stage].value, least, most));
+        an_finding_evidence(f, an_arena_format(c->a, "%s takes %s there, %s to %s on the others", stage,
+                                               an_time_words(c->a, row->stage_ms[x->stage].value, 3),
+                                               an_time_words(c->a, least, 3), an_time_words(c->a, most, 3)));
     }
     an_finding_evidence(f, x->stage == 0 ? "no stage lies before it"
                                          : "no rank is longer than its peers by as much in the stages before it");
@@ -167,14 +170,14 @@ static void experts(struct an_findings_list *l, const struct an_experts *e)
     }
     const char *none = "what an even split takes was not replayed";
     struct an_finding *f = an_findings_add(l, "EXPERT_IMBALANCE", NULL);
-    f->claim = an_arena_format(c->a, "experts are uneven: rank %" PRId64 " moves %.3g times the mean in all-to-all", e->rank,
-                               e->max_over_mean.value);
+    f->claim = an_arena_format(c->a, "experts are uneven: rank %" PRId64 " moves %s times the mean in all-to-all", e->rank,
+                               an_number_words(c->a, e->max_over_mean.value, 3));
     an_finding_evidence(f,
                         an_arena_format(c->a, "%s a step on that rank, %s on average", an_findings_bytes(c, e->bytes_max.value),
                                         an_findings_bytes(c, e->bytes_mean.value)));
     if (x->exposed_waiting_ms.valid)
-        an_finding_evidence(
-            f, an_arena_format(c->a, "%.3g ms of exposed waiting a step (mean over ranks)", x->exposed_waiting_ms.value));
+        an_finding_evidence(f, an_arena_format(c->a, "%s of exposed waiting a step (mean over ranks)",
+                                               an_time_words(c->a, x->exposed_waiting_ms.value, 3)));
     f->action = "balance the router: a load-balancing loss or bias, a capacity factor, other placement of experts; the link is "
                 "not the cause";
     f->effort = "a change of the model's router";

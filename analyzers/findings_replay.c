@@ -8,6 +8,7 @@
 
 #include "analyzers/findings.h"
 #include "analyzers/what_if_run.h"
+#include "analyzers/words.h"
 
 /* Host time that is replayed as it was, because nothing recorded says what it is: above this share of the steps the replay is
  * no bound of what a change can do. */
@@ -21,7 +22,8 @@ static bool knows_enough(const struct an_advice *a)
 static const char *error_words(const struct an_context *c)
 {
     const struct an_value *e = &c->r->trust.replay_error_pct;
-    return e->valid ? an_arena_format(c->a, "error %.2g %%", e->value) : "its error is not known: too few steps";
+    return e->valid ? an_arena_format(c->a, "error %s %%", an_number_words(c->a, e->value, 2))
+                    : "its error is not known: too few steps";
 }
 
 /* The edit says what the proposal does, so its interval is the finding's. */

@@ -11,6 +11,7 @@
 
 #include "analyzers/loader.h"
 #include "analyzers/system.h"
+#include "analyzers/words.h"
 
 #define WORTH_PCT      2.0  /* of a step: a smaller wait is none */
 #define STORAGE_RATIO  0.8  /* of the sequential rate: from here on it is storage that binds */
@@ -149,10 +150,9 @@ static struct an_count serial_words(struct an_context *c, const char *serial, co
                                            "workers cannot read faster",
                                            100 * c->r->loader.access_ratio.value));
     if (!strcmp(serial, "pin"))
-        return an_int_none(an_arena_format(c->a,
-                                           "the pin thread binds: it takes %.3g ms for the batches of a step, the rest of the "
-                                           "step %.3g ms, and it is one thread",
-                                           x->pin * x->batches, x->rest));
+        return an_int_none(an_arena_format(
+            c->a, "the pin thread binds: it takes %s for the batches of a step, the rest of the step %s, and it is one thread",
+            an_time_words(c->a, x->pin * x->batches, 3), an_time_words(c->a, x->rest, 3)));
     return an_int_none("the workers are threads of one Python interpreter, of which one runs at a time: processes would tell");
 }
 

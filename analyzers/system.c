@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "analyzers/system.h"
+#include "analyzers/words.h"
 
 #define CPU_WINDOW_LEAST 50000000   /* ns: below it a share of cores means nothing */
 #define WINDOW_LEAST     50000000   /* ns between two looks at a counter */
@@ -172,8 +173,9 @@ static struct an_value cpu_cores(struct an_context *c)
     struct an_value other = machine_last(t, "other_cpu_time", "");
     int64_t window = to > from ? an_time_sub(to, from) : 0;
     if (window < CPU_WINDOW_LEAST)
-        return an_num_none(window ? an_arena_format(c->a, "CPU time was sampled over %.3g ms only", (double)window / 1e6)
-                                  : "CPU time was sampled once at most");
+        return an_num_none(
+            window ? an_arena_format(c->a, "CPU time was sampled over %s only", an_time_words(c->a, (double)window / 1e6, 3))
+                   : "CPU time was sampled once at most");
     double cores = (ns + (other.valid ? other.value : 0)) / (double)window;
     return isfinite(cores) ? an_num(cores) : an_num_none("a sample is not finite");
 }

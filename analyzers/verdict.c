@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analyzers/findings.h"
+#include "analyzers/words.h"
 
 #define BOUND_PCT 15.0 /* a class other than compute that gives the run its name; so does the largest one */
 #define WORTH_PCT 2.0  /* one that is worth a clause */
@@ -206,12 +207,11 @@ static void by_capture(struct an_context *c)
         name = rest > compute && rest > other ? 4 : name;
     }
     r->verdict_class = name == 4 ? "OPAQUE" : names[name];
-    r->verdict = an_arena_format(c->a,
-                                 "%s: of the %.4g %s on %zu %s that were recorded %.1f %% is compute, %.1f %% %s%s (%s: the "
-                                 "whole capture, low confidence).",
-                                 r->verdict_class, s.span >= 1e10 ? s.span / 1e9 : s.span / 1e6, s.span >= 1e10 ? "s" : "ms",
-                                 r->gpu_count, r->gpu_count == 1 ? "device" : "devices", compute, other, what[most], opaque,
-                                 c->o->some_steps ? "none of the steps that were asked for" : "no complete steps");
+    r->verdict = an_arena_format(
+        c->a,
+        "%s: of the %s on %zu %s that were recorded %.1f %% is compute, %.1f %% %s%s (%s: the whole capture, low confidence).",
+        r->verdict_class, an_time_words(c->a, s.span / 1e6, 4), r->gpu_count, r->gpu_count == 1 ? "device" : "devices", compute,
+        other, what[most], opaque, c->o->some_steps ? "none of the steps that were asked for" : "no complete steps");
 }
 
 /* --steps asked for others than the run has. */
@@ -246,9 +246,9 @@ static void by_ranges(struct an_context *c)
                             r->steps.source);
     else
         r->verdict = an_arena_format(c->a,
-                                     "STEPS ONLY: a step lasts %.4g ms (median of %" PRId64
+                                     "STEPS ONLY: a step lasts %s (median of %" PRId64
                                      ", from %.80s)%s; payloads of include/tacho_nvtx.h make the rest visible.",
-                                     r->steps.median_ms.value, r->steps.counted, r->steps.source, part);
+                                     an_time_words(c->a, r->steps.median_ms.value, 4), r->steps.counted, r->steps.source, part);
 }
 
 /* What the system layer says of a program without steps. */
@@ -280,7 +280,8 @@ static void without_steps(struct an_context *c)
     struct an_result *r = c->r;
     const char *class = NULL, *load = load_words(c, &class);
     size_t ranges = c->t->slice.count;
-    const char *time = r->run.duration_s.valid ? an_arena_format(c->a, " in %.3g s", r->run.duration_s.value) : "";
+    const char *time =
+        r->run.duration_s.valid ? an_arena_format(c->a, " in %s", an_time_words(c->a, r->run.duration_s.value * 1e3, 3)) : "";
     bool foreign = an_trace_key(c->t, "source");
     r->verdict_class = ranges || foreign ? "NO STEPS" : class;
     if (ranges)

@@ -10,6 +10,7 @@
 #include "analyzers/what_if_link.h"
 #include "analyzers/what_if_plan.h"
 #include "analyzers/what_if_ranks.h"
+#include "analyzers/words.h"
 
 /* ---- what an edit names -------------------------------------------------------------------------------------------------------- */
 
@@ -176,15 +177,16 @@ void an_plan_cores(struct an_plan *p)
             an_arena_format(c->a, "that threads of the run have the %.0f cores to themselves: %.150s", cores, x->used.reason);
         return;
     }
-    const char *others = p->others >= 0 ? an_arena_format(c->a, "; other programs want %.2g", p->others)
-                         : x->others.valid && x->others.value >= 0.05
-                             ? an_arena_format(c->a, "; other programs want %.2g, as they did", x->others.value)
-                             : "";
+    const char *others =
+        p->others >= 0 ? an_arena_format(c->a, "; other programs want %s", an_number_words(c->a, p->others, 2))
+        : x->others.valid && x->others.value >= 0.05
+            ? an_arena_format(c->a, "; other programs want %s, as they did", an_number_words(c->a, x->others.value, 2))
+            : "";
     const char *spin = p->s->shares && an_shares_readings(p->s->shares) > 1
                            ? "; of that its ranges account for less: the rest is work, or threads that spin while they wait"
                            : "";
-    p->condition = an_arena_format(c->a, "%.0f cores that threads share fairly; the run kept %.2g busy%s%s", cores,
-                                   x->used.value, spin, others);
+    p->condition = an_arena_format(c->a, "%.0f cores that threads share fairly; the run kept %s busy%s%s", cores,
+                                   an_number_words(c->a, x->used.value, 2), spin, others);
     for (size_t i = 0; i < p->s->steps && p->route; i++) {
         double least = p->s->b[i] * x->used.value / cores;
         p->floor[i] = p->floor[i] > least ? p->floor[i] : least;

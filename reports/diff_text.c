@@ -126,9 +126,11 @@ static void gate_line(struct page *p, const struct rep_diff_gate *g, const struc
 {
     if (isnan(g->fail_above_pct))
         return;
+    char a[32], b[32];
     page_label(p, "Limit");
-    page_item(p, "%s: the step may be %.4g %% longer, it is %+.4g %%%s", g->failed ? "FAILED" : "passed", g->fail_above_pct,
-              d->step.delta_pct, !g->failed && d->step.delta_pct > g->fail_above_pct ? ", which is not significant" : "");
+    page_item(p, "%s: the step may be %s %% longer, it is %s%s %%%s", g->failed ? "FAILED" : "passed",
+              page_number(a, g->fail_above_pct), d->step.delta_pct > 0 ? "+" : "", page_number(b, d->step.delta_pct),
+              !g->failed && d->step.delta_pct > g->fail_above_pct ? ", which is not significant" : "");
     page_end(p);
 }
 
@@ -142,7 +144,7 @@ static bool is_news(const struct an_diff_row *r)
 static void scaling(struct page *p, const struct an_diff *d)
 {
     const struct an_scaling *s = &d->scaling;
-    char a[32], b[32];
+    char a[32], b[32], c[32], e[32];
     if (s->reason && s->good_ranks == s->bad_ranks)
         return;
     page_label(p, "Scaling");
@@ -155,9 +157,10 @@ static void scaling(struct page *p, const struct an_diff *d)
         page_item(p, "efficiency %.1f %% [%.1f, %.1f]", 100 * s->efficiency.value, 100 * s->low.value, 100 * s->high.value);
     else
         page_item(p, "efficiency %.1f %%", 100 * s->efficiency.value);
-    page_item(p, "%.3g times the %s/s (%s instead of %s) with %.3g times the ranks (%" PRId64 " instead of %" PRId64 ")",
-              s->speed_up.value, s->of, page_number(a, s->bad_rate.value), page_number(b, s->good_rate.value),
-              (double)s->bad_ranks / (double)s->good_ranks, s->bad_ranks, s->good_ranks);
+    page_item(p, "%s times the %s/s (%s instead of %s) with %s times the ranks (%" PRId64 " instead of %" PRId64 ")",
+              page_digits(c, s->speed_up.value, 3), s->of, page_number(a, s->bad_rate.value),
+              page_number(b, s->good_rate.value), page_digits(e, (double)s->bad_ranks / (double)s->good_ranks, 3), s->bad_ranks,
+              s->good_ranks);
     page_item(p, "%s scaling: %s and %s %s a step", s->kind, page_number(a, s->good_batch.value),
               page_number(b, s->bad_batch.value), s->of);
     for (int k = 0; k < AN_CLASS_COUNT; k++)

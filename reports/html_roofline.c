@@ -131,23 +131,23 @@ static void roof(struct page *p, const struct plot *f, const struct an_ceiling *
     svg_line(p, px(f, from), py(f, from * x->value), px(f, to), py(f, to * x->value), "roof");
     if (flops > 0 && to < right)
         fprintf(p->out,
-                "<circle class=\"ridge\" cx=\"%.5g\" cy=\"%.5g\" r=\"3\"><title>ridge of %.20s: %.3g FLOP a "
+                "<circle class=\"ridge\" cx=\"%.5g\" cy=\"%.5g\" r=\"3\"><title>ridge of %.20s: %s FLOP a "
                 "byte</title></circle>\n",
-                px(f, to), py(f, to * x->value), label, to);
+                px(f, to), py(f, to * x->value), label, page_digits(a, to, 3));
     double mid = pow(10, (log10(from) + log10(to)) / 2);
     svg_text(p, px(f, mid) - 8, py(f, mid * x->value) - 6, SVG_END, "", "%s %s", label, page_si(a, x->value, "B/s"));
 }
 
 static void point(struct page *p, const struct plot *f, const struct an_roofline_point *x, size_t index, double share)
 {
-    char a[32], b[32];
+    char a[32], b[32], c[32];
     double cx = px(f, x->intensity), cy = py(f, x->achieved_flops), size = 6 + 12 * sqrt(share);
     bool memory = x->bound && strcmp(x->bound, "compute") != 0;
     fprintf(p->out, "<circle class=\"point %s\" cx=\"%.5g\" cy=\"%.5g\" r=\"%.3g\"><title>", memory ? "memory" : "compute", cx,
             cy, size);
     html_text(p->out, x->name, 100);
-    fprintf(p->out, ": %s, %s, %.3g FLOP a byte, %s</title></circle>\n", page_time(a, (double)x->time_ns),
-            page_si(b, x->achieved_flops, "FLOP/s"), x->intensity, x->bound ? x->bound : "bound not known");
+    fprintf(p->out, ": %s, %s, %s FLOP a byte, %s</title></circle>\n", page_time(a, (double)x->time_ns),
+            page_si(b, x->achieved_flops, "FLOP/s"), page_digits(c, x->intensity, 3), x->bound ? x->bound : "bound not known");
     if (index < LETTERS)
         svg_text(p, cx, cy + 4, SVG_MIDDLE, "on", "%c", (int)('A' + index));
 }

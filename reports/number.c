@@ -3,10 +3,28 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "analyzers/words.h"
+
+_Static_assert(AN_WORDS == 32, "buffers of pages are of that size");
 
 const char *page_number(char *buf, double v)
 {
-    snprintf(buf, 32, fabs(v) >= 999.95 && fabs(v) < 1e9 ? "%.0f" : "%.4g", v);
+    return an_number_print(buf, v, 4);
+}
+
+const char *page_digits(char *buf, double v, int digits)
+{
+    return an_number_print(buf, v, digits);
+}
+
+/* The number, a blank and the unit. */
+static const char *with_unit(char *buf, double v, const char *prefix, const char *unit)
+{
+    an_number_print(buf, v, 3);
+    size_t n = strlen(buf);
+    snprintf(buf + n, AN_WORDS - n, " %s%.12s", prefix, unit);
     return buf;
 }
 
@@ -18,8 +36,7 @@ const char *page_si(char *buf, double v, const char *unit)
         v /= 1000;
         k++;
     }
-    snprintf(buf, 32, "%.3g %s%.12s", v, prefix[k], unit);
-    return buf;
+    return with_unit(buf, v, prefix[k], unit);
 }
 
 const char *page_bytes(char *buf, double v)
@@ -30,20 +47,10 @@ const char *page_bytes(char *buf, double v)
         v /= 1024;
         k++;
     }
-    snprintf(buf, 32, fabs(v) >= 999.5 ? "%.0f %s" : "%.3g %s", v, unit[k]);
-    return buf;
+    return with_unit(buf, v, "", unit[k]);
 }
 
 const char *page_time(char *buf, double ns)
 {
-    double a = fabs(ns);
-    if (a < 999.5)
-        snprintf(buf, 32, "%.0f ns", ns);
-    else if (a < 999.5e3)
-        snprintf(buf, 32, "%.3g \xc2\xb5s", ns / 1e3);
-    else if (a < 999.5e6)
-        snprintf(buf, 32, "%.3g ms", ns / 1e6);
-    else
-        snprintf(buf, 32, a < 1e12 ? "%.3g s" : "%.0f s", ns / 1e9);
-    return buf;
+    return an_time_print(buf, ns / 1e6, 3);
 }

@@ -6,7 +6,8 @@
 #ifndef REPORTS_NUMBER_H
 #define REPORTS_NUMBER_H
 
-const char *page_number(char *buf, double v); /* four digits, without an exponent up to a billion */
+const char *page_number(char *buf, double v); /* four digits; never an exponent (analyzers/words.h) */
+const char *page_digits(char *buf, double v, int digits);
 const char *page_si(char *buf, double v, const char *unit);
 const char *page_bytes(char *buf, double v);
 const char *page_time(char *buf, double ns);

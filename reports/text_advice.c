@@ -3,6 +3,7 @@
  * What replaying the dependency graph tells: how far it misses the run, what edits would do, what the step is sensitive to.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,9 +44,11 @@ static void cell_step(char b[REP_CELL], const void *row)
 }
 static void cell_steps(char b[REP_CELL], const void *row)
 {
+    char low[32], high[32];
     const struct an_what_if *w = row;
     if (w->step_ms.valid && w->step_low_ms.valid && w->step_high_ms.valid)
-        snprintf(b, REP_CELL, "[%.4g, %.4g]", w->step_low_ms.value, w->step_high_ms.value);
+        snprintf(b, REP_CELL, "[%.13s, %.13s]", page_number(low, w->step_low_ms.value),
+                 page_number(high, w->step_high_ms.value));
 }
 static void cell_of(char b[REP_CELL], const void *row)
 {
@@ -128,17 +131,19 @@ static const struct rep_column of_row[] = {{"% per 1 %", 10, cell_gain_per},
 
 static void percent(struct page *p, const char *text, const struct an_value *v)
 {
+    char b[32];
     if (v->valid)
-        page_item(p, v->value < 99.5 ? "%s %.2g %%" : "%s %.0f %%", text, v->value);
+        page_item(p, "%s %s %%", text, page_digits(b, v->value, 2));
 }
 
 static void cores(struct page *p, const struct an_core_use *x)
 {
+    char b[32];
     if (!x->cores.valid || !x->wanted.valid)
         return;
-    page_item(p, "its threads want %.2g of %.0f cores", x->wanted.value, x->cores.value);
+    page_item(p, "its threads want %s of %.0f cores", page_digits(b, x->wanted.value, 2), x->cores.value);
     if (x->others.valid && x->others.value >= 0.05)
-        page_item(p, "other programs %.*g", x->others.value < 100 ? 2 : 4, x->others.value);
+        page_item(p, "other programs %s", page_digits(b, x->others.value, 2));
     if (x->slowdown_pct.valid && x->slowdown_pct.value >= 0.5)
         percent(p, "sharing them made its work longer by", &x->slowdown_pct);
 }
@@ -146,17 +151,15 @@ static void cores(struct page *p, const struct an_core_use *x)
 void rep_text_advice(struct page *p, const struct an_result *r)
 {
     const struct an_advice *a = &r->advice;
+    char b[32];
     if (a->reason || !a->steps)
         return;
     page_blank(p);
     page_label(p, "Replay");
     page_item(p, "of %" PRId64 " step%s, %" PRId64 " nodes", a->steps, a->steps == 1 ? "" : "s", a->nodes);
     if (r->trust.replay_error_pct.valid)
-        page_item(p,
-                  r->trust.replay_error_pct.value < 0.01   ? "odd steps predict the even ones' median within 0.01 %%"
-                  : r->trust.replay_error_pct.value < 99.5 ? "odd steps predict the even ones' median within %.2g %%"
-                                                           : "odd steps predict the even ones' median within %.0f %%",
-                  r->trust.replay_error_pct.value);
+        page_item(p, "odd steps predict the even ones' median within %s %%",
+                  page_digits(b, fmax(r->trust.replay_error_pct.value, 0.01), 2));
     else
         page_item(p, "not checked: %.200s", r->trust.replay_error_pct.reason);
     if (r->trust.replay_error_pct.valid && r->trust.replay_error_pct.value > 2 && r->trust.replay_error_because)

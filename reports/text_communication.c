@@ -37,7 +37,7 @@ static void collective_calls(char *b, const void *row)
 {
     const struct an_collective *k = row;
     if (k->calls_per_step.valid)
-        snprintf(b, REP_CELL, "%.4g", k->calls_per_step.value);
+        page_number(b, k->calls_per_step.value);
     else
         snprintf(b, REP_CELL, "%" PRId64, k->count);
 }

@@ -158,7 +158,7 @@ static void launches(struct page *p, const struct an_launches *l)
     us_item(p, "p95", l->delay_p95_us);
     us_item(p, "longest", l->delay_max_us);
     if (l->queue_mean.valid && l->queue_max.valid)
-        page_item(p, "queue %.3g on average, at most %.0f", l->queue_mean.value, l->queue_max.value);
+        page_item(p, "queue %s on average, at most %.0f", page_digits(a, l->queue_mean.value, 3), l->queue_max.value);
     if (l->full_queue_pct.valid && l->full_queue_pct.value > 0)
         page_item(p, "full %.1f %% of the time: then the host waits", l->full_queue_pct.value);
     if (l->short_pct.valid)

@@ -27,7 +27,7 @@ static void energy(struct page *p, const struct an_energy *e)
     else if (e->per_sample_j.valid)
         page_item(p, "%s a sample", page_si(a, e->per_sample_j.value, "J"));
     if (e->cost.valid)
-        page_item(p, "%.3g for all of it", e->cost.value);
+        page_item(p, "%s for all of it", page_digits(a, e->cost.value, 3));
     page_end(p);
 }
 
@@ -82,7 +82,7 @@ static void counted(struct page *p, const struct an_gpu_hardware *g)
     if (s->dram_bytes_per_s.valid)
         page_item(p, "%s", page_si(a, s->dram_bytes_per_s.value, "B/s"));
     if (s->intensity.valid)
-        page_item(p, "%.3g op a byte of DRAM", s->intensity.value);
+        page_item(p, "%s op a byte of DRAM", page_digits(a, s->intensity.value, 3));
     share(p, s->occupancy_pct, "occupancy");
     page_end(p);
 }
@@ -113,7 +113,7 @@ static void range_intensity(char *b, const void *row)
     const struct an_step_counted *s = &((const struct an_range_counted *)row)->counted;
     *b = 0;
     if (s->intensity.valid)
-        snprintf(b, REP_CELL, "%.3g", s->intensity.value);
+        page_digits(b, s->intensity.value, 3);
 }
 static void range_occupancy(char *b, const void *row)
 {

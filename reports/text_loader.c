@@ -104,7 +104,7 @@ void rep_text_loader(struct page *p, const struct an_result *r)
             strcmp(l->stages[i].name, "queue_wait")) /* workers that wait for room cost nothing */
             page_item(p, "%s %s a batch", l->stages[i].name, page_time(a, l->stages[i].ms_per_batch.value * 1e6));
     if (l->batches_per_step.valid && l->batches_per_step.value > 1.005)
-        page_item(p, "%.3g batches a step", l->batches_per_step.value);
+        page_item(p, "%s batches a step", page_digits(a, l->batches_per_step.value, 3));
     workers(p, l);
     rates(p, l);
     page_end(p);

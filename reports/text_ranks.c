@@ -101,18 +101,18 @@ static void straggler_line(struct page *p, const struct an_ranks *x)
 
 static void exchange_lines(struct page *p, const struct an_ranks *x)
 {
-    char a[32], b[32];
+    char a[32], b[32], c[32];
     if (x->uneven.found) {
         page_label(p, "Uneven data");
-        page_item(p, "rank %" PRId64 " gets most: %s %s a step, %.3g times the mean", x->uneven.rank,
-                  page_number(a, x->uneven.max.value), x->uneven.what, x->uneven.max_over_mean.value);
+        page_item(p, "rank %" PRId64 " gets most: %s %s a step, %s times the mean", x->uneven.rank,
+                  page_number(a, x->uneven.max.value), x->uneven.what, page_digits(b, x->uneven.max_over_mean.value, 3));
         page_end(p);
     }
     if (!x->experts.reason) {
         page_label(p, "Experts");
-        page_item(p, "all-to-all moves %s a step on the rank with most (rank %" PRId64 "), %s on average: %.3g times",
+        page_item(p, "all-to-all moves %s a step on the rank with most (rank %" PRId64 "), %s on average: %s times",
                   page_bytes(a, x->experts.bytes_max.value), x->experts.rank, page_bytes(b, x->experts.bytes_mean.value),
-                  x->experts.max_over_mean.value);
+                  page_digits(c, x->experts.max_over_mean.value, 3));
         page_end(p);
     }
     if (!x->pipeline.reason) {
@@ -141,8 +141,8 @@ static void clock_line(struct page *p, const struct an_clocks *x)
     if (x->reason || !corrected)
         return;
     page_label(p, "Clocks");
-    page_item(p, "%zu ranks' clocks were off by up to %s, drift up to %.3g ppm: corrected by the ends of collectives",
-              corrected, page_time(a, most), drift);
+    page_item(p, "%zu ranks' clocks were off by up to %s, drift up to %s ppm: corrected by the ends of collectives", corrected,
+              page_time(a, most), page_digits(b, drift, 3));
     if (x->error_ns.valid)
         page_item(p, "within %s", page_time(b, x->error_ns.value));
     page_end(p);

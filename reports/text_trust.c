@@ -116,7 +116,7 @@ static void trust_capture(struct page *p, const struct an_quality *q)
     if (q->profiler_overhead_ms.valid && q->profiler_overhead_ms.value > 0)
         page_item(p, "the profiler names %s as its own", page_time(a, q->profiler_overhead_ms.value * 1e6));
     if (q->step_overhead_pct.valid && q->step_overhead_pct.value > 0)
-        page_item(p, "%.2g %% of the host's steps", q->step_overhead_pct.value);
+        page_item(p, "%s %% of the host's steps", page_digits(a, q->step_overhead_pct.value, 2));
     for (size_t i = 0; i < q->sign_count; i++)
         page_item(p, "%.400s", q->signs[i]);
     if (!p->joined)

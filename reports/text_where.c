@@ -113,7 +113,7 @@ static void roof_intensity(char *b, const void *row)
 {
     const struct an_roofline_point *x = row;
     if (isfinite(x->intensity))
-        snprintf(b, REP_CELL, "%.3g", x->intensity);
+        page_digits(b, x->intensity, 3);
 }
 static void roof_achieved(char *b, const void *row)
 {

@@ -2,6 +2,10 @@
  *
  * The text report: golden pages (BLESS=1 writes them anew), widths, hostile names, the tables of definitions.
  */
+#include <ctype.h>
+
+#include "analyzers/arena.h"
+#include "analyzers/words.h"
 #include "rep_fixture.h"
 #include "rep_golden.h"
 #include "rep_gpu.h"
@@ -222,11 +226,110 @@ static void test_metrics_page(void **state)
     free(text);
 }
 
+/* Numbers of sentences, from end to end of what a double can hold: so many digits, a unit that fits, never an exponent. */
+static void test_words(void **state)
+{
+    static const struct {
+        double ms;
+        int digits;
+        const char *text;
+    } times[] = {{12000, 3, "12 s"},  {12345, 4, "12.35 s"},   {999.4, 3, "999 ms"},    {999.6, 3, "1 s"},
+                 {999.96, 4, "1 s"},  {999.94, 4, "999.9 ms"}, {0.00961, 3, "9.61 µs"}, {0.0003, 3, "300 ns"},
+                 {0, 3, "0 ns"},      {-33.7, 3, "-33.7 ms"},  {3.6e9, 3, "3600000 s"}, {1e-12, 3, "0 ns"},
+                 {NAN, 3, "unknown"}, {100, 3, "100 ms"},      {0.9996, 3, "1 ms"}};
+    static const struct {
+        double v;
+        int digits;
+        const char *text;
+    } numbers[] = {{12345.6, 4, "12346"}, {0.00001234, 3, "0.0000123"}, {100, 2, "100"}, {0.5, 2, "0.5"}, {9.9996, 4, "10"},
+                   {-1e-12, 3, "0"},      {1e300, 4, "(too large)"}};
+    char b[AN_WORDS];
+    (void)state;
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        assert_string_equal(an_time_print(b, times[i].ms, times[i].digits), times[i].text);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        assert_string_equal(an_number_print(b, numbers[i].v, numbers[i].digits), numbers[i].text);
+    for (int e = -320; e < 309; e++) {
+        assert_null(strstr(an_time_print(b, pow(10, e) * 9.99, 3), "e+"));
+        assert_true(strlen(an_number_print(b, -pow(10, e) * 9.99, 9)) < AN_WORDS - 1);
+        assert_null(strstr(b, "e-"));
+    }
+    struct an_arena *a = an_arena_new();
+    assert_string_equal(an_time_spread(a, 12300, 41), "12.3 ± 0.041 s");
+    assert_string_equal(an_time_spread(a, 0.0051, 0.00042), "5.1 ± 0.42 µs");
+    an_arena_free(a);
+}
+
+/* A digit (and a point), "e", a sign, a digit: an exponent that a person is to read. What is in a tag or a script is for
+ * machines. */
+static const char *exponent_in(const char *text, bool html)
+{
+    bool tag = false, script = false;
+    for (const char *c = text; *c; c++) {
+        if (html && *c == '<') {
+            tag = true;
+            script = !strncmp(c, "<script", 7) || (script && strncmp(c, "</script", 8) != 0);
+        } else if (html && *c == '>') {
+            tag = false;
+        } else if (!tag && !script && c > text && c[0] == 'e' && (c[1] == '+' || c[1] == '-') &&
+                   isdigit((unsigned char)c[-1]) && isdigit((unsigned char)c[2])) {
+            return c > text + 40 ? c - 40 : text;
+        }
+    }
+    return NULL;
+}
+
+/* Steps that are far longer, and far shorter, than what is usual: loader, work, evaluation, counters. */
+static void fx_scaled(struct fixture *f, double scale)
+{
+    fx_open(f);
+    fx_peak(f, "fp32", 428e9, "measured: instruction peak, 2 cores, AVX-512");
+    int64_t matmul = fx_work(f, "matrix", "fp32", 15000, 10000, 10000);
+    int64_t worker = fx_track(f, f->process, "thread", "loader-0", NULL);
+    for (int i = 0; i < 40; i++) {
+        int64_t b = (int64_t)(i * 1.2e4 * scale), ms = (int64_t)(1e3 * scale), end = b + 10 * ms + i * 7 % 13 * ms / 100;
+        fx_step(f, f->process, f->thread, i, b, end, 4096, false);
+        fx_slice(f, f->thread, b, b + 4 * ms + i * 5 % 11 * ms / 100, "input_wait", fx_kind(f, "input_wait"));
+        fx_slice(f, f->thread, b + 5 * ms, b + 9 * ms, "matmul.forward", matmul);
+        fx_slice(f, worker, b, b + 7 * ms, "read", fx_kind(f, "read"));
+        fx_slice(f, worker, b + 7 * ms, b + 9 * ms, "collate", fx_kind(f, "collate"));
+    }
+    fx_series(f, f->process, "cpu_time", "ns", 0, 4e5 * scale, 8, (int64_t)(6e4 * scale));
+}
+
+static void test_no_exponents(void **state)
+{
+    static const double scales[] = {1.2e6, 0.5, 1}; /* steps of 12 s, 5 us, 10 us */
+    static const char *const step[] = {"12 s", "5 µs", "10 µs"};
+    static const char *const formats[] = {"text", "markdown", "html"};
+    (void)state;
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        struct fixture fx, *f = &fx;
+        fx_scaled(f, scales[i]);
+        const struct an_result *r = fx_analyze_with(f, &(struct an_options){.file = "run.tacho"});
+        assert_true(r->finding_count > 0 && r->steps.counted > 20);
+        for (size_t k = 0; k < 3; k++) {
+            struct rep_options o = {.width = 160, .utf8 = true, .definitions = true};
+            char *text = rep_text(r, formats[k], &o);
+            const char *at = exponent_in(text, k == 2);
+            if (at)
+                fail_msg("%s: %.90s", formats[k], at);
+            assert_non_null(strstr(text, step[i]));
+            free(text);
+        }
+        fx_close(f);
+    }
+    assert_non_null(exponent_in("<p>1.2e+04 ms", true));
+    assert_null(exponent_in("<path d=\"M1e-05\"/><script>1e-05</script>", true));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clean),
         cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_no_exponents),
         cmocka_unit_test(test_widths_and_hostile_names),
         cmocka_unit_test(test_accelerators),
         cmocka_unit_test(test_kernel_names),

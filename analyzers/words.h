@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers in sentences of the report and the dashboard: so many significant digits, in a fitting unit, never with an exponent,
+ * never with zeros that say nothing. "12.3 ms", "1.2 s", "9.61 µs", whole nanoseconds. Texts are UTF-8 (the micro sign). What
+ * is no number is "unknown".
+ */
+#ifndef ANALYZERS_WORDS_H
+#define ANALYZERS_WORDS_H
+
+#define AN_WORDS 32 /* bytes of a number in words */
+
+struct an_arena;
+
+/* Into buf, which is returned. digits: 1 to 9. */
+const char *an_number_print(char buf[AN_WORDS], double v, int digits);
+const char *an_time_print(char buf[AN_WORDS], double ms, int digits);
+
+/* The same as texts of an arena. */
+const char *an_number_words(struct an_arena *a, double v, int digits);
+const char *an_time_words(struct an_arena *a, double ms, int digits);
+/* "12.3 ± 0.41 ms": both in the unit of the first. */
+const char *an_time_spread(struct an_arena *a, double ms, double half);
+
+#endif
