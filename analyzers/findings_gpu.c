@@ -171,7 +171,8 @@ static int exposed_comm(struct an_findings_list *l)
             an_finding_evidence(f, an_arena_format(c->a, "%.1f %% of communication runs beside compute (rank %" PRId64 ")",
                                                    c->r->gpus[i].overlap_pct.value, c->r->gpus[i].rank));
     if (op)
-        an_finding_evidence(f, an_arena_format(c->a, "largest: %.*s, %" PRId64 " times, %s each", (int)strcspn(op->name, "(<"),
+        an_finding_evidence(f, an_arena_format(c->a, "largest: %.*s, %" PRId64 " times, %s each",
+                                               *op->name == '<' || *op->name == '(' ? 80 : (int)strcspn(op->name, "(<"),
                                                op->name, op->count,
                                                an_time_words(c->a, op->mean_us.valid ? op->mean_us.value / 1e3 : NAN, 3)));
     an_finding_evidence(f, blocking_words(c));

@@ -47,7 +47,11 @@ print(json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "<b
 END
 page hostile.json hostile
 grep -q 'onerror' hostile.html || fail "the hostile names are not in the page: nothing was tried"
-pages=(engine.html hostile.html)
+cp engine.tacho places.tacho
+python3 "$here/hostile_places.py" spoil places.tacho 1
+page places.tacho places
+grep -q 'alert(1)' places.html || fail "the hostile texts are not in the page: nothing was tried"
+pages=(engine.html hostile.html places.html)
 if [ -f "$traces/kineto_tb_resnet50_num_workers_4_steps16-21_rank0.json.gz" ]; then
     page "$traces/kineto_tb_resnet50_num_workers_4_steps16-21_rank0.json.gz" resnet50
     pages+=(resnet50.html)
