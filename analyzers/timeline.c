@@ -145,8 +145,25 @@ static const char *kept_name(struct picture *p, uint32_t name)
     return p->text[name];
 }
 
+/* Does a thread of another process beside it, as of a loader's worker, have the same name? */
+static bool name_is_shared(const struct an_context *c, const struct an_track *k)
+{
+    const struct an_trace *t = c->t;
+    for (size_t i = 0; k->process != AN_NONE && i < t->track_count; i++) {
+        const struct an_track *x = &t->track[i];
+        if (x->process == AN_NONE || x->process == k->process || strcmp(x->kind, k->kind) || strcmp(x->name, k->name))
+            continue;
+        int64_t a = t->process[k->process].rank, b = t->process[x->process].rank;
+        if (a == b || a == STORE_ABSENT || b == STORE_ABSENT)
+            return true;
+    }
+    return false;
+}
+
 const char *an_timeline_track_name(const struct an_context *c, const struct an_track *k)
 {
+    if (*k->name && !strcmp(k->kind, "thread") && name_is_shared(c, k))
+        return an_arena_format(c->a, "%s, process %" PRId64, k->name, c->t->process[k->process].pid);
     if (*k->name)
         return an_arena_text(c->a, k->name);
     return k->tid == STORE_ABSENT ? an_arena_text(c->a, k->kind) : an_arena_format(c->a, "%.40s %" PRId64, k->kind, k->tid);

@@ -26,7 +26,8 @@ struct an_timeline_row {
     uint32_t longest_name, merged;
 };
 
-/* What people call a track: its own name, else its kind and number. In the result's arena. */
+/* What people call a track: its own name (with its process, where a thread of another process of the rank has the same), else
+ * its kind and number. In the result's arena. */
 const char *an_timeline_track_name(const struct an_context *c, const struct an_track *k);
 
 /* Adds a range: clipped to the window and to what came before. class_ns: what the innermost ranges in it say; NULL: all of it

@@ -31,10 +31,14 @@ static void bar(struct page *p, const struct an_result *r, const struct an_budge
         snprintf(class, sizeof class, "c%d", k);
         snprintf(title, sizeof title, "%s %.1f %%", rep_class_name(r, k), b->pct[k].value);
         svg_rect(p, x, y, w, height, class, title);
+        /* a telephone shows the picture at a third of its size: letters are larger there, and fewer */
         if (w >= 60)
-            svg_text(p, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, "on", "%c %.1f %%", svg_class_letter(k), b->pct[k].value);
+            svg_text(p, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, "on large", "%c %.1f %%", svg_class_letter(k),
+                     b->pct[k].value);
+        if (w >= 30)
+            svg_text(p, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, w >= 60 ? "on small" : "on", "%c", svg_class_letter(k));
         else if (w >= 16)
-            svg_text(p, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, "on", "%c", svg_class_letter(k));
+            svg_text(p, x + w / 2, y + height / 2 + 5, SVG_MIDDLE, "on large", "%c", svg_class_letter(k));
         x += w;
     }
 }
@@ -113,7 +117,8 @@ void html_budget(struct page *p, const struct an_result *r)
     for (size_t i = 0; i < devices; i++) {
         double y = BAR + 16 + 24 * (double)i;
         const struct an_device_budget *d = &r->devices[device[i]];
-        svg_text(p, LABEL - 8, y + 14, SVG_END, "", "rank %" PRId64 " %.12s", d->rank, d->device);
+        svg_text(p, LABEL - 8, y + 14, SVG_END, "large", "rank %" PRId64 " %.12s", d->rank, d->device);
+        svg_text(p, LABEL - 8, y + 14, SVG_END, "small", "rank %" PRId64, d->rank);
         if (!d->budget.reason)
             bar(p, r, &d->budget, y, 20);
     }

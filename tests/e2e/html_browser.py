@@ -3,7 +3,7 @@
 
 usage: html_browser.py BROWSER PICTURES FILE...     PICTURES: a folder for screenshots, "" for none
 
-Every file is opened at the width of a telephone, of a laptop and in print, light and dark. The browser is driven over pipes by
+Every file is opened at the width of a telephone, of a tablet, of a laptop, of a large screen and in print, light and dark. The browser is driven over pipes by
 the DevTools protocol. Exit status 1 when something is wrong; each problem is one line.
 """
 import base64
@@ -18,7 +18,8 @@ import time
 WAIT = 60  # seconds for one answer
 
 # name, width, height, media, telephone
-VIEWS = [("phone", 390, 844, "", True), ("laptop", 1280, 800, "", False), ("print", 794, 1123, "print", False)]
+VIEWS = [("phone", 390, 844, "", True), ("tablet", 768, 1024, "", True), ("laptop", 1280, 800, "", False), ("wide", 2560, 1440, "", False),
+         ("print", 794, 1123, "print", False)]
 
 CHECKS = r"""
 (function () {
@@ -64,6 +65,9 @@ CHECKS = r"""
     name = /^(NAV|MAIN|HEADER|FOOTER)$/.test(e.tagName) ? e.tagName + (name || "") : (name || "").trim();
     if (places[name]) say("two places of the page with the name " + name, e);
     places[name] = true;
+  });
+  all("figure[data-kind=budget] .scroll", function (e) {
+    if (e.scrollWidth > e.clientWidth + 1) say("the budget scrolls sideways", e);
   });
   /* words in a box of a picture end in it */
   all("svg text.on", function (t) {

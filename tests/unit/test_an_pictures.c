@@ -228,6 +228,30 @@ static void test_timeline_of_streams(void **state)
     fx_close(f);
 }
 
+/* A loader's process names its thread as the program does: both are told apart by their process, a thread of one name is not.
+ */
+static void test_tracks_of_one_name(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_training(f);
+    int64_t other = fx_process(f, FX_NONE, "loader");
+    int64_t track = fx_track(f, other, "thread", "main", NULL);
+    for (int i = 0; i < 60; i++)
+        fx_slice(f, track, i * 12000000ll, i * 12000000ll + 5000000, "decode", FX_NONE);
+    const struct an_result *r = fx_analyze(f);
+    const struct an_timeline_step *s = &r->timeline.step[0];
+    size_t named = 0;
+    assert_null(r->timeline.reason);
+    track_of(s, "loader-0", 0);
+    for (size_t i = 0; i < s->track_count; i++) {
+        assert_string_not_equal(s->track[i].name, "main");
+        named += strstr(s->track[i].name, "main, process 1") == s->track[i].name;
+    }
+    assert_true(named >= 1);
+    fx_close(f);
+}
+
 /* ---- flame -------------------------------------------------------------------------------------------------------------- */
 
 static void check_tree(const struct an_flame *x)
@@ -335,6 +359,7 @@ int main(void)
                                        cmocka_unit_test(test_points_are_bounded),
                                        cmocka_unit_test(test_timeline),
                                        cmocka_unit_test(test_timeline_merges),
+                                       cmocka_unit_test(test_tracks_of_one_name),
                                        cmocka_unit_test(test_timeline_of_streams),
                                        cmocka_unit_test(test_flame),
                                        cmocka_unit_test(test_flame_is_bounded),
