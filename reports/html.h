@@ -44,6 +44,13 @@ int svg_letters(const char *text, double width);
 void svg_line(struct page *p, double x1, double y1, double x2, double y2, const char *class);
 /* A rectangle; title: what a pointer over it says, NULL: nothing. */
 void svg_rect(struct page *p, double x, double y, double width, double height, const char *class, const char *title);
+/* Dashes of one height from left to right, as the shortest path data there is: to a hundredth of a unit, each from the end of
+ * the last one. A pen of zeros begins at (x, y); the caller has opened the path. */
+struct svg_pen {
+    bool down;
+    long x; /* hundredths */
+};
+void svg_dash(struct page *p, struct svg_pen *pen, double x, double y, double width);
 /* Classes of a step, those that `used` holds (bits), as letters with their fill and what they mean in this picture. */
 void svg_legend(struct page *p, unsigned used, const char *const name[AN_CLASS_COUNT]);
 char svg_class_letter(int class);

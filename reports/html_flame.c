@@ -8,7 +8,7 @@
 #include "reports/html.h"
 
 #define WIDTH       960
-#define ROW         20
+#define ROW         20 /* html.css: rectangles are a unit lower */
 #define DEPTH_MOST  40
 #define ROWS_MOST   350
 #define WIDTH_LEAST 1.0 /* of what is drawn */
@@ -84,8 +84,8 @@ static void draw_row(const struct flame *f, size_t i)
     const char *name = *row->name ? row->name : "(unnamed)";
     char a[32];
     double x = f->left[i], width = width_of(f, i), y = ROW * f->depth[i];
-    fprintf(f->p->out, "<g class=\"frame\"><rect x=\"%.5g\" y=\"%.4g\" width=\"%.5g\" height=\"%d\" class=\"f%u\"><title>", x,
-            y + 1, width, ROW - 1, hue(row->name));
+    fprintf(f->p->out, "<g class=\"frame\"><rect x=\"%.5g\" y=\"%.4g\" width=\"%.5g\" class=\"f%u\"><title>", x, y + 1, width,
+            hue(row->name));
     html_text(f->p->out, name, 80);
     fprintf(f->p->out, ": %s, %.1f %%, %" PRId64 " times</title></rect>", page_time(a, (double)row->total_ns),
             100 * width / WIDTH, row->count);

@@ -50,16 +50,19 @@ static int level(const struct map *m, double v)
 static void draw_level(struct page *p, const struct map *m, int l)
 {
     bool any = false;
-    for (size_t r = 0; r < m->h->ranks; r++)
+    for (size_t r = 0; r < m->h->ranks; r++) {
+        struct svg_pen pen = {0};
         for (size_t c = 0, to; c < m->columns; c = to) {
             to = c + 1;
             if (level(m, value(m, r, c)) != l)
                 continue;
             while (to < m->columns && level(m, value(m, r, to)) == l)
                 to++;
-            fprintf(p->out, "%sM%zu %zuh%zu", any ? "" : "<path d=\"", c, r, to - c);
+            fputs(any ? "" : "<path d=\"", p->out);
+            svg_dash(p, &pen, (double)c, (double)r, (double)(to - c));
             any = true;
         }
+    }
     if (any)
         fprintf(p->out, "\"/>");
 }

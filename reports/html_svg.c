@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "reports/escape.h"
@@ -102,6 +103,32 @@ void svg_rect(struct page *p, double x, double y, double width, double height, c
     fputs("><title>", p->out);
     html_text(p->out, title, TEXT_COLUMNS);
     fputs("</title></rect>\n", p->out);
+}
+
+/* "12.5", ".07", "-3". */
+static void put_hundredths(FILE *out, long v)
+{
+    long whole = labs(v) / 100, rest = labs(v) % 100;
+    fputs(v < 0 ? "-" : "", out);
+    if (whole || !rest)
+        fprintf(out, "%ld", whole);
+    if (rest)
+        fprintf(out, rest % 10 ? ".%02ld" : ".%ld", rest % 10 ? rest : rest / 10);
+}
+
+void svg_dash(struct page *p, struct svg_pen *pen, double x, double y, double width)
+{
+    long from = lround(x * 100), across = lround(width * 100);
+    if (pen->down) {
+        fputc('m', p->out);
+        put_hundredths(p->out, from - pen->x);
+        fputs(" 0h", p->out);
+    } else {
+        fprintf(p->out, "M%.5g %.4gh", (double)from / 100, y);
+    }
+    across = across > 0 ? across : 1;
+    put_hundredths(p->out, across);
+    *pen = (struct svg_pen){true, from + across};
 }
 
 char svg_class_letter(int class)

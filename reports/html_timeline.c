@@ -83,19 +83,17 @@ static void strokes(struct page *p, const struct drawing *s, const struct an_tim
                     double bottom, double height)
 {
     double tall = height * degree / 4;
-    bool any = false;
+    struct svg_pen pen = {0};
     for (size_t i = 0; i < k->span_count; i++) {
         const struct an_timeline_span *x = &k->span[i];
         int busy = 1 + (int)(x->busy * 3.99f);
         if (x->what != class || x->dur_ns >= s->named_ns || x->dur_ns < s->least_ns || busy != degree)
             continue;
-        if (!any)
+        if (!pen.down)
             fprintf(p->out, "<path class=\"c%d\" stroke-width=\"%.3g\" d=\"", class, tall);
-        fprintf(p->out, "M%.4g %.4gh%.2g", LEFT + (double)x->start_ns * scale(s), bottom - tall / 2,
-                (double)x->dur_ns * scale(s));
-        any = true;
+        svg_dash(p, &pen, LEFT + (double)x->start_ns * scale(s), bottom - tall / 2, (double)x->dur_ns * scale(s));
     }
-    if (any)
+    if (pen.down)
         fputs("\"/>\n", p->out);
 }
 
@@ -110,7 +108,7 @@ static void outlines(struct page *p, const struct drawing *s, const struct an_ti
 /* A line under what is on the critical path; neighbours are one. *left: pieces that the picture may still have. */
 static void critical(struct page *p, const struct drawing *s, const struct an_timeline_track *k, double y, int *left)
 {
-    bool any = false;
+    struct svg_pen pen = {0};
     for (size_t i = 0; i<k->span_count && * left> 0; i++) {
         if (!k->span[i].critical)
             continue;
@@ -121,11 +119,11 @@ static void critical(struct page *p, const struct drawing *s, const struct an_ti
                 break;
             to = k->span[i + 1].start_ns + k->span[i + 1].dur_ns;
         }
-        fprintf(p->out, "%sM%.5g %.4gh%.4g", any ? "" : "<path class=\"critical\" d=\"", LEFT + (double)from * scale(s), y,
-                (double)(to - from) * scale(s));
-        any = true;
+        if (!pen.down)
+            fputs("<path class=\"critical\" d=\"", p->out);
+        svg_dash(p, &pen, LEFT + (double)from * scale(s), y, (double)(to - from) * scale(s));
     }
-    if (any)
+    if (pen.down)
         fputs("\"/>\n", p->out);
 }
 
