@@ -10,7 +10,7 @@
 
 #define WIDTH       960
 #define HEIGHT      430
-#define LEFT        80
+#define LEFT        92
 #define RIGHT       190
 #define TOP         14
 #define BOTTOM      46

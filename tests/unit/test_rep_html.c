@@ -252,6 +252,100 @@ static void test_hostile_names(void **state)
     }
 }
 
+/* ---- what a page says ----------------------------------------------------------------------------------------------------- */
+
+/* Of 64 ranks the picture has a bar for the mean and for the 16 that differ most from it, by their number, and says so. */
+static void test_bars_of_many_ranks(void **state)
+{
+    static struct an_device_budget devices[64];
+    struct an_result r = *gpu_result();
+    size_t shown = 0;
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        devices[i] = (struct an_device_budget){.rank = i, .process = i, .device = "", .host = "", .budget = r.budget};
+        if (i % 4 == 3) { /* 3, 7, ... 63: 16 of them, the later the farther */
+            devices[i].budget.pct[AN_CLASS_COMPUTE] = an_num(r.budget.pct[AN_CLASS_COMPUTE].value - 5 - 0.1 * i);
+            devices[i].budget.pct[AN_CLASS_HOST] = an_num(5 + 0.1 * i);
+        }
+    }
+    for (size_t count = 64; count; count = count == 64 ? 16 : 0) {
+        char *text = NULL, *end;
+        r.devices = devices;
+        r.device_count = count;
+        r.gpu.reason = count == 64 ? "no GPU" : NULL;
+        text = rep_text(&r, "html", NULL);
+        const char *figure = strstr(text, "data-kind=\"budget\"");
+        assert_non_null(figure);
+        assert_non_null(end = strstr(figure, "</figure>"));
+        *end = 0;
+        shown = 0;
+        for (int i = 0; i < 64; i++) {
+            char label[40];
+            snprintf(label, sizeof label, ">rank %d <", i); /* the device's name follows: none */
+            bool here = strstr(figure, label) != NULL;
+            assert_int_equal(here, count == 64 ? i % 4 == 3 : i < 16);
+            shown += here;
+        }
+        assert_int_equal(shown, 16);
+        const char *note = strstr(end + 1, "16 of 64 ranks have a bar: those that differ most from the mean.");
+        assert_int_equal(note != NULL, count == 64);
+        free(text);
+    }
+}
+
+/* What the legend of the budget calls a class is what the table below it calls it, for the engine and for a device. */
+static void test_legend_names(void **state)
+{
+    (void)state;
+    for (int device = 0; device < 2; device++) {
+        struct fixture fx, *f = &fx;
+        fx_training(f);
+        char *text = rep_text(device ? gpu_result() : fx_analyze(f), "html", NULL);
+        const char *at = strstr(text, "data-kind=\"budget\"");
+        assert_non_null(at);
+        const char *list = strstr(at, "<ul class=\"legend\">"), *end = strstr(list, "</ul>"), *table = strstr(list, "<table>");
+        const char *table_end = strstr(table, "</table>");
+        size_t names = 0;
+        assert_true(list && end && table && table_end && end < table);
+        for (const char *item = list; (item = strstr(item, "</svg> ")) && item < end; names++) {
+            char row[200];
+            item += strlen("</svg> ") + 2; /* the letter and a blank */
+            snprintf(row, sizeof row, "<th scope=\"row\">%.*s</th>", (int)strcspn(item, "<"), item);
+            const char *found = strstr(table, row);
+            if (!found || found > table_end)
+                fail_msg("the table has no %s", row);
+        }
+        assert_true(names >= 3);
+        free(text);
+        fx_close(f);
+    }
+}
+
+/* Steps of several ranks are counted a rank where each ran as many, else over all of them. */
+static void test_steps_a_rank(void **state)
+{
+    static const struct {
+        int64_t ranks, counted;
+        const char *says;
+    } of[] = {{4, 80, "20 steps a rank, median"},
+              {4, 81, "81 steps of all ranks, median"},
+              {1, 20, "20 steps, median"},
+              {1, 1, "1 step, median"},
+              {3, 3, "1 step a rank, median"}};
+    static const char *const formats[] = {"text", "markdown", "html"};
+    struct an_result r = *gpu_result();
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        for (size_t k = 0; k < 3; k++) {
+            r.run.ranks = of[i].ranks;
+            r.steps.counted = of[i].counted;
+            char *text = rep_text(&r, formats[k], &(struct rep_options){.width = 300, .utf8 = true});
+            if (!strstr(text, of[i].says))
+                fail_msg("%s: not \"%s\"", formats[k], of[i].says);
+            free(text);
+        }
+}
+
 /* ---- size --------------------------------------------------------------------------------------------------------------- */
 
 enum { TRACKS = 64, SPANS = 3000, POINTS = 4096, RANKS = 64, STEPS = 200, ROWS = 1500 };
@@ -351,7 +445,8 @@ static void test_size(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs), cmocka_unit_test(test_hostile_names),
-                                       cmocka_unit_test(test_size)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs),         cmocka_unit_test(test_hostile_names),
+                                       cmocka_unit_test(test_size),         cmocka_unit_test(test_bars_of_many_ranks),
+                                       cmocka_unit_test(test_legend_names), cmocka_unit_test(test_steps_a_rank)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
