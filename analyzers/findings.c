@@ -138,6 +138,11 @@ static double gain_of(const struct an_finding *f)
     return f->gain.expected.valid ? f->gain.expected.value : f->gain.high.valid ? f->gain.high.value : -1;
 }
 
+static bool brings_nothing(const struct an_finding *f)
+{
+    return f->gain.high.valid && f->gain.high.value < FINDINGS_NOISE_PCT;
+}
+
 /* Of two findings the one with more to gain goes first. */
 static int gain_order(const void *x, const void *y)
 {
@@ -145,7 +150,8 @@ static int gain_order(const void *x, const void *y)
     return (a < b) - (a > b);
 }
 
-/* Puts what the verdict names in front: it holds the run back, whatever bounds the others have. */
+/* Puts what the verdict names in front: it holds the run back, whatever bounds the others have. Not where its replay says that
+ * it brings nothing as long as the others are as they are: they come first then. */
 static void verdict_first(struct an_findings_list *l)
 {
     static const struct {
@@ -164,7 +170,7 @@ static void verdict_first(struct an_findings_list *l)
     for (size_t i = 0; !b->reason && i < l->count; i++)
         for (size_t k = 0; k < sizeof classes / sizeof *classes; k++)
             if (!strcmp(l->found[i].id, classes[k].id) && classes[k].class == an_bound_class(b) &&
-                (best == l->count || (one && k < place))) {
+                !brings_nothing(&l->found[i]) && (best == l->count || (one && k < place))) {
                 best = i;
                 place = k;
             }
