@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
+# parallel: yes
 # Documents: every link leads to a file and a heading that are there, every document is listed, and the commands and options that they
 # name are those of the program.
 set -u
