@@ -138,7 +138,7 @@ static double gain_of(const struct an_finding *f)
     return f->gain.expected.valid ? f->gain.expected.value : f->gain.high.valid ? f->gain.high.value : -1;
 }
 
-static bool brings_nothing(const struct an_finding *f)
+bool an_finding_brings_nothing(const struct an_finding *f)
 {
     return f->gain.high.valid && f->gain.high.value < FINDINGS_NOISE_PCT;
 }
@@ -168,9 +168,9 @@ static void verdict_first(struct an_findings_list *l)
     int64_t rank;
     bool one = an_comm_waits_for_one(l->c, &rank); /* then what is about that rank goes before what has most to gain */
     for (size_t i = 0; !b->reason && i < l->count; i++)
-        for (size_t k = 0; k < sizeof classes / sizeof *classes; k++)
+        for (size_t k = 0; k < sizeof classes / sizeof *classes && !an_finding_brings_nothing(&l->found[i]); k++)
             if (!strcmp(l->found[i].id, classes[k].id) && classes[k].class == an_bound_class(b) &&
-                !brings_nothing(&l->found[i]) && (best == l->count || (one && k < place))) {
+                (best == l->count || (one && k < place))) {
                 best = i;
                 place = k;
             }

@@ -20,6 +20,9 @@ struct an_findings_list {
     size_t checks;
 };
 
+/* Is the most that it can gain below the noise floor? false where no gain is known. */
+bool an_finding_brings_nothing(const struct an_finding *f);
+
 /* A new finding with what all have. Texts live as long as the result. */
 struct an_finding *an_findings_add(struct an_findings_list *l, const char *id, const char *claim);
 /* Puts the next piece of evidence in; NULL and what does not fit are left out. */

@@ -47,7 +47,7 @@ static void take_bound(struct an_context *c, struct an_finding *f, const struct 
     f->gain = (struct an_gain){.low = an_num_none(why), .expected = an_num_none(why), .high = w->gain.high, .ceiling = true};
     f->method =
         an_arena_format(c->a, "ceiling: replay of the dependency graph with %.80s (%s); %.200s%s", w->edit, error_words(c), why,
-                        w->gain.high.value < FINDINGS_NOISE_PCT
+                        an_finding_brings_nothing(f)
                             ? "; alone it brings nothing, for something else takes as long: see what they bring together"
                             : "");
 }

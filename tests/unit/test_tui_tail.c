@@ -217,19 +217,27 @@ static int stage_analyze(void *ctx, store_reader *r, const struct tui_found *f, 
     return an_analyze(r, &o, out, err);
 }
 
+/* Waits a moment for a newer model, which takes the place of the one before. */
+static bool newer_model(struct tui_data *d, struct tui_model **m)
+{
+    struct pollfd p = {.fd = tui_data_fd(d), .events = POLLIN};
+    poll(&p, 1, 50);
+    struct tui_model *newer = tui_data_take(d);
+    if (newer) {
+        tui_model_free(*m);
+        *m = newer;
+    }
+    return newer;
+}
+
 /* Waits until a model is as wanted; its message comes back. */
 static void wait_for(struct tui_data *d, enum tui_run_state want, int64_t steps, const char *message)
 {
     struct tui_model *m = NULL;
     char last[256] = "";
     for (int i = 0; i < 600; i++) {
-        struct pollfd p = {.fd = tui_data_fd(d), .events = POLLIN};
-        poll(&p, 1, 50);
-        struct tui_model *newer = tui_data_take(d);
-        if (!newer)
+        if (!newer_model(d, &m))
             continue;
-        tui_model_free(m);
-        m = newer;
         snprintf(last, sizeof last, "state %d, %lld steps, %s", (int)m->state, (long long)m->steps_seen, m->message);
         if (m->state == want && m->steps_seen == steps && m->r && strstr(m->message, message)) {
             tui_model_free(m);
@@ -269,13 +277,8 @@ static void test_young(void **state)
     if (tui_data_start(&source, 20, &d, &err))
         fail_msg("%s", err.what);
     for (int i = 0; i < 200 && (!m || !m->r || m->r->steps.reason); i++) {
-        struct pollfd p = {.fd = tui_data_fd(d), .events = POLLIN};
-        poll(&p, 1, 50);
-        struct tui_model *newer = tui_data_take(d);
-        if (!newer)
+        if (!newer_model(d, &m))
             continue;
-        tui_model_free(m);
-        m = newer;
         if (++models == 6) {
             assert_null(m->r);
             assert_non_null(strstr(m->r_reason, "has just begun: no step has ended yet"));
@@ -376,13 +379,8 @@ static void next_window(struct tui_data *d, char text[128], int64_t *first)
     const char *digits;
     struct tui_model *m = NULL;
     for (int i = 0; i < 200; i++) {
-        struct pollfd p = {.fd = tui_data_fd(d), .events = POLLIN};
-        poll(&p, 1, 50);
-        struct tui_model *newer = tui_data_take(d);
-        if (!newer)
+        if (!newer_model(d, &m))
             continue;
-        tui_model_free(m);
-        m = newer;
         if (m->r && strcmp(m->window, text) != 0)
             break;
     }
