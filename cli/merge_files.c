@@ -120,6 +120,8 @@ static int add(struct list *l, const char *arg)
         return cli_fail(&err);
     if (found.recovered && found.note[0])
         cli_say("%s", found.note);
+    if (found.refused.code)
+        return cli_fail(&found.refused);
     if (found.live) {
         tacho_fail(&err, TACHO_EBUSY, "wait until it has ended", "%s: is being recorded", found.run);
         return cli_fail(&err);

@@ -34,6 +34,8 @@ int cli_run_find(const char *arg, struct col_found *found)
         return cli_fail(&err);
     if (found->recovered && found->note[0])
         cli_say("%s", found->note);
+    if (found->refused.code)
+        cli_fail(&found->refused); /* it is read as it is */
     if (found->live || found->recovered || is_own(found->path))
         return 0;
     size_t runs = cli_merge_runs(found->run);

@@ -67,7 +67,7 @@ bool agent_buffer_open(int driver_version)
     uint64_t bytes = buffers + (uint64_t)cap * WIRE_GPU_BUFFER_BYTES;
     char path[4096], final[4096];
     self->number = agent_process->number;
-    file_path(path, sizeof path, "new.gpu.");
+    file_path(path, sizeof path, WIRE_NEW WIRE_GPU_PREFIX);
     file_path(final, sizeof final, WIRE_GPU_PREFIX);
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)

@@ -200,7 +200,7 @@ static uint32_t pool_cap(uint64_t segments_offset)
 static bool pool_publish(uint32_t pid, uint32_t number)
 {
     char from[4096], to[4096];
-    pool_path(from, sizeof from, "new.", pid, number);
+    pool_path(from, sizeof from, WIRE_NEW, pid, number);
     pool_path(to, sizeof to, WIRE_PREFIX, pid, number);
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
         return true;
@@ -220,7 +220,7 @@ static int pool_create_file(uint32_t pid, uint32_t *number)
         pool_path(path, sizeof path, WIRE_PREFIX, pid, n);
         if (access(path, F_OK) == 0)
             continue;
-        pool_path(path, sizeof path, "new.", pid, n);
+        pool_path(path, sizeof path, WIRE_NEW, pid, n);
         int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (fd < 0 && errno == EEXIST)
             continue;
@@ -282,7 +282,7 @@ static bool pool_build(void)
 fail_map:
     munmap(map, bytes);
 fail_file:
-    pool_path(path, sizeof path, "new.", pid, number);
+    pool_path(path, sizeof path, WIRE_NEW, pid, number);
     unlink(path);
     close(fd);
     return false;

@@ -108,8 +108,8 @@ int col_run(const struct col_options *o, struct col_result *r, struct tacho_erro
 /* Finishes a run whose collector died: drains what its processes left in their segments (exactly once), finishes and publishes.
  * `live` is the NAME.tacho.live folder. If processes of the run still record it goes on collecting until they end, `message`
  * says so, and the first INT finishes at once. After a reboot it finishes from what is in run.db and says what is missing as a
- * loss. r is filled as by col_run (r->exit_code: 0). Errors: TACHO_EBUSY a live collector holds the lock, TACHO_ENOTFOUND,
- * _EFORMAT ... */
+ * loss. r is filled as by col_run (r->exit_code: 0). Errors: TACHO_EBUSY a live collector holds the lock, TACHO_EDENIED it is
+ * not the caller's, TACHO_ENOTFOUND, _EFORMAT ... */
 int col_recover(const char *live, const struct col_options *o, struct col_result *r, struct tacho_error *err);
 
 struct col_found {
@@ -118,12 +118,14 @@ struct col_found {
     bool live;               /* still being recorded */
     bool recovered;          /* was finished just now: `note` has one line that says so */
     char note[512];
+    struct tacho_error refused; /* why a dead run was not finished: not the caller's; code 0 */
 };
 
 /* Resolves a RUN argument: X.tacho, X.tacho.live, X (where X.tacho or X.tacho.live exists), any other existing file (an import:
  * path = arg), or "latest" (the newest .tacho or .tacho.live of the current folder). With `finish`, a live run whose collector
  * is dead is finished on the way if none of its processes is alive any more (otherwise what it recorded so far is drained and
- * `live` is set). Errors: TACHO_ENOTFOUND with a hint, or those of col_recover. */
+ * `live` is set). Another user's run is never finished: `live` is set, and `refused`. Errors: TACHO_ENOTFOUND with a hint, or
+ * those of col_recover. */
 int col_find_run(const char *arg, bool finish, struct col_found *f, struct tacho_error *err);
 /* The run that was begun last of those that this user's processes record on this machine now, in any folder. Errors:
  * TACHO_ENOTFOUND. */

@@ -13,7 +13,7 @@
 #include "profiler/collector/gpu.h"
 #include "profiler/collector/proc.h"
 
-int col_drain_open(struct col_drain *d, store *db, const char *segments, struct tacho_error *err)
+int col_drain_open(struct col_drain *d, store *db, int folder, struct tacho_error *err)
 {
     memset(d, 0, sizeof *d);
     d->db = db;
@@ -24,10 +24,10 @@ int col_drain_open(struct col_drain *d, store *db, const char *segments, struct 
         d->host[0] = 0;
     if (col_decode_open(d) != 0)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "collector: out of memory");
-    if (segments) {
-        d->folder = open(segments, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0) {
+        d->folder = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (d->folder < 0)
-            return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO, NULL, "%s: %s", segments, strerror(errno));
+            return tacho_fail(err, TACHO_EIO, NULL, "the folder of the pools: %s", strerror(errno));
     }
     d->last_commit = col_clock_now();
     return 0;

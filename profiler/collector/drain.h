@@ -181,9 +181,10 @@ struct col_drain {
 
 /* ---- drain.c ----------------------------------------------------------------------------------------------------------- */
 
-/* Starts on an open store. `segments` is the folder of the pools, NULL if there is none any more. Times of the anchors of an
- * earlier collector are loaded by col_drain_load. */
-int col_drain_open(struct col_drain *d, store *db, const char *segments, struct tacho_error *err);
+/* Starts on an open store. `folder` is a descriptor of the folder of the pools, which stays the
+ * caller's, or -1 if there is none any more. Times of the anchors of an earlier collector are
+ * loaded by col_drain_load. */
+int col_drain_open(struct col_drain *d, store *db, int folder, struct tacho_error *err);
 void col_drain_close(struct col_drain *d);
 
 /* Opens a transaction if none is open. */

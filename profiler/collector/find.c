@@ -44,6 +44,7 @@ static int take_over(const char *live, const struct col_options *o, enum how how
         goto out;
     rc = col_session_resume(&s, err);
     if (rc == TACHO_EEXISTS) { /* finished, but it could not be moved to its name */
+        col_live_open_segments(&s.live, false, NULL);
         rc = col_live_publish(&s.live, r->path, err);
         r->finished = rc == 0;
         snprintf(r->ended, sizeof r->ended, "finished before");
@@ -187,6 +188,12 @@ int col_find_run(const char *arg, bool finish, struct col_found *f, struct tacho
     f->live = true;
     if (!finish || col_live_locked(f->run))
         return 0;
+    const struct tacho_error *why = &f->refused;
+    if (col_live_check_owner(f->run, &f->refused)) {
+        if (access(f->path, R_OK) == 0)
+            return 0; /* it is read as it is */
+        return tacho_fail(err, why->code, why->hint, "%s", why->what);
+    }
     struct col_options o;
     struct col_result r;
     col_options_init(&o);

@@ -73,7 +73,8 @@ static int gpu_open(struct col_drain *d, struct col_pool *p)
     struct layout l = {0};
     snprintf(name, sizeof name, WIRE_GPU_PREFIX "%.*s", (int)(sizeof name - sizeof WIRE_GPU_PREFIX),
              p->name + strlen(WIRE_PREFIX));
-    int fd = d->folder >= 0 ? openat(d->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
+    bool is_ours = d->folder >= 0 && col_pool_is_own(d->folder, name);
+    int fd = is_ours ? openat(d->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
     if (fd < 0)
         return TACHO_ENOTFOUND;
     struct col_gpu *g = calloc(1, sizeof *g);

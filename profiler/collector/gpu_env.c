@@ -76,11 +76,9 @@ static void control_write(struct wire_control *c, enum wire_capture mode, int64_
     atomic_fetch_add_explicit(&c->sequence, 1, memory_order_acq_rel);
 }
 
-int col_control_create(const char *segments, const struct col_options *o)
+int col_control_create(int folder, const struct col_options *o)
 {
-    char path[COL_PATH_MAX + 16];
     struct wire_control c = {.magic = WIRE_CONTROL_MAGIC};
-    control_path(path, sizeof path, segments);
     if (o->gpu == COL_GPU_LATER)
         control_write(&c, WIRE_CAPTURE_NONE, 0, 0, 1, 0);
     else if (o->duration_ns > 0)
@@ -88,7 +86,8 @@ int col_control_create(const char *segments, const struct col_options *o)
     else if (o->steps_from >= 0 || o->every > 1)
         control_write(&c, WIRE_CAPTURE_STEPS, o->steps_from < 0 ? 0 : o->steps_from,
                       o->steps_from < 0 ? INT64_MAX : o->steps_to, o->every, 0);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
+    int fd = openat(folder, WIRE_CONTROL, flags, 0600);
     if (fd < 0)
         return errno == ENOSPC ? TACHO_ENOSPACE : TACHO_EIO;
     ssize_t n = write(fd, &c, sizeof c);

@@ -20,8 +20,9 @@ struct col_gpu_env {
 };
 size_t col_gpu_environment(const struct col_options *o, const char *library, struct col_env *env, struct col_gpu_env *keep);
 
-/* Writes the control file of a run that is about to start. 0, TACHO_EIO, TACHO_ENOSPACE. */
-int col_control_create(const char *segments, const struct col_options *o);
+/* Writes the control file of a run that is about to start into the folder of its pools. 0,
+ * TACHO_EIO, TACHO_ENOSPACE. */
+int col_control_create(int folder, const struct col_options *o);
 /* Changes it; windows of time end `ns` from now. TACHO_ENOTFOUND, TACHO_EVERSION. */
 /* What it says now. TACHO_ENOTFOUND, TACHO_EVERSION. */
 int col_control_mode(const char *segments, enum wire_capture *mode);

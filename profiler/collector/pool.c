@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pool.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -36,16 +36,56 @@ static bool layout_ok(const struct layout *h, uint64_t bytes)
            inside(h->segments_offset, (uint64_t)h->segment_cap * h->segment_bytes, bytes);
 }
 
+static const char *after_number(const char *text)
+{
+    while (isdigit((unsigned char)*text))
+        text++;
+    return text;
+}
+
+/* "PID.N" */
+static bool is_pid_and_number(const char *text)
+{
+    const char *dot = after_number(text);
+    return dot > text && *dot == '.' && dot[1] && !*after_number(dot + 1);
+}
+
+bool col_pool_is_name(const char *name)
+{
+    static const char *const prefixes[] = {
+        WIRE_PREFIX, WIRE_GPU_PREFIX, WIRE_NEW, WIRE_NEW WIRE_GPU_PREFIX, WIRE_NONE,
+    };
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        size_t length = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], length) == 0 && is_pid_and_number(name + length))
+            return true;
+    }
+    const char *pid = name + strlen(WIRE_NONE);
+    bool is_mark = strncmp(name, WIRE_NONE, strlen(WIRE_NONE)) == 0 && *pid && !*after_number(pid);
+    return is_mark || strcmp(name, WIRE_CONTROL) == 0;
+}
+
+static bool is_own(const struct stat *st)
+{
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1;
+}
+
+bool col_pool_is_own(int dirfd, const char *name)
+{
+    struct stat st;
+    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_own(&st);
+}
+
 int col_map_open(int dirfd, const char *name, struct col_map *m, struct tacho_error *err)
 {
     memset(m, 0, sizeof *m);
-    int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO, NULL, "%s: %s", name, strerror(errno));
     int rc = 0;
     void *at = MAP_FAILED;
     struct stat st;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < WIRE_HEADER_BYTES) {
+    if (fstat(fd, &st) != 0 || !is_own(&st) || (uint64_t)st.st_size < WIRE_HEADER_BYTES) {
         rc = tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a pool of the agent", name);
         goto out;
     }

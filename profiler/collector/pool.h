@@ -6,6 +6,7 @@
 #ifndef COL_POOL_H
 #define COL_POOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "profiler/wire.h"
@@ -20,6 +21,12 @@ struct col_map {
     uint64_t arena_cap;
     uint32_t segment_bytes, segment_cap;
 };
+
+/* Is this a name that the agent or the recorder gives to a file beside the pools? */
+bool col_pool_is_name(const char *name);
+/* Is `name` in the folder `dirfd` a plain file of the caller that has no second name elsewhere?
+ * Nothing else in the folder of a run is read or removed: tacho did not make it. */
+bool col_pool_is_own(int dirfd, const char *name);
 
 /* Maps `name` in the folder `dirfd` and checks its header. Errors: TACHO_EIO, _EFORMAT (not a complete pool), _EVERSION. */
 int col_map_open(int dirfd, const char *name, struct col_map *m, struct tacho_error *err);

@@ -198,6 +198,8 @@ int col_pools_scan(struct col_drain *d)
         if (strncmp(e->d_name, WIRE_PREFIX, strlen(WIRE_PREFIX)) != 0 || strlen(e->d_name) >= COL_POOL_NAME ||
             find_pool(d, e->d_name))
             continue;
+        if (!col_pool_is_name(e->d_name) || !col_pool_is_own(d->folder, e->d_name))
+            continue;
         char **list = realloc(name, (count + 1) * sizeof *list);
         if (list)
             name = list;

@@ -406,7 +406,7 @@ static int begin(struct col_session *s, const char *library, struct tacho_error 
         rc = col_session_store_error(s, rc, err);
     if (CPU_COUNT(&own))
         sched_setaffinity(0, sizeof own, &own);
-    if (rc == 0 && (rc = col_control_create(s->live.segments, s->options)) != 0)
+    if (rc == 0 && (rc = col_control_create(s->live.pools, s->options)) != 0)
         rc = tacho_fail(err, rc, NULL, "%s: %s", s->live.segments, tacho_error_text(rc));
     if (rc == 0) {
         getrusage(RUSAGE_SELF, &s->own_usage); /* measuring the peak is no cost of recording */

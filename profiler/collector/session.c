@@ -18,7 +18,7 @@ struct saved_setup {
     char boot_id[40];
     struct col_volume volume;
     int64_t started;
-    uint32_t uid;
+    char run_id[COL_RUN_ID];
 };
 
 /* With 0, 1 or 2 closed, a file of ours would get that number, and a message written to it. The target sees them closed as
@@ -42,7 +42,7 @@ void col_session_init(struct col_session *s, const struct col_options *o, struct
     hold_standard_descriptors();
     s->options = o;
     s->result = r;
-    s->live.lock = -1;
+    col_live_init(&s->live);
     s->drain.folder = -1;
     s->signals.fd = -1;
     s->peers_poll = -1;
@@ -103,14 +103,15 @@ int col_session_create(struct col_session *s, struct tacho_error *err)
     int rc = store_create(s->live.db, &s->db, err);
     if (rc)
         return rc;
-    rc = col_drain_open(&s->drain, s->db, s->live.segments, err);
+    rc = col_drain_open(&s->drain, s->db, s->live.pools, err);
     s->drain.volume = volume_of(s->options);
     return rc;
 }
 
 int col_session_save_setup(struct col_session *s)
 {
-    struct saved_setup x = {.volume = volume_of(s->options), .started = col_clock_now(), .uid = (uint32_t)getuid()};
+    struct saved_setup x = {.volume = volume_of(s->options), .started = col_clock_now()};
+    memcpy(x.run_id, s->live.run_id, sizeof x.run_id);
     col_read_boot_id(x.boot_id, sizeof x.boot_id);
     return store_live_set(s->db, SETUP_KEY, &x, sizeof x);
 }
@@ -146,9 +147,10 @@ static int load(struct col_session *s, struct tacho_error *err)
                           "%s: the run had not begun, or was recorded by another build of tacho", s->live.folder);
     col_read_boot_id(boot, sizeof boot);
     bool other_boot = strcmp(boot, x.setup.boot_id) != 0;
-    if (other_boot && strncmp(s->live.segments, "/dev/shm/", 9) == 0)
-        s->live.segments[0] = 0; /* whatever is there now, it is not ours */
-    rc = col_drain_open(&s->drain, s->db, s->live.segments[0] ? s->live.segments : NULL, err);
+    memcpy(s->live.run_id, x.setup.run_id, sizeof s->live.run_id);
+    rc = col_live_open_segments(&s->live, other_boot, err);
+    if (rc == 0)
+        rc = col_drain_open(&s->drain, s->db, s->live.pools, err);
     if (rc)
         return rc;
     s->drain.volume = x.setup.volume;
@@ -344,6 +346,8 @@ int col_session_finish(struct col_session *s, int (*last_words)(struct col_sessi
     if (rc == 0)
         rc = col_live_publish(&s->live, s->result->path, err);
     if (rc == 0) {
+        if (s->live.left)
+            col_session_warn(s, "%s: left: not all in it is tacho's", s->live.folder);
         s->result->finished = true;
         return 0;
     }

@@ -197,10 +197,12 @@ static void drain(const char *where, int64_t wanted, double bare)
     char path[4200];
     make_pool(b, "/dev/shm");
     snprintf(path, sizeof path, "%s/bench-drain-%d.db", where, (int)getpid());
-    if (store_create(path, &db, &err) != 0 || col_drain_open(&d, db, b->folder, &err) != 0) {
+    int folder = open(b->folder, O_RDONLY | O_DIRECTORY);
+    if (store_create(path, &db, &err) != 0 || col_drain_open(&d, db, folder, &err) != 0) {
         fprintf(stderr, "%s\n", err.what);
         exit(1);
     }
+    close(folder);
     double wall = 0, cpu = 0;
     bool more;
     for (int64_t before = -1; b->slices < wanted && b->slices > before;) {

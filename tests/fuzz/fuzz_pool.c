@@ -226,7 +226,9 @@ static store *opened(struct pool *p, struct col_drain *d, store *old)
     } else {
         check(store_create(p->db, &db, &err) == 0);
     }
-    check(col_drain_open(d, db, p->folder, &err) == 0);
+    int folder = open(p->folder, O_RDONLY | O_DIRECTORY);
+    check(col_drain_open(d, db, folder, &err) == 0);
+    close(folder);
     int rc = old ? col_drain_load(d, &err) : 0;
     if (!rc)
         return db;
