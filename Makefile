@@ -23,7 +23,7 @@ FILTER := $(strip $(FILTER))
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-# one file is C++ (store/import/kineto_json.cpp): the C++ compiler of the same family, where there is one
+# one file is C++ (store/import/kineto/kineto_json.cpp): the C++ compiler of the same family, where there is one
 ifeq ($(origin CXX),default)
 CXX := $(or $(if $(filter clang%,$(notdir $(CC))),$(notdir $(shell command -v $(patsubst clang%,clang++%,$(notdir $(CC)))))),g++)
 endif
@@ -68,12 +68,13 @@ comma := ,
 LDFLAGS_ALL = $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---- rooms: every .c of a folder belongs to it; flags a room needs beyond the common ones stand here -----------------------------
-TACHO_ROOMS := cli reports analyzers tui profiler/collector store store/import store/export
-TRAIN_ROOMS := workloads libtrain
+TACHO_ROOMS := $(shell find cli reports analyzers tui profiler/collector store -type d)
+TRAIN_ROOMS := $(shell find workloads libtrain -type d)
+AGENT_ROOMS := $(shell find profiler/agent -type d)
 TACHO_SRC := $(foreach d,$(TACHO_ROOMS),$(wildcard $(d)/*.c))
 TACHO_CXX := $(foreach d,$(TACHO_ROOMS),$(wildcard $(d)/*.cpp))
 TRAIN_SRC := $(foreach d,$(TRAIN_ROOMS),$(wildcard $(d)/*.c))
-AGENT_SRC := $(wildcard profiler/agent/*.c)
+AGENT_SRC := $(foreach d,$(AGENT_ROOMS),$(wildcard $(d)/*.c))
 HOOK_SRC := $(wildcard profiler/hook/*.c)
 HOOK_PY := $(wildcard profiler/hook/*.py)
 GEMM_SRC := $(wildcard profiler/gemm/*.c)
@@ -88,7 +89,7 @@ $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(PFM_CFLAGS) $(DW_CFLAGS)
 $(O)/obj/reports/%.o $(O)/obj/cli/%.o $(O)/obj/analyzers/%.o $(O)/obj/profiler/collector/%.o: CPPFLAGS_ALL += $(JANSSON_CFLAGS)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: OPT := $(if $(filter 1,$(DEBUG)),-O0,-O3)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CPPFLAGS_ALL += $(BLAS_CFLAGS) $(MPI_CFLAGS)
-$(O)/obj/tests/unit/test_lt_%.o: CFLAGS_ALL += $(OPENMP_CFLAGS)
+$(O)/obj/tests/unit/libtrain/%.o: CFLAGS_ALL += $(OPENMP_CFLAGS)
 # `omp simd` is a wish: clang warns where it does not grant it (gcc ignores the switch)
 $(O)/obj/libtrain/%.o $(O)/obj/workloads/%.o: CFLAGS_ALL += -march=$(MARCH) -ffp-contract=fast -fno-math-errno -fno-trapping-math $(OPENMP_CFLAGS) -Wno-pass-failed
 $(O)/obj/profiler/agent/%.o: CFLAGS_ALL += -fPIC -ftls-model=initial-exec -fomit-frame-pointer
@@ -140,31 +141,35 @@ $(O)/gen/schema.inc: store/schema.sql
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $< > $@
 $(call obj,$(wildcard store/*.c)): $(O)/gen/schema.inc
 # the tables of kernel classes and of data sheets, the same way
-$(O)/gen/%.inc: analyzers/%.tsv
+$(O)/gen/%.inc: analyzers/device/%.tsv
+	@mkdir -p $(@D)
+	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $< > $@
+$(O)/gen/%.inc: analyzers/work/%.tsv
 	@mkdir -p $(@D)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $< > $@
 # style and script of the HTML report, and Chart.js where the probe found it; its policy names them by their hashes
-$(O)/gen/%.inc: reports/%
+$(O)/gen/%.inc: reports/html/%
 	@mkdir -p $(@D)
 	$(Q)$(embed) < $< > $@
 $(O)/gen/chart.js.inc: $(CHART_JS) $(O)/config.mk
 	@mkdir -p $(@D)
 	$(Q)$(chart_text) | $(embed) > $@
-$(O)/gen/html_hashes.inc: reports/html.css reports/html.js $(CHART_JS) $(O)/config.mk
+$(O)/gen/html_hashes.inc: reports/html/html.css reports/html/html.js $(CHART_JS) $(O)/config.mk
 	@mkdir -p $(@D)
-	$(Q){ echo "#define HTML_STYLE_HASH \"$$(cat reports/html.css | $(hash))\""; \
-	    echo "#define HTML_SCRIPT_HASH \"$$(cat reports/html.js | $(hash))\""; \
+	$(Q){ echo "#define HTML_STYLE_HASH \"$$(cat reports/html/html.css | $(hash))\""; \
+	    echo "#define HTML_SCRIPT_HASH \"$$(cat reports/html/html.js | $(hash))\""; \
 	    $(if $(CHART_JS),echo "#define HTML_CHART_HASH \"$$($(chart_text) | $(hash))\"";) } > $@
 # a text as a C string; its hash as a policy has it; Chart.js without the line that names a file beside it
 embed = sed 's/\\/\\\\/g; s/"/\\"/g; s/?/\\?/g; s/^/"/; s/$$/\\n"/'
 hash = sha256sum | cut -d' ' -f1 | tr a-f A-F | basenc --base16 -d | base64
 chart_text = sed '/^\/\/. sourceMappingURL=/d; $$a\' $(CHART_JS)
-$(call obj,reports/html.c): $(O)/gen/html.css.inc $(O)/gen/html.js.inc $(O)/gen/html_hashes.inc $(if $(CHART_JS),$(O)/gen/chart.js.inc)
-$(call obj,analyzers/classes.c): $(O)/gen/classes.inc
-$(call obj,analyzers/peaks.c): $(O)/gen/peaks.inc
+$(call obj,reports/html/html.c): $(O)/gen/html.css.inc $(O)/gen/html.js.inc $(O)/gen/html_hashes.inc $(if $(CHART_JS),$(O)/gen/chart.js.inc)
+$(call obj,analyzers/device/classes.c): $(O)/gen/classes.inc
+$(call obj,analyzers/work/peaks.c): $(O)/gen/peaks.inc
 
 # ---- tests, benchmarks: tests/unit/*.c are cmocka programs, tests/targets/*.c are programs to be profiled ------------------------
-UNIT_SRC := $(wildcard tests/unit/*.c)
+UNIT_ROOMS := $(shell find tests/unit -type d)
+UNIT_SRC := $(foreach d,$(UNIT_ROOMS),$(wildcard $(d)/*.c))
 TARGET_SRC := $(filter-out tests/targets/fake_% tests/targets/linked_%,$(wildcard tests/targets/*.c))
 BENCH_SRC := $(wildcard tests/bench/*.c)
 UNIT := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(UNIT_SRC))
@@ -178,8 +183,8 @@ define archive
 	@echo "  AR      $@"
 	$(Q)rm -f $@ && ar rcs $@ $(filter %.o,$^)
 endef
-# a test that needs the engine is named test_lt_*.c and links libtrain; all others link the rooms of tacho
-$(O)/tests/unit/test_lt_%: $(O)/obj/tests/unit/test_lt_%.o $(O)/libtrain.a
+# tests of the engine link libtrain; all others link the rooms of tacho
+$(O)/tests/unit/libtrain/%: $(O)/obj/tests/unit/libtrain/%.o $(O)/libtrain.a
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(O)/libtrain.a $(CMOCKA_LIBS) $(TRAIN_LIBS)
@@ -194,7 +199,7 @@ $(O)/tests/targets/%: $(O)/obj/tests/targets/%.o
 # a substitute driver, CUPTI and NVML, for machines without a GPU
 FAKES := $(O)/tests/fake/libcuda.so.1 $(O)/tests/fake/libcupti.so.13 $(O)/tests/fake/libnvidia-ml.so.1
 $(O)/obj/tests/targets/fake_%.o: CFLAGS_ALL += -fPIC
-$(O)/obj/tests/targets/target_stacks.o $(O)/obj/tests/unit/test_col_unwind.o: CFLAGS_ALL += -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
+$(O)/obj/tests/targets/target_stacks.o $(O)/obj/tests/unit/collector/test_col_unwind.o: CFLAGS_ALL += -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
 $(O)/tests/fake/libcuda.so.1: $(O)/obj/tests/targets/fake_cuda.o
 $(O)/tests/fake/libcupti.so.13: $(O)/obj/tests/targets/fake_cupti.o $(O)/obj/tests/targets/fake_profiler.o
 $(O)/tests/fake/libnvidia-ml.so.1: $(O)/obj/tests/targets/fake_nvml.o
@@ -215,7 +220,7 @@ FUZZ := $(patsubst tests/fuzz/%.c,$(O)/tests/fuzz/%,$(wildcard tests/fuzz/fuzz_*
 # NULL + 0, the end of an array that has nothing in it, is no find (and defined from C2y on)
 FUZZ_CFLAGS := -fno-sanitize=pointer-overflow
 FUZZ_FLAGS := -DSTORE_IMPORT_WINDOW=16384u -DKINETO_FRAME_WINDOW=2048u -DKINETO_BATCH_ROWS=16
-FUZZ_LT_SRC := $(wildcard libtrain/bpe*.c libtrain/source*.c libtrain/dataset.c libtrain/format.c libtrain/memory.c libtrain/output.c)
+FUZZ_LT_SRC := $(wildcard libtrain/data/bpe*.c libtrain/data/source*.c libtrain/data/dataset.c libtrain/data/format.c libtrain/base/memory.c libtrain/base/output.c)
 $(O)/tests/fuzz/fuzz_lt_%: $(O)/obj/tests/fuzz/fuzz_lt_%.o $(call obj,$(FUZZ_LT_SRC))
 	@mkdir -p $(@D)
 	@echo "  LD      $@"
@@ -274,7 +279,7 @@ dist: $(O)/config.mk ## tarball for any x86-64 Linux with glibc >= 2.28, in buil
 	$(Q).ci/dist "$(O)" "$(VERSION)"
 
 # ---- sources: lint, format -------------------------------------------------------------------------------------------------------
-SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) profiler profiler/agent profiler/hook profiler/gemm tests/unit tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
+SOURCES := $(sort $(foreach d,include $(TACHO_ROOMS) $(TRAIN_ROOMS) $(AGENT_ROOMS) profiler profiler/hook profiler/gemm $(UNIT_ROOMS) tests/targets tests/bench tests/fuzz,$(wildcard $(d)/*.[ch])))
 SCRIPTS := $(wildcard .ci/deps .ci/probe .ci/run .ci/demo .ci/dist tests/run tests/lint/*.sh tests/e2e/*.sh tests/bench/*.sh tests/fuzz/*.sh tests/gpu/*.sh)
 lint: ## formatting, direction of includes, shell scripts, left-over marks
 	$(Q)tests/lint/includes.sh

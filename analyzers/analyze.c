@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/analyzer.h"
-#include "analyzers/ceilings.h"
-#include "analyzers/clocks.h"
-#include "analyzers/findings.h"
-#include "analyzers/trace_part.h"
+#include "analyzers/collectives/clocks.h"
+#include "analyzers/findings/findings.h"
+#include "analyzers/steps/analyzer.h"
+#include "analyzers/trace/trace_part.h"
+#include "analyzers/work/ceilings.h"
 
 static const struct an_analyzer *const analyzers[] = {
 #define ANALYZER_ROW(name) &name,

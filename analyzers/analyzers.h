@@ -16,7 +16,7 @@
 #ifndef ANALYZERS_ANALYZERS_H
 #define ANALYZERS_ANALYZERS_H
 
-#include "analyzers/result.h"
+#include "analyzers/result/result.h"
 #include "store/store.h"
 #include "tacho_error.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzers/classes.h"
+#include "analyzers/device/classes.h"
 #include "cli/message.h"
 #include "tacho_folder.h"
 
@@ -32,8 +32,8 @@ static int read_all(FILE *in, const char *path, char **text)
     else if (ferror(in))
         code = fail(path, TACHO_EIO, NULL, strerror(errno));
     else if (n > TABLE_MOST || memchr(buf, 0, n))
-        code =
-            fail(path, TACHO_EFORMAT, "lines of CLASS TAB PATTERN, see analyzers/classes.tsv", "not a table of kernel classes");
+        code = fail(path, TACHO_EFORMAT, "lines of CLASS TAB PATTERN, see analyzers/device/classes.tsv",
+                    "not a table of kernel classes");
     if (code) {
         free(buf);
         return code;

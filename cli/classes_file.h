@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to cli/: the user's own table of kernel classes (analyzers/classes.h has its form).
+ * Private to cli/: the user's own table of kernel classes (analyzers/device/classes.h has its form).
  */
 #ifndef CLI_CLASSES_FILE_H
 #define CLI_CLASSES_FILE_H

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "analyzers/what_if.h"
+#include "analyzers/replay/what_if.h"
 #include "cli/man.h"
 #include "tui/tui.h"
 

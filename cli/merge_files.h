@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "store/merge.h"
+#include "store/merge/merge.h"
 
 /* A folder that is no unfinished run itself: how many runs lie in it? 0: none, or no folder. */
 size_t cli_merge_runs(const char *path);

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "reports/escape.h"
+#include "reports/words/escape.h"
 
 /* ---- stderr ------------------------------------------------------------------------------------------------------------ */
 

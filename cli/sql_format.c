@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reports/escape.h"
+#include "reports/words/escape.h"
 
 #define TABLE_WAIT  500 /* rows that decide the widths of a table */
 #define TABLE_WIDTH 60  /* columns of the screen that one value may take */

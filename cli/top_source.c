@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "cli/message.h"
-#include "profiler/collector/live.h"
+#include "profiler/collector/job/live.h"
 
 static void hand_over(struct tui_found *to, const struct col_found *from)
 {

@@ -2,8 +2,8 @@
  *
  * What hardware counters of GPUs are asked for, in the metric language of CUPTI's profiler: data only. Chips differ in names
  * and in what fits into one pass, so each quantity has candidates, best first; the first that the chip knows and that still
- * fits is taken. tests/unit/test_agent_gpu_host.c asks the profiler host interface of a real CUPTI, which needs no GPU, what
- * that gives for every chip that it knows; docs/gpu.md has the table.
+ * fits is taken. tests/unit/agent/test_agent_gpu_host.c asks the profiler host interface of a real CUPTI, which needs no GPU,
+ * what that gives for every chip that it knows; docs/gpu.md has the table.
  */
 #ifndef TACHO_GPU_METRICS_H
 #define TACHO_GPU_METRICS_H

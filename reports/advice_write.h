@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "analyzers/result.h"
+#include "analyzers/result/result.h"
 #include "reports/report.h"
 
 /* 0, TACHO_EIO (the stream failed) or TACHO_ENOMEM. */

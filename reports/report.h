@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public header of the room reports/: a result in a format. One model (analyzers/result.h), one table of formats; to add a
- * format write one `int (*write)(...)` and one line in the table in reports/report.c.
+ * Public header of the room reports/: a result in a format. One model (analyzers/result/result.h), one table of formats; to add
+ * a format write one `int (*write)(...)` and one line in the table in reports/report.c.
  *
  * Names in a result come from the program that was profiled. Every format neutralises control characters, escape sequences,
  * invalid UTF-8 and overlong names.
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "analyzers/result.h"
+#include "analyzers/result/result.h"
 #include "tacho_error.h"
 
 struct rep_options {

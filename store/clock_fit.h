@@ -2,8 +2,8 @@
  *
  * Offset and drift of one clock to another one, from collectives in which both took part and which no rank leaves before all
  * have come: they end everywhere at nearly one time, and for certain no rank ends one before the last has begun it. Knows
- * nothing of files: `tacho merge` (merge_clock.c) and the analysis of any trace (analyzers/clocks.c) bring the points.
- * docs/merge.md.
+ * nothing of files: `tacho merge` (merge_clock.c) and the analysis of any trace (analyzers/collectives/clocks.c) bring the
+ * points. docs/merge.md.
  */
 #ifndef STORE_CLOCK_FIT_H
 #define STORE_CLOCK_FIT_H

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reports/escape.h"
+#include "reports/words/escape.h"
 #include "tacho_error.h"
 
 #define PRINT_BYTES 2048

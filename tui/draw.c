@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reports/escape.h"
-#include "reports/lines.h"
+#include "reports/page/lines.h"
+#include "reports/words/escape.h"
 
 /* ---- words ------------------------------------------------------------------------------------------------------------------ */
 

@@ -5,9 +5,9 @@
 #ifndef TUI_DRAW_H
 #define TUI_DRAW_H
 
-#include "reports/page.h"
+#include "reports/page/page.h"
 #include "tui/chart.h"
-#include "tui/view.h"
+#include "tui/views/view.h"
 
 #define TUI_LABEL 10 /* columns of the label at the left of a line */
 
@@ -81,7 +81,8 @@ void tui_curve_row(struct tui_cells *c, struct tui_rect r, int row, const struct
 
 /* ---- the report's words ------------------------------------------------------------------------------------------------------ */
 
-/* Sections of the text report (reports/text.h) in the rectangle, scrolled by the state's cursor. The list ends with NULL. */
+/* Sections of the text report (reports/text/text.h) in the rectangle, scrolled by the state's cursor. The list ends with NULL.
+ */
 typedef void (*tui_section)(struct page *p, const struct an_result *r);
 void tui_sections(struct tui_cells *c, struct tui_rect r, const struct an_result *result, const tui_section *sections,
                   struct tui_view_state *s);

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "reports/number.h"
+#include "reports/words/number.h"
 #include "tacho_error.h"
 #include "tui/layout.h"
 #include "tui/tui.h"

@@ -5,7 +5,7 @@
 #ifndef TUI_KEYS_H
 #define TUI_KEYS_H
 
-#include "tui/view.h"
+#include "tui/views/view.h"
 
 #define TUI_VIEWS_MOST 16
 

@@ -6,7 +6,7 @@
 #ifndef TUI_LAYOUT_H
 #define TUI_LAYOUT_H
 
-#include "tui/view.h"
+#include "tui/views/view.h"
 
 /* From the top: header, verdict, rule, body (the view), rule, message, keys. What has no room has 0 rows; the order in which
  * they come with more rows: header, verdict, keys, body, message, rules. */

@@ -11,7 +11,7 @@
 #ifndef TUI_MODEL_H
 #define TUI_MODEL_H
 
-#include "analyzers/result.h"
+#include "analyzers/result/result.h"
 
 enum tui_run_state {
     TUI_OPENING, /* nothing was read yet; `r` is NULL */

@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "tui/view.h"
+#include "tui/views/view.h"
 
 bool tui_holds(const char *text, const char *words)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to tui/: a table of the report (reports/table.h) in cells: columns drop from the last one on as it gets narrower,
- * rows sort, filter and scroll, the row under the cursor is marked.
+ * Private to tui/: a table of the report (reports/page/table.h) in cells: columns drop from the last one on as it gets
+ * narrower, rows sort, filter and scroll, the row under the cursor is marked.
  */
 #ifndef TUI_TABLE_H
 #define TUI_TABLE_H
 
-#include "reports/tables.h"
-#include "tui/view.h"
+#include "reports/sections/tables.h"
+#include "tui/views/view.h"
 
 /* An order of the rows: the column it belongs to (index; -1: the name) and what it sorts by, largest first; NULL: by name. */
 struct tui_order {

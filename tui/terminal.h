@@ -9,7 +9,7 @@
 
 #include "tacho_error.h"
 #include "tui/cells.h"
-#include "tui/view.h"
+#include "tui/views/view.h"
 
 /* TACHO_ENOTSUP with a hint: stdin or stdout is no terminal, an unknown one, or tacho was built without ncurses. */
 int tui_terminal_open(struct tacho_error *err);

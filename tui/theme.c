@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tui/theme.h"
 
-#include "analyzers/result.h"
+#include "analyzers/result/result.h"
 
 enum { OWN = -1, BLACK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, WHITE };
 

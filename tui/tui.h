@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "analyzers/result.h"
+#include "analyzers/result/result.h"
 #include "store/store.h"
 #include "tacho_error.h"
 

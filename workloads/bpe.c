@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libtrain/bpe.h"
-#include "libtrain/format.h"
-#include "libtrain/output.h"
+#include "libtrain/base/output.h"
+#include "libtrain/data/bpe.h"
+#include "libtrain/data/format.h"
 #include "workloads/input.h"
 #include "workloads/recipe.h"
 

@@ -6,7 +6,7 @@
 #include <getopt.h>
 #include <stdio.h>
 
-#include "libtrain/calibrate.h"
+#include "libtrain/calibrate/calibrate.h"
 #include "workloads/recipe.h"
 
 static void print_help(void)

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libtrain/gpt2.h"
+#include "libtrain/models/gpt2.h"
 #include "workloads/recipe.h"
 
 static void override(int64_t *value, int64_t given)

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libtrain/bpe.h"
-#include "libtrain/format.h"
+#include "libtrain/data/bpe.h"
+#include "libtrain/data/format.h"
 
 #define LICENCES "/usr/share/common-licenses"
 

@@ -5,7 +5,7 @@
 #ifndef WORKLOADS_INPUT_H
 #define WORKLOADS_INPUT_H
 
-#include "libtrain/loader.h"
+#include "libtrain/loader/loader.h"
 #include "workloads/options.h"
 
 struct input {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "libtrain/digits.h"
+#include "libtrain/data/digits.h"
 #include "workloads/input.h"
 
 #define CLASS_CAP 10000

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libtrain/parallel_mpi.h"
+#include "libtrain/train/parallel_mpi.h"
 #include "workloads/recipe.h"
 
 /* One row a family of names. */

@@ -2,7 +2,7 @@
  *
  * The recipe mlp: images into classes. Width and classes come from the data, MNIST's files or digits like them.
  */
-#include "libtrain/mlp.h"
+#include "libtrain/models/mlp.h"
 
 #include <stdio.h>
 #include <string.h>

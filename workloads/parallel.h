@@ -5,7 +5,7 @@
 #ifndef WORKLOADS_PARALLEL_H
 #define WORKLOADS_PARALLEL_H
 
-#include "libtrain/parallel.h"
+#include "libtrain/train/parallel.h"
 #include "workloads/options.h"
 
 /* Joins the other ranks, if a launcher started several, and gives OpenMP this rank's share of the cores. The caller closes

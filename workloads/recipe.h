@@ -5,9 +5,9 @@
 #ifndef WORKLOADS_RECIPE_H
 #define WORKLOADS_RECIPE_H
 
-#include "libtrain/memory.h"
-#include "libtrain/model.h"
-#include "libtrain/source.h"
+#include "libtrain/base/memory.h"
+#include "libtrain/data/source.h"
+#include "libtrain/models/model.h"
 #include "workloads/options.h"
 
 /* A family of names. */

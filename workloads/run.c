@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libtrain/gemm.h"
-#include "libtrain/output.h"
-#include "libtrain/train.h"
+#include "libtrain/base/output.h"
+#include "libtrain/ops/gemm.h"
+#include "libtrain/train/train.h"
 #include "workloads/input.h"
 #include "workloads/parallel.h"
 #include "workloads/recipe.h"

@@ -91,7 +91,7 @@ struct col_result {
 void col_result_clear(struct col_result *r); /* frees what the result owns */
 
 /* Runs o->command and records it. Where a launcher (mpirun, srun, torchrun) started several of them on this node, the first one
- * records the targets of all, and the others return with r->attached (profiler/collector/peers.h). Returns 0, or a negative
+ * records the targets of all, and the others return with r->attached (profiler/collector/job/peers.h). Returns 0, or a negative
  * code with `err` filled. r->exit_code is always set, as env(1) does it: 125 tacho failed before the start, 126/127 the target
  * could not be run, 128+n it ended by signal n, else its own exit status. A failure after the target ran (the file could not be
  * finished) returns its code, but r->exit_code is still the target's. When it returns < 0 before the target ran, nothing is

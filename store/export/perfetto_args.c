@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "store/export/exporter.h"
-#include "store/import/kineto_args.h"
+#include "store/import/kineto/kineto_args.h"
 
 void exp_arg(struct exp_args *w, const char *name)
 {

@@ -22,9 +22,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "include/tacho_nvtx.h"
-#include "profiler/collector/drain.h"
+#include "profiler/collector/drain/drain.h"
 #include "store/store.h"
+#include "tacho_nvtx.h"
 #include "tests/unit/made_pool.h"
 
 #define SEGMENTS    1024u

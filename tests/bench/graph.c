@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "analyzers/graph.h"
+#include "analyzers/graph/graph.h"
 
 static double cpu(void)
 {

@@ -25,8 +25,8 @@
 
 #include "store/import/import.h"
 #include "store/import/input.h"
-#include "store/import/kineto_frame.h"
-#include "store/import/kineto_text.h"
+#include "store/import/kineto/kineto_frame.h"
+#include "store/import/kineto/kineto_text.h"
 #include "store/store.h"
 
 static double now(void)

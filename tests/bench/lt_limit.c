@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libtrain/calibrate.h"
-#include "libtrain/calibrate_gemm.h"
-#include "libtrain/gemm.h"
-#include "libtrain/ops.h"
+#include "libtrain/calibrate/calibrate.h"
+#include "libtrain/calibrate/calibrate_gemm.h"
+#include "libtrain/ops/gemm.h"
+#include "libtrain/ops/ops.h"
 
 #define L 12
 #define C 768

@@ -26,7 +26,7 @@ plant() {
 }
 plant libtrain/planted.c '#include "store/store.h"'
 plant libtrain/planted.c '#include "../store/store.h"'
-plant store/planted.h '#  include "analyzers/result.h"'
+plant store/planted.h '#  include "analyzers/result/result.h"'
 plant analyzers/planted.c '#include "store/db.h"'
 plant analyzers/planted.c '#include <sqlite3.h>'
 plant reports/planted.c '#include "store/store.h"'

@@ -10,7 +10,7 @@ set -u
 command -v python3 > /dev/null || { echo "needs python3 to read the advice"; exit 77; }
 work_folder
 export OMP_NUM_THREADS=1 XDG_CACHE_HOME=$PWD/cache
-nodes=${TACHO%/*}/tests/unit/test_an_replay
+nodes=${TACHO%/*}/tests/unit/analyzers/replay/test_an_replay
 # get FILE EXPRESSION: of the JSON document d
 get() { python3 -c "import json, sys; d = json.load(open(sys.argv[1])); print($2)" "$1"; }
 within() { python3 -c "import sys; sys.exit(not float(sys.argv[1]) <= float(sys.argv[2]))" "$1" "$2"; }

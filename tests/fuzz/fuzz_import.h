@@ -6,9 +6,9 @@
 #ifndef FUZZ_IMPORT_H
 #define FUZZ_IMPORT_H
 
+#include "fuzz.h"
 #include "store/import/import.h"
 #include "store/store.h"
-#include "tests/fuzz/fuzz.h"
 
 static int fuzz_on_slice(void *ctx, const struct store_slice *x)
 {

@@ -2,7 +2,7 @@
  *
  * A whole import of a Kineto file, through both threads into a file in memory.
  */
-#include "tests/fuzz/fuzz_import.h"
+#include "fuzz_import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "store/import/kineto_frame.h"
-#include "store/import/kineto_text.h"
-#include "tests/fuzz/fuzz.h"
+#include "fuzz.h"
+#include "store/import/kineto/kineto_frame.h"
+#include "store/import/kineto/kineto_text.h"
 
 static kj_parser *json;
 

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "libtrain/bpe.h"
-#include "tests/fuzz/fuzz.h"
+#include "fuzz.h"
+#include "libtrain/data/bpe.h"
 
 static void check(int ok)
 {

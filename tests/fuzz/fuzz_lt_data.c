@@ -5,9 +5,9 @@
  */
 #include <math.h>
 
-#include "libtrain/format.h"
-#include "libtrain/source.h"
-#include "tests/fuzz/fuzz.h"
+#include "fuzz.h"
+#include "libtrain/data/format.h"
+#include "libtrain/data/source.h"
 
 #define SAMPLES 64
 

@@ -3,8 +3,8 @@
  * A whole import of an Nsight export from the bytes of its file: mostly SQLite's own parser, and what the importer makes of
  * pages that lie. fuzz_nsight_rows.c gets behind it.
  */
+#include "fuzz_import.h"
 #include "store/import/import.h"
-#include "tests/fuzz/fuzz_import.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -8,9 +8,9 @@
  */
 #include <string.h>
 
-#include "store/import/nsight.h"
-#include "tests/fuzz/fuzz_import.h"
-#include "tests/fuzz/fuzz_rows.h"
+#include "fuzz_import.h"
+#include "fuzz_rows.h"
+#include "store/import/nsight/nsight.h"
 
 /* Tables beside those of the importer's own lists, with the columns it looks for. */
 static const struct nsight_table others[] = {

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "profiler/collector/drain.h"
-#include "tests/fuzz/fuzz.h"
+#include "fuzz.h"
+#include "profiler/collector/drain/drain.h"
 #include "tests/unit/made_pool.h"
 
 #define SEGMENTS      4u

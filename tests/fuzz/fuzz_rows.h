@@ -7,7 +7,7 @@
 
 #include <sqlite3.h>
 
-#include "tests/fuzz/fuzz.h"
+#include "fuzz.h"
 
 /* A text or, with odd lengths, a blob, of any bytes. */
 static inline void fuzz_bind_bytes(sqlite3_stmt *st, int column, struct fuzz_input *in)

@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "analyzers/analyzers.h"
+#include "fuzz_rows.h"
 #include "reports/report.h"
 #include "store/export/export.h"
 #include "store/store.h"
-#include "tests/fuzz/fuzz_rows.h"
 
 /* Two ranks of five steps with work, collectives, a loader, device work and counters. Strings have the ids of their words. */
 static const char sound[] =

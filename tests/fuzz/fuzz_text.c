@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "analyzers/classes.h"
-#include "analyzers/what_if.h"
-#include "profiler/collector/mappings.h"
-#include "profiler/collector/symbols.h"
-#include "profiler/collector/unwind.h"
-#include "tests/fuzz/fuzz.h"
+#include "analyzers/device/classes.h"
+#include "analyzers/replay/what_if.h"
+#include "fuzz.h"
+#include "profiler/collector/stacks/mappings.h"
+#include "profiler/collector/stacks/symbols.h"
+#include "profiler/collector/stacks/unwind.h"
 #include "tui/config.h"
 
 /* libelf loses a few bytes of its own with files that are damaged in some ways. */

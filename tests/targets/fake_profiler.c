@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "profiler/agent/profiler_abi.h"
+#include "profiler/agent/gpu/profiler_abi.h"
 
 #define EXPORT     __attribute__((visibility("default")))
 #define PASS_PM    7u

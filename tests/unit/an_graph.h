@@ -7,7 +7,7 @@
 #define AN_GRAPH_H
 
 #include "an_gpu.h"
-#include "analyzers/graph.h"
+#include "analyzers/graph/graph.h"
 
 struct graph_run {
     struct an_context c;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "profiler/collector/proc.h"
+#include "profiler/collector/os/proc.h"
 #include "profiler/wire.h"
 
 /* Sizes of a pool: the arena of texts lies behind the directory, the segments behind the arena. */

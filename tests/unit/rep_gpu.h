@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "analyzers/result.h"
+#include "analyzers/result/result.h"
 #include "store/store.h"
 
 #define GPU_ELEMENTWISE \

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What each accelerator did over everything that was recorded on it: compute, exposed communication, exposed copies, opaque
+ * graphs and idle, which sum to the span (DESIGN 5). Exact in ns.
+ */
+#include <inttypes.h>
+
+#include "analyzers/steps/analyzer.h"
+
+static int64_t measure(struct an_set s)
+{
+    return an_spans_measure(s.span, s.count);
+}
+
+static void sum_ops(const struct an_devices *g, const struct an_device *d, struct an_gpu_device *out)
+{
+    int64_t compute = 0, comm = 0, copy = 0;
+    for (size_t i = d->first; i < d->first + d->count; i++) {
+        unsigned bit = 1u << g->op.class[i];
+        int64_t ns = an_time_sub(g->op.end[i], g->op.start[i]);
+        int64_t *sum = bit & AN_DEVICE_COMPUTE_MASK ? &compute : bit & AN_DEVICE_COMM_MASK ? &comm : &copy;
+        if (bit & (AN_DEVICE_COMPUTE_MASK | AN_DEVICE_COMM_MASK | AN_DEVICE_COPY_MASK))
+            *sum = an_time_add(*sum, ns);
+    }
+    out->compute_sum_ns = an_int(compute);
+    out->comm_sum_ns = an_int(comm);
+    out->copy_sum_ns = an_int(copy);
+}
+
+static struct an_value overlap(const struct an_device_split *x)
+{
+    int64_t comm = measure(x->comm);
+    if (comm > 0)
+        return an_num(100.0 * (double)an_time_sub(comm, measure(x->exposed_comm)) / (double)comm);
+    return an_num_none(x->opaque.count || x->unseen_graphs ? "no communication outside of opaque graphs"
+                                                           : "no communication on this device");
+}
+
+static void times_absent(struct an_gpu_device *out, const char *reason)
+{
+    struct an_count *all[] = {&out->span_ns, &out->busy_ns,         &out->compute_ns,      &out->comm_ns,
+                              &out->copy_ns, &out->exposed_comm_ns, &out->exposed_copy_ns, &out->opaque_ns,
+                              &out->idle_ns, &out->compute_sum_ns,  &out->comm_sum_ns,     &out->copy_sum_ns};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        *all[i] = an_int_none(reason);
+    out->overlap_pct = an_num_none(reason);
+}
+
+/* absent_report.c fills them. */
+static void causes_absent(struct an_gpu_device *out)
+{
+    static const char reason[] = "none of its rows has a time";
+    struct an_count *all[] = {&out->blocking_proven_ns,       &out->blocking_inferred_ns, &out->blocking_unknown_ns,
+                              &out->absent_launch_starved_ns, &out->absent_blocked_ns,    &out->absent_dispatch_ns,
+                              &out->absent_dependency_ns};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        *all[i] = an_int_none(reason);
+}
+
+static void describe(struct an_context *c, const struct an_device *d, const struct an_device_split *x,
+                     struct an_gpu_device *out)
+{
+    const struct an_process *p = d->process != AN_NONE ? &c->t->process[d->process] : NULL;
+    *out = (struct an_gpu_device){.rank = d->rank,
+                                  .process = p ? p->pid : STORE_ABSENT,
+                                  .device = d->ordinal,
+                                  .name = d->name,
+                                  .host = p ? an_arena_text(c->a, p->host) : "",
+                                  .ops = (int64_t)d->count,
+                                  .streams = d->streams};
+    causes_absent(out);
+    if (!d->count) {
+        times_absent(out, "none of its rows has a time");
+        return;
+    }
+    int64_t span = an_time_sub(x->end, x->start), busy = measure(x->busy);
+    out->span_ns = an_int(span);
+    out->busy_ns = an_int(busy);
+    out->compute_ns = an_int(measure(x->compute));
+    out->comm_ns = an_int(measure(x->comm));
+    out->copy_ns = an_int(measure(x->copy));
+    out->exposed_comm_ns = an_int(measure(x->exposed_comm));
+    out->exposed_copy_ns = an_int(measure(x->exposed_copy));
+    out->opaque_ns = an_int(measure(x->exposed_opaque));
+    out->idle_ns = an_int(an_time_sub(span, busy));
+    out->overlap_pct = overlap(x);
+    sum_ops(c->gpu, d, out);
+    int64_t sum = out->compute_ns.value;
+    sum = an_time_add(sum, out->exposed_comm_ns.value);
+    sum = an_time_add(sum, out->exposed_copy_ns.value);
+    sum = an_time_add(sum, an_time_add(out->opaque_ns.value, out->idle_ns.value));
+    if (sum != span)
+        an_problem(
+            c, "device %" PRId64 " of rank %" PRId64 ": its classes sum to %" PRId64 " ns, not to its span of %" PRId64 " ns",
+            d->ordinal, d->rank, sum, span);
+}
+
+/* Opaque time, and what to do about it. */
+static void note_opaque(struct an_context *c, const struct an_device *d, const struct an_device_split *x)
+{
+    double ms = (double)measure(x->exposed_opaque) / 1e6, unseen = (double)x->unseen_ns / 1e6;
+    if (ms - unseen > 0)
+        an_problem(c,
+                   "device %" PRId64 " of rank %" PRId64 ": %.3f ms are opaque: graphs were recorded as a whole, without their "
+                   "kernels (nsys profile --cuda-graph-trace=node records them)",
+                   d->ordinal, d->rank, ms - unseen);
+    if (x->unseen_ns > 0)
+        an_problem(c,
+                   "device %" PRId64 " of rank %" PRId64 ": %" PRId64
+                   " launches of graphs left no record on the device; %.3f ms "
+                   "after them look idle and are counted as opaque, not as idle",
+                   d->ordinal, d->rank, x->unseen_graphs, unseen);
+}
+
+/* A fused kernel is compute that holds communication: how much of either is not known, only the bound. */
+static int note_fused(struct an_context *c, const struct an_device *d, const struct an_device_split *x)
+{
+    struct an_set fused;
+    int rc = an_device_spans(c, d, 1u << AN_DEVICE_FUSED, INT64_MIN, INT64_MAX, &fused.span, &fused.count);
+    if (rc || !fused.count)
+        return rc;
+    double ms = (double)measure(fused) / 1e6, compute = (double)measure(x->compute) / 1e6;
+    if (ms > compute / 100)
+        an_problem(c,
+                   "device %" PRId64 " of rank %" PRId64
+                   ": kernels that compute and communicate at once run for %.3f of %.3f ms of "
+                   "compute: up to that much of it is communication",
+                   d->ordinal, d->rank, ms, compute);
+    return 0;
+}
+
+static int gpu_run(struct an_context *c)
+{
+    const struct an_devices *g = c->gpu;
+    struct an_gpu_device *rows = an_arena_zero(c->a, g->device_count, sizeof *rows);
+    int rc = 0;
+    if (!rows)
+        return TACHO_ENOMEM;
+    for (size_t d = 0; d < g->device_count; d++) {
+        describe(c, &g->device[d], &g->split[d], &rows[d]);
+        note_opaque(c, &g->device[d], &g->split[d]);
+        rc = rc ? rc : note_fused(c, &g->device[d], &g->split[d]);
+    }
+    c->r->gpus = rows;
+    c->r->gpu_count = g->device_count;
+    return rc;
+}
+
+static void gpu_absent(struct an_context *c, const char *reason)
+{
+    c->r->gpu.reason = reason;
+}
+
+const struct an_analyzer an_gpu = {"gpu", "what each accelerator did: compute, exposed communication and copies, idle",
+                                   AN_INPUT_DEVICES, gpu_run, gpu_absent};

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of ops: one row for each name, category and kind.
+ *
+ * A run with an accelerator: the device ops of the whole capture; the kind is the class of the op. What the host did stands in
+ * the tables of attribution.
+ *
+ * A run without: the ranges of all threads of the whole run. Self time is what no nested range of the same thread covers. Where
+ * limits (--steps, --every, --max-size) left slices out, count, total and self time of steps come from the aggregates, which
+ * are kept for the whole run; minimum, maximum and spread from the slices there are.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/stats.h"
+#include "analyzers/steps/analyzer.h"
+
+struct op {
+    uint32_t name, category;
+    const char *kind, *pass; /* texts of details, shared */
+    const char *schema;
+    int64_t count, total, self, flops, bytes;
+    struct an_tally seen;      /* of slices with an end */
+    double flops_ns, bytes_ns; /* time of the calls whose FLOPs or bytes are known */
+};
+
+struct table {
+    struct op *op;
+    size_t count, room;
+    uint32_t *bucket; /* open addressing, index + 1 */
+    size_t buckets;
+    uint32_t *of_slice; /* op of each open range on the stack of a sweep */
+    int64_t *end;
+    size_t stack_room;
+};
+
+static uint64_t op_hash(uint32_t name, uint32_t category, const char *kind, const char *pass)
+{
+    uint64_t h = 1469598103934665603u ^ name;
+    h = (h * 1099511628211u) ^ category;
+    for (; *kind; kind++)
+        h = (h * 1099511628211u) ^ (unsigned char)*kind;
+    for (h = (h * 1099511628211u) ^ 0xff; *pass; pass++)
+        h = (h * 1099511628211u) ^ (unsigned char)*pass;
+    return h ^ (h >> 29);
+}
+
+static int table_rehash(struct table *t)
+{
+    size_t size = t->buckets ? t->buckets * 2 : 1024;
+    uint32_t *b = calloc(size, sizeof *b);
+    if (!b)
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < t->count; i++) {
+        const struct op *o = &t->op[i];
+        size_t at = op_hash(o->name, o->category, o->kind, o->pass) & (size - 1);
+        while (b[at])
+            at = (at + 1) & (size - 1);
+        b[at] = (uint32_t)i + 1;
+    }
+    free(t->bucket);
+    t->bucket = b;
+    t->buckets = size;
+    return 0;
+}
+
+/* Row of a key; a new one if needed. AN_NONE when memory is out. */
+static uint32_t table_row(struct table *t, uint32_t name, uint32_t category, const struct an_detail *d)
+{
+    const char *kind = d ? d->kind : "", *pass = d ? d->pass : "";
+    if (2 * (t->count + 1) > t->buckets && table_rehash(t))
+        return AN_NONE;
+    size_t at = op_hash(name, category, kind, pass) & (t->buckets - 1);
+    for (; t->bucket[at]; at = (at + 1) & (t->buckets - 1)) {
+        const struct op *o = &t->op[t->bucket[at] - 1];
+        if (o->name == name && o->category == category && !strcmp(o->kind, kind) && !strcmp(o->pass, pass))
+            return t->bucket[at] - 1;
+    }
+    if (an_grow(&t->op, &t->room, t->count + 1, sizeof *t->op))
+        return AN_NONE;
+    t->op[t->count] = (struct op){.name = name, .category = category, .kind = kind, .pass = pass, .schema = d ? d->schema : ""};
+    t->bucket[at] = (uint32_t)++t->count;
+    return (uint32_t)t->count - 1;
+}
+
+static void op_payload(struct op *o, const struct an_detail *d, int64_t calls, int64_t ns)
+{
+    if (!d)
+        return;
+    if (d->flops != STORE_ABSENT) {
+        int64_t f;
+        o->flops = an_time_add(o->flops, __builtin_mul_overflow(d->flops, calls, &f) ? INT64_MAX : f);
+        o->flops_ns += (double)ns;
+    }
+    bool traffic = d->bytes_read != STORE_ABSENT || d->bytes_written != STORE_ABSENT;
+    if (traffic || d->bytes > 0) {
+        int64_t b = traffic ? an_time_add(d->bytes_read == STORE_ABSENT ? 0 : d->bytes_read,
+                                          d->bytes_written == STORE_ABSENT ? 0 : d->bytes_written)
+                            : d->bytes;
+        o->bytes = an_time_add(o->bytes, __builtin_mul_overflow(b, calls, &b) ? INT64_MAX : b);
+        o->bytes_ns += (double)ns;
+    }
+}
+
+static void op_call(struct op *o, const struct an_detail *d, int64_t dur)
+{
+    o->count++;
+    o->total = an_time_add(o->total, dur);
+    an_tally_add(&o->seen, dur);
+    op_payload(o, d, 1, dur);
+}
+
+/* ---- slices ------------------------------------------------------------------------------------------------------------- */
+
+static int stack_room(struct table *t, size_t need)
+{
+    size_t a = t->stack_room, b = t->stack_room;
+    if (an_grow(&t->of_slice, &a, need, sizeof *t->of_slice) || an_grow(&t->end, &b, need, sizeof *t->end))
+        return TACHO_ENOMEM;
+    t->stack_room = a;
+    return 0;
+}
+
+/* One pass over a thread: at each instant the innermost range gets the time as its self time. Ranges without an end have none.
+ */
+static int sweep_track(const struct an_trace *tr, const struct an_track *k, struct table *t, bool nested)
+{
+    size_t depth = 0;
+    int64_t at = 0;
+    for (size_t i = k->slice_first; i <= k->slice_first + k->slice_count; i++) {
+        bool last = i == k->slice_first + k->slice_count;
+        int64_t start = last ? INT64_MAX : tr->slice.start[i];
+        while (depth && t->end[depth - 1] <= start) {
+            if (t->of_slice[depth - 1] != AN_NONE && t->end[depth - 1] > at)
+                t->op[t->of_slice[depth - 1]].self = an_time_add(t->op[t->of_slice[depth - 1]].self, t->end[depth - 1] - at);
+            at = t->end[depth - 1] > at ? t->end[depth - 1] : at;
+            depth--;
+        }
+        if (last)
+            break;
+        if (depth && t->of_slice[depth - 1] != AN_NONE && start > at)
+            t->op[t->of_slice[depth - 1]].self = an_time_add(t->op[t->of_slice[depth - 1]].self, start - at);
+        at = start;
+        const struct an_detail *d = an_trace_detail(tr, tr->slice.detail[i]);
+        uint32_t row = table_row(t, tr->slice.name[i], tr->slice.category[i], d);
+        if (row == AN_NONE || stack_room(t, depth + 1))
+            return TACHO_ENOMEM;
+        bool open = tr->slice.dur[i] == AN_OPEN;
+        if (open) {
+            t->op[row].count++;
+            op_payload(&t->op[row], d, 1, 0);
+        } else {
+            op_call(&t->op[row], d, tr->slice.dur[i]);
+        }
+        if (!nested) {
+            t->op[row].self = an_time_add(t->op[row].self, open ? 0 : tr->slice.dur[i]);
+            continue;
+        }
+        t->of_slice[depth] = open || (d && d->paused) ? AN_NONE : row; /* what a paused step did is not known */
+        t->end[depth++] = an_slice_end(tr, i);
+    }
+    return 0;
+}
+
+/* ---- aggregates --------------------------------------------------------------------------------------------------------- */
+
+/* Ranges outside steps are in the slices alone; what is inside steps comes from the aggregates. So: all slices first, then the
+ * difference between what the aggregates know and what was seen of each row, never below what was seen. */
+static int merge_aggregates(const struct an_trace *tr, struct table *t)
+{
+    const struct an_aggregates *g = &tr->aggregate;
+    struct table all = {0};
+    int rc = 0;
+    for (size_t i = 0; i < g->count && !rc; i++) {
+        const struct an_detail *d = an_trace_detail(tr, g->detail[i]);
+        uint32_t row = table_row(&all, g->name[i], g->category[i], d);
+        if (row == AN_NONE) {
+            rc = TACHO_ENOMEM;
+            break;
+        }
+        all.op[row].count = an_time_add(all.op[row].count, g->calls[i]);
+        all.op[row].total = an_time_add(all.op[row].total, g->total[i]);
+        if (!d || !d->paused)
+            all.op[row].self = an_time_add(all.op[row].self, g->self[i]);
+        op_payload(&all.op[row], d, g->calls[i], g->total[i]);
+    }
+    for (size_t i = 0; i < all.count && !rc; i++) {
+        const struct op *a = &all.op[i];
+        struct an_detail key = {.kind = a->kind, .pass = a->pass, .schema = a->schema};
+        uint32_t row = table_row(t, a->name, a->category, &key);
+        if (row == AN_NONE) {
+            rc = TACHO_ENOMEM;
+            break;
+        }
+        struct op *o = &t->op[row];
+        if (a->count == o->count && a->self < o->self) /* the same calls: what ran below them was cut */
+            o->self = a->self;
+        if (a->count <= o->count)
+            continue;
+        o->count = a->count;
+        o->total = a->total;
+        o->self = a->self;
+        o->flops = a->flops;
+        o->bytes = a->bytes;
+        o->flops_ns = a->flops_ns;
+        o->bytes_ns = a->bytes_ns;
+    }
+    free(all.op);
+    free(all.bucket);
+    return rc;
+}
+
+/* ---- device ops --------------------------------------------------------------------------------------------------------- */
+
+static int sum_devices(struct an_context *c, struct table *t)
+{
+    const struct an_device_ops *op = &c->gpu->op;
+    const struct an_slices *s = &c->t->slice;
+    for (size_t i = 0; i < op->count; i++) {
+        const char *class = an_device_class_key((enum an_device_class)op->class[i]);
+        struct an_detail key = {.kind = class, .pass = "", .schema = "gpu.kernel"};
+        uint32_t row = table_row(t, s->name[op->slice[i]], s->category[op->slice[i]], &key);
+        if (row == AN_NONE)
+            return TACHO_ENOMEM;
+        op_call(&t->op[row], an_trace_detail(c->t, s->detail[op->slice[i]]), an_time_sub(op->end[i], op->start[i]));
+        t->op[row].self = t->op[row].total;
+    }
+    c->r->ops_window = "the whole capture";
+    return 0;
+}
+
+/* ---- the rows ----------------------------------------------------------------------------------------------------------- */
+
+/* A loader's worker that waits for room in the queue does nothing: it has no share of the work. */
+static bool is_idle(const struct op *o)
+{
+    return !strcmp(o->kind, "queue_wait");
+}
+
+static int op_order(const void *x, const void *y)
+{
+    const struct op *a = x, *b = y;
+    if (is_idle(a) != is_idle(b))
+        return is_idle(a) ? 1 : -1;
+    if (a->self != b->self)
+        return a->self > b->self ? -1 : 1;
+    if (a->total != b->total)
+        return a->total > b->total ? -1 : 1;
+    if (a->name != b->name)
+        return a->name < b->name ? -1 : 1;
+    return strcmp(a->pass, b->pass);
+}
+
+static struct an_op op_row(struct an_context *c, const struct op *o, int64_t self_all)
+{
+    const char *none = "the file holds no call with an end";
+    struct an_op r = {.name = an_arena_text(c->a, an_trace_name(c->t, o->name)),
+                      .category = an_arena_text(c->a, an_trace_name(c->t, o->category)),
+                      .kind = an_arena_text(c->a, o->kind),
+                      .pass = an_arena_text(c->a, o->pass),
+                      .count = o->count,
+                      .total_ns = o->total,
+                      .self_ns = o->self};
+    r.min_ns = o->seen.count ? an_int(o->seen.min) : an_int_none(none);
+    r.max_ns = o->seen.count ? an_int(o->seen.max) : an_int_none(none);
+    r.mean_us = o->count ? an_num((double)o->total / (double)o->count / 1e3) : an_num_none(none);
+    double sd = an_tally_sd(&o->seen);
+    r.sd_us = !isnan(sd)
+                  ? an_num(sd / 1e3)
+                  : an_num_none(o->seen.count > 1 ? "the times do not fit" : "fewer than two calls with an end in the file");
+    if (is_idle(o))
+        r.share_pct = an_num_none("waiting for room in the queue is no work");
+    else
+        r.share_pct = self_all > 0 ? an_num(100 * (double)o->self / (double)self_all) : an_num_none("no time was recorded");
+    const char *silent = "its payload does not say";
+    r.flops = o->flops > 0 || o->flops_ns > 0 ? an_int(o->flops) : an_int_none(silent);
+    r.bytes = o->bytes > 0 || o->bytes_ns > 0 ? an_int(o->bytes) : an_int_none(silent);
+    r.flops_per_s = o->flops_ns > 0 ? an_num((double)o->flops / o->flops_ns * 1e9) : an_num_none(silent);
+    r.bytes_per_s = o->bytes_ns > 0 ? an_num((double)o->bytes / o->bytes_ns * 1e9) : an_num_none(silent);
+    return r;
+}
+
+static int sum_threads(const struct an_trace *t, struct table *table)
+{
+    int rc = 0;
+    for (size_t k = 0; k < t->track_count && !rc; k++)
+        rc = sweep_track(t, &t->track[k], table, strcmp(t->track[k].kind, "range") != 0);
+    return !rc && t->aggregate.count ? merge_aggregates(t, table) : rc;
+}
+
+static int ops_run(struct an_context *c)
+{
+    const struct an_trace *t = c->t;
+    struct table table = {0};
+    struct an_op *rows = NULL;
+    int rc = 0;
+    int64_t self_all = 0;
+    c->r->ops_window = "the whole run";
+    if (c->gpu && c->gpu->op.count)
+        rc = sum_devices(c, &table);
+    else
+        rc = sum_threads(t, &table);
+    if (!rc && !(rows = an_arena_zero(c->a, table.count, sizeof *rows)))
+        rc = TACHO_ENOMEM;
+    if (!rc) {
+        if (table.count)
+            qsort(table.op, table.count, sizeof *table.op, op_order);
+        for (size_t i = 0; i < table.count; i++)
+            self_all = an_time_add(self_all, is_idle(&table.op[i]) ? 0 : table.op[i].self);
+        for (size_t i = 0; i < table.count; i++)
+            rows[i] = op_row(c, &table.op[i], self_all);
+        c->r->ops = rows;
+        c->r->op_count = table.count;
+    }
+    free(table.op);
+    free(table.bucket);
+    free(table.of_slice);
+    free(table.end);
+    return rc;
+}
+
+static void ops_absent(struct an_context *c, const char *reason)
+{
+    (void)reason; /* no ranges is an empty table */
+    c->r->op_count = 0;
+}
+
+const struct an_analyzer an_ops = {"ops",
+                                   "every kernel, else every range, by name: count, time, spread, self time, FLOP/s, bytes/s",
+                                   AN_INPUT_SLICES, ops_run, ops_absent};

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/device/api.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static bool has(const char *name, const char *word)
+{
+    return strstr(name, word) != NULL;
+}
+
+/* Calls that hold one of the words below and put nothing on a device: nodes of graphs, functions of the host, questions. */
+static bool is_other(const char *name)
+{
+    static const char *const words[] = {"GraphAdd", "GraphExec", "NodeGet", "NodeSet", "LaunchHostFunc", "LaunchConfig"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (has(name, words[i]))
+            return true;
+    return false;
+}
+
+/* Calls that allocate memory or give it back. */
+static enum an_api_kind memory_call(const char *name)
+{
+    static const char *const allocate[] = {"Malloc", "HostAlloc", "MemAlloc", "MemHostAlloc", "HostRegister", "MemCreate"};
+    static const char *const free_words[] = {"Free", "HostUnregister", "MemRelease"};
+    for (size_t i = 0; i < sizeof allocate / sizeof *allocate; i++)
+        if (has(name, allocate[i]))
+            return AN_API_ALLOCATE;
+    for (size_t i = 0; i < sizeof free_words / sizeof *free_words; i++)
+        if (has(name, free_words[i]))
+            return AN_API_FREE;
+    return AN_API_OTHER;
+}
+
+struct an_api_call an_api_of(const char *name)
+{
+    struct an_api_call a = {AN_API_OTHER, has(name, "Async")};
+    if (is_other(name))
+        return a;
+    if (has(name, "Synchronize"))
+        a.kind = AN_API_SYNC;
+    else if (has(name, "GraphLaunch"))
+        a.kind = AN_API_GRAPH;
+    else if (has(name, "Memcpy") || has(name, "MemoryCopy") || has(name, "MemBufferCopy"))
+        a.kind = AN_API_COPY;
+    else if (has(name, "Memset") || has(name, "MemoryFill") || has(name, "MemBufferFill"))
+        a.kind = AN_API_MEMSET;
+    else if (has(name, "Launch") || has(name, "InvokeKernel"))
+        a.kind = AN_API_KERNEL;
+    else if (has(name, "EventRecord"))
+        a.kind = AN_API_RECORD;
+    else if (has(name, "StreamWaitEvent"))
+        a.kind = AN_API_WAIT;
+    else if (has(name, "EventQuery") || has(name, "StreamQuery"))
+        a.kind = AN_API_QUERY;
+    else
+        a.kind = memory_call(name);
+    return a;
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/device/classes.h"
+
+#include <ctype.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/arena.h"
+
+#define GRAM    3    /* letters of a text that are hashed */
+#define BUCKETS 4096 /* a power of two */
+#define NO_PART UINT32_MAX
+
+static const char built_in[] =
+#include "classes.inc"
+    ;
+
+/* One line of the table. */
+struct line {
+    bool decides; /* has a class */
+    enum an_device_class class;
+    int matrix_unit;
+    const char *dtype;
+};
+
+/* A pattern, or what stands between two of its outermost bars. */
+struct part {
+    uint32_t line, next; /* next: of the same bucket */
+    const char *pattern; /* the expression */
+    const char *literal; /* text that every match holds; NULL: none of GRAM letters */
+    size_t length;
+    bool plain, anchored; /* plain: the expression is this text and nothing else; anchored: at the name's start */
+    bool compiled, broken;
+    regex_t re;
+};
+
+struct an_classes {
+    struct an_arena *arena;
+    struct line *line;
+    size_t lines, line_room;
+    struct part *part;
+    size_t parts, part_room;
+    uint8_t *seen;            /* of each part: its text is in the name */
+    uint32_t bucket[BUCKETS]; /* first part whose text begins with letters of this hash */
+};
+
+const char *an_device_class_key(enum an_device_class c)
+{
+    static const char *const keys[] = {
+#define CLASS_KEY(name, key) key,
+        AN_DEVICE_CLASS_MAP(CLASS_KEY)
+#undef CLASS_KEY
+    };
+    return c < AN_DEVICE_CLASS_COUNT ? keys[c] : "";
+}
+
+/* ---- patterns ------------------------------------------------------------------------------------------------------------ */
+
+/* Behind a bracket expression that begins at s ("[]a-z]", "[[:alpha:]_]"). */
+static const char *skip_bracket(const char *s)
+{
+    s++;
+    s += *s == '^';
+    s += *s == ']';
+    while (*s && *s != ']') {
+        if (*s == '[' && (s[1] == ':' || s[1] == '.' || s[1] == '=')) {
+            const char *end = strchr(s + 2, s[1]);
+            while (end && end[1] != ']')
+                end = strchr(end + 1, s[1]);
+            s = end ? end + 1 : s;
+        }
+        s++;
+    }
+    return *s ? s + 1 : s;
+}
+
+/* Behind the group that begins at s, or at the end of the text. */
+static const char *skip_group(const char *s)
+{
+    int depth = 0;
+    while (*s) {
+        if (*s == '\\' && s[1]) {
+            s += 2;
+            continue;
+        }
+        if (*s == '[') {
+            s = skip_bracket(s);
+            continue;
+        }
+        depth += *s == '(';
+        depth -= *s == ')';
+        s++;
+        if (!depth)
+            break;
+    }
+    return s;
+}
+
+/* Behind the part of a pattern that begins at s: at a bar that stands in no group, or at the end. */
+static const char *part_end(const char *s)
+{
+    while (*s && *s != '|') {
+        if (*s == '\\' && s[1])
+            s += 2;
+        else if (*s == '[')
+            s = skip_bracket(s);
+        else if (*s == '(')
+            s = skip_group(s);
+        else
+            s++;
+    }
+    return s;
+}
+
+/* Texts of letters that follow each other: the longest so far, and the one being read. */
+struct run {
+    char *best, *now;
+    size_t length, at;
+};
+
+static void run_close(struct run *r)
+{
+    if (r->at > r->length) {
+        memcpy(r->best, r->now, r->at);
+        r->length = r->at;
+    }
+    r->at = 0;
+}
+
+/* Finds the longest text that every match of the part holds. Letters before *, ? and { need not be there. */
+static int part_literal(struct an_classes *c, struct part *p)
+{
+    size_t n = strlen(p->pattern);
+    struct run r = {.best = an_arena_zero(c->arena, n + 1, 1), .now = an_arena_zero(c->arena, n + 1, 1)};
+    const char *s = p->pattern;
+    if (!r.best || !r.now)
+        return TACHO_ENOMEM;
+    p->anchored = *s == '^';
+    s += p->anchored;
+    p->plain = true;
+    while (*s) {
+        bool escaped = *s == '\\' && s[1];
+        if (escaped ? ispunct((unsigned char)s[1]) && !strchr("<>`'", s[1]) : !strchr("[(.^$*?+{)", *s)) {
+            r.now[r.at++] = s[escaped];
+            s += 1 + escaped;
+            continue;
+        }
+        p->plain = false;
+        s += escaped; /* \\w and the like */
+        if (*s == '*' || *s == '?' || *s == '{')
+            r.at -= r.at > 0;
+        run_close(&r);
+        if (*s == '{')
+            s = strchr(s, '}') ? strchr(s, '}') + 1 : s + strlen(s);
+        else
+            s = *s == '[' ? skip_bracket(s) : *s == '(' ? skip_group(s) : s + 1;
+    }
+    run_close(&r);
+    p->plain = p->plain && r.length >= GRAM;
+    p->literal = r.length >= GRAM ? r.best : NULL;
+    p->length = r.length;
+    return 0;
+}
+
+static unsigned gram_hash(const char *s)
+{
+    uint32_t x = (uint32_t)(unsigned char)s[0] | (uint32_t)(unsigned char)s[1] << 8 | (uint32_t)(unsigned char)s[2] << 16;
+    return (x * 2654435761u) >> 20 & (BUCKETS - 1);
+}
+
+#define COPIES_MOST 32767 /* POSIX: RE_DUP_MAX, of one repetition */
+
+/* How often a pattern's smallest piece may be written out when it is compiled: repetitions of repetitions multiply, and regcomp
+ * would take all memory for 30 bytes of pattern. An upper bound: it takes repetitions side by side for nested ones. */
+static bool repeats_too_much(const char *s)
+{
+    long copies = 1;
+    for (char before = 0; *s && copies <= COPIES_MOST; before = *s++) {
+        if (*s == '\\' && s[1]) {
+            s++;
+        } else if (*s == '[') { /* to its end; a "]" at its beginning is one of its characters */
+            s += s[1] == '^' ? 2 : 1;
+            while (*s && s[1] && s[1] != ']')
+                s++;
+            s += s[0] && s[1];
+        } else if (*s == '{') {
+            char *end;
+            long least = strtol(s + 1, &end, 10), most = *end == ',' ? strtol(end + 1, NULL, 10) : 0;
+            long most_of = least > most ? least : most;
+            copies *= most_of < 1 ? 1 : most_of > COPIES_MOST ? COPIES_MOST + 1 : most_of;
+        } else if (*s == '+' && before && strchr(")}+*?", before)) {
+            copies *= 2;
+        }
+        if (!*s)
+            break;
+    }
+    return copies > COPIES_MOST;
+}
+
+static int add_parts(struct an_classes *c, const char *pattern, bool check, char *why, size_t size)
+{
+    for (const char *s = pattern;; s++) {
+        const char *end = part_end(s);
+        if (an_grow(&c->part, &c->part_room, c->parts + 1, sizeof *c->part))
+            return TACHO_ENOMEM;
+        struct part *p = &c->part[c->parts];
+        *p = (struct part){.line = (uint32_t)(c->lines - 1), .next = NO_PART};
+        p->pattern = an_arena_format(c->arena, "%.*s", (int)(end - s), s);
+        if (part_literal(c, p))
+            return TACHO_ENOMEM;
+        c->parts++;
+        if (check && repeats_too_much(p->pattern)) {
+            snprintf(why, size, "repetitions of repetitions, more than %d copies", COPIES_MOST);
+            return TACHO_EFORMAT;
+        }
+        int bad = check ? regcomp(&p->re, p->pattern, REG_EXTENDED | REG_NOSUB) : 0;
+        if (bad) {
+            regerror(bad, &p->re, why, size);
+            return TACHO_EFORMAT;
+        }
+        p->compiled = check;
+        s = end;
+        if (!*s)
+            return 0;
+    }
+}
+
+/* ---- the table ----------------------------------------------------------------------------------------------------------- */
+
+static bool class_named(const char *word, struct line *l)
+{
+    l->decides = strcmp(word, "-") != 0;
+    if (!l->decides)
+        return true;
+    l->class = AN_DEVICE_OTHER;
+    if (!strcmp(word, "other"))
+        return true;
+    for (int k = 0; k < AN_DEVICE_CLASS_COUNT; k++)
+        if (!strcmp(word, an_device_class_key((enum an_device_class)k))) {
+            l->class = (enum an_device_class)k;
+            return true;
+        }
+    return false;
+}
+
+/* Cuts the first field off a line; "-" where the line has ended. */
+static const char *field(char **at)
+{
+    char *start = *at, *tab = start ? strchr(start, '\t') : NULL;
+    if (tab)
+        *tab = 0;
+    *at = tab ? tab + 1 : NULL;
+    return start && *start ? start : "-";
+}
+
+static int add_line(struct an_classes *c, char *text, bool user, size_t number, struct tacho_error *err)
+{
+    static const char hint[] =
+        "a line is: class TAB pattern TAB dtype TAB matrix-unit; classes: matrix, attention, other, memset, "
+        "fused, comm, copy, opaque";
+    char why[160] = "";
+    struct line l = {.matrix_unit = -1};
+    const char *class = field(&text), *pattern = field(&text), *dtype = field(&text), *unit = field(&text);
+    if (!class_named(class, &l))
+        return tacho_fail(err, TACHO_EFORMAT, hint, "table of kernel classes: line %zu: no class \"%.60s\"", number, class);
+    if (!strcmp(pattern, "-"))
+        return tacho_fail(err, TACHO_EFORMAT, hint, "table of kernel classes: line %zu: no pattern", number);
+    if (strcmp(unit, "yes") != 0 && strcmp(unit, "no") != 0 && strcmp(unit, "-") != 0)
+        return tacho_fail(err, TACHO_EFORMAT, hint,
+                          "table of kernel classes: line %zu: matrix-unit is \"%.60s\", not yes, no or -", number, unit);
+    l.matrix_unit = !strcmp(unit, "yes") ? 1 : !strcmp(unit, "no") ? 0 : -1;
+    l.dtype = strcmp(dtype, "-") != 0 ? an_arena_text(c->arena, dtype) : NULL;
+    if (an_grow(&c->line, &c->line_room, c->lines + 1, sizeof *c->line))
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "table of kernel classes: out of memory");
+    c->line[c->lines++] = l;
+    int rc = add_parts(c, pattern, user, why, sizeof why);
+    if (rc == TACHO_EFORMAT)
+        return tacho_fail(err, rc, hint, "table of kernel classes: line %zu: pattern \"%.120s\": %s", number, pattern, why);
+    return rc ? tacho_fail(err, rc, NULL, "table of kernel classes: out of memory") : 0;
+}
+
+static int add_table(struct an_classes *c, const char *table, bool user, struct tacho_error *err)
+{
+    char *copy = an_arena_copy(c->arena, table, strlen(table) + 1);
+    if (!copy)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "table of kernel classes: out of memory");
+    size_t number = 0;
+    for (char *line = copy, *next; line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = 0;
+        number++;
+        size_t n = strlen(line);
+        if (n && line[n - 1] == '\r')
+            line[n - 1] = 0;
+        int rc = *line && *line != '#' ? add_line(c, line, user, number, err) : 0;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+int an_classes_new(const char *user, an_classes **out, struct tacho_error *err)
+{
+    struct an_classes *c = calloc(1, sizeof *c);
+    *out = NULL;
+    if (!c || !(c->arena = an_arena_new())) {
+        free(c);
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "table of kernel classes: out of memory");
+    }
+    int rc = user ? add_table(c, user, true, err) : 0;
+    if (!rc)
+        rc = add_table(c, built_in, false, err);
+    if (!rc && (an_arena_failed(c->arena) || !(c->seen = calloc(c->parts + 1, 1))))
+        rc = tacho_fail(err, TACHO_ENOMEM, NULL, "table of kernel classes: out of memory");
+    if (rc) {
+        an_classes_free(c);
+        return rc;
+    }
+    memset(c->bucket, 0xff, sizeof c->bucket);
+    for (size_t i = c->parts; i--;) {
+        struct part *p = &c->part[i];
+        if (!p->literal)
+            continue;
+        unsigned h = gram_hash(p->literal);
+        p->next = c->bucket[h];
+        c->bucket[h] = (uint32_t)i;
+    }
+    *out = c;
+    return 0;
+}
+
+void an_classes_free(an_classes *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; i < c->parts; i++)
+        if (c->part[i].compiled)
+            regfree(&c->part[i].re);
+    an_arena_free(c->arena);
+    free(c->line);
+    free(c->part);
+    free(c->seen);
+    free(c);
+}
+
+/* ---- matching ------------------------------------------------------------------------------------------------------------ */
+
+/* Marks the parts whose text is in the name, and those that have none. */
+static void mark(const an_classes *c, const char *name)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i < c->parts; i++)
+        c->seen[i] = !c->part[i].literal;
+    for (size_t at = 0; at + GRAM <= n; at++)
+        for (uint32_t i = c->bucket[gram_hash(name + at)]; i != NO_PART; i = c->part[i].next) {
+            const struct part *p = &c->part[i];
+            if (p->length <= n - at && !memcmp(name + at, p->literal, p->length) && !(p->plain && p->anchored && at))
+                c->seen[i] = 1;
+        }
+}
+
+static bool part_matches(const an_classes *c, size_t i, const char *name)
+{
+    struct part *p = &c->part[i];
+    if (!c->seen[i] || p->plain || p->broken)
+        return c->seen[i] && p->plain;
+    if (!p->compiled) {
+        p->compiled = !regcomp(&p->re, p->pattern, REG_EXTENDED | REG_NOSUB);
+        p->broken = !p->compiled;
+    }
+    return p->compiled && !regexec(&p->re, name, 0, NULL, 0);
+}
+
+static void find_arithmetic(const an_classes *c, const char *name, struct an_name_class *x)
+{
+    for (size_t i = 0; i < c->parts && (!x->dtype || x->matrix_unit < 0); i++) {
+        const struct line *l = &c->line[c->part[i].line];
+        bool news = (l->dtype && !x->dtype) || (l->matrix_unit >= 0 && x->matrix_unit < 0);
+        if (l->decides || !news || !part_matches(c, i, name))
+            continue;
+        x->dtype = x->dtype ? x->dtype : l->dtype;
+        x->matrix_unit = x->matrix_unit < 0 ? l->matrix_unit : x->matrix_unit;
+    }
+}
+
+struct an_name_class an_class_of(const an_classes *c, const char *name)
+{
+    struct an_name_class x = {.class = AN_DEVICE_OTHER, .matrix_unit = -1};
+    mark(c, name);
+    for (size_t i = 0; i < c->parts && !x.known; i++) {
+        const struct line *l = &c->line[c->part[i].line];
+        if (l->decides && part_matches(c, i, name))
+            x = (struct an_name_class){l->class, true, l->matrix_unit, l->dtype};
+    }
+    if (x.class == AN_DEVICE_MATRIX || x.class == AN_DEVICE_ATTENTION || x.class == AN_DEVICE_FUSED)
+        find_arithmetic(c, name, &x);
+    return x;
+}

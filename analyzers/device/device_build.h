@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to device.c and device_links.c: the columns of device ops under construction.
+ */
+#ifndef ANALYZERS_DEVICE_BUILD_H
+#define ANALYZERS_DEVICE_BUILD_H
+
+#include "analyzers/base/radix.h"
+#include "analyzers/device/classes.h"
+#include "analyzers/steps/analyzer.h"
+
+/* What a category makes of a row. */
+enum row { ROW_NONE, ROW_KERNEL, ROW_MEMCPY, ROW_MEMSET, ROW_GRAPH, ROW_CALL, ROW_COMM };
+
+struct builder {
+    struct an_context *c;
+    struct an_devices *g;
+    an_classes *classes;
+    uint8_t *category; /* enum row of every string, as a category */
+    uint8_t *comm;     /* of every string: as the name of a host range it is a communicator's */
+    uint8_t *matched;  /* of every string: name_class holds it */
+    struct an_name_class *name_class;
+    uint32_t *stream; /* tracks with device rows, by device */
+    size_t stream_count, rows;
+    struct an_pair *pair, *work; /* scratch for sorting, as many as there are device rows or calls */
+    int64_t *base;               /* times that stand for "no time": 0 and what was added to the times of each file */
+    size_t base_count;
+    int64_t begin; /* first time that is none of these */
+};
+
+static inline enum row an_row_of(const struct builder *b, size_t slice)
+{
+    uint32_t k = b->c->t->slice.category[slice];
+    return k == AN_NONE ? ROW_NONE : (enum row)b->category[k];
+}
+
+/* Gives b->pair and b->work room for n pairs. */
+int an_builder_scratch(struct builder *b, size_t n);
+/* Fills op.launch, the links the other way, and launches_lost. */
+int an_builder_links(struct builder *b);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: the data loader. loader.c sums what the ranges of tacho.range say, rank by rank; loader_model.c says
+ * what follows from it (docs/loader.md has the formulas); loader_torch.c reads traces of torch.profiler.
+ */
+#ifndef ANALYZERS_LOADER_H
+#define ANALYZERS_LOADER_H
+
+#include "analyzers/steps/analyzer.h"
+
+/* What is known of the loader of one rank. Sums are over `time`: the host steps the budget stands on. */
+struct an_loader_sums {
+    const struct an_lane *lane;     /* NULL: a run without steps, all threads are one group */
+    const struct an_budget *budget; /* of the lane, NULL without a lane */
+    struct an_set time;             /* empty: the whole run */
+    int64_t time_ns;
+    int64_t count[AN_ROLE_COUNT];
+    double ns[AN_ROLE_COUNT]; /* own time: without the loader stages nested in them */
+    int64_t read_bytes;
+    int64_t workers, processes; /* of the workers, those that are processes of their own */
+    bool in_line;               /* the step's thread runs stages itself */
+    bool python;                /* worker threads of a Python program: one of them runs at a time */
+    double busy_ns;             /* of all workers */
+};
+
+/* Fills what follows from the sums of each rank. 0 or TACHO_ENOMEM. */
+int an_loader_model(struct an_context *c, const struct an_loader_sums *s, size_t n);
+
+/* A trace of torch.profiler: *found says whether it marks a loader. 0 or TACHO_ENOMEM. */
+int an_loader_torch(struct an_context *c, bool *found);
+/* No marker: the longest time of a step in which nothing works. 0 or TACHO_ENOMEM. */
+int an_loader_infer(struct an_context *c);
+
+/* Sets every value of the part that is not set yet to absent. */
+void an_loader_rest_absent(struct an_loader *r, const char *reason);
+
+#endif

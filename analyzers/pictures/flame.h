@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: trees for flame graphs (pictures.h), whatever they are built from.
+ */
+#ifndef ANALYZERS_FLAME_H
+#define ANALYZERS_FLAME_H
+
+#include "analyzers/steps/analyzer.h"
+
+struct an_flame_node {
+    uint32_t name, parent; /* index of an_trace.string; node. A parent stands before its children */
+    uint32_t next;         /* for whoever builds the tree */
+    int64_t total, count;  /* a node never has more than its parent */
+};
+
+/* The largest nodes as rows of a picture; node 0 is the root and is called `root`. 0 or TACHO_ENOMEM. */
+int an_flame_rows(struct an_context *c, const struct an_flame_node *node, size_t count, const char *root, const char *source,
+                  struct an_flame *out);
+
+#endif

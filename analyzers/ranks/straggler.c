@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Is a rank slower than its peers, or was it only unlucky? Steps follow each other and slow periods last for several of them,
+ * so whole blocks of consecutive steps are drawn (circular block bootstrap, Politis & Romano 1992). Many ranks are many chances
+ * for a false alarm: Holm 1979.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/stats.h"
+#include "analyzers/ranks/ranks_build.h"
+
+#define ALPHA           0.05
+#define ROUNDS          2000
+#define STRETCHES_LEAST 5
+#define STRETCHES_MOST  8
+#define ROUNDS_MOST     65536
+#define DRAWS_MOST      5e8 /* of values, in one test: with more rows above the margin only the largest are looked at */
+
+/* ---- peers -------------------------------------------------------------------------------------------------------------- */
+
+struct entry {
+    double value;
+    size_t rank;
+};
+
+static int entry_order(const void *x, const void *y)
+{
+    const struct entry *a = x, *b = y;
+    if (a->value != b->value)
+        return a->value < b->value ? -1 : 1;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+/* Median of n sorted values without the one at `place`. */
+static double median_without(const struct entry *e, size_t n, size_t place)
+{
+    size_t left = n - 1, low = (left - 1) / 2, high = left / 2;
+    low += low >= place;
+    high += high >= place;
+    return (e[low].value + e[high].value) / 2;
+}
+
+int an_excess_of_peers(const double *x, size_t ranks, size_t steps, const double *scale, double *y)
+{
+    struct entry *e = malloc(ranks * sizeof *e);
+    if (!e)
+        return TACHO_ENOMEM;
+    for (size_t s = 0; s < steps; s++) {
+        for (size_t r = 0; r < ranks; r++)
+            e[r] = (struct entry){x[r * steps + s], r};
+        qsort(e, ranks, sizeof *e, entry_order);
+        for (size_t k = 0; k < ranks; k++) {
+            double peers = median_without(e, ranks, k), *out = &y[e[k].rank * steps + s];
+            if (scale)
+                *out = scale[s] > 0 ? 100 * (e[k].value - peers) / scale[s] : 0;
+            else
+                *out = peers > 0 ? 100 * (e[k].value / peers - 1) : 0;
+        }
+    }
+    free(e);
+    return 0;
+}
+
+/* ---- bootstrap ---------------------------------------------------------------------------------------------------------- */
+
+struct bootstrap {
+    size_t steps, block, rounds;
+    struct entry *sorted; /* of a row */
+    size_t *place;        /* of step s in sorted */
+    uint32_t *drawn;
+    double *median; /* of each round */
+    uint64_t seed;
+};
+
+static double middle_of(const struct bootstrap *b, size_t total)
+{
+    size_t low = (total - 1) / 2, high = total / 2, seen = 0;
+    double first = NAN;
+    for (size_t i = 0; i < b->steps; i++) {
+        seen += b->drawn[i];
+        if (isnan(first) && seen > low)
+            first = b->sorted[i].value;
+        if (seen > high)
+            return (first + b->sorted[i].value) / 2;
+    }
+    return first;
+}
+
+/* Length of a block for values whose neighbours correlate by f, as of a process with memory of one step: (6 f^2 / (1 - f^2)^2
+ * n) ^ (1/3) (Politis & White 2004, circular bootstrap), n^(1/3) at least and a quarter of the steps at most. */
+static size_t block_length(const double *y, size_t n)
+{
+    double mean = an_mean(y, n), square = 0, product = 0, least = cbrt((double)n);
+    for (size_t s = 0; s < n; s++) {
+        square += (y[s] - mean) * (y[s] - mean);
+        product += s ? (y[s] - mean) * (y[s - 1] - mean) : 0;
+    }
+    double f = square > 0 ? fmin(fmax(product / square, 0), 0.95) : 0;
+    double length = cbrt(6 * f * f / ((1 - f * f) * (1 - f * f)) * (double)n);
+    return (size_t)ceil(fmax(least, fmin(length, (double)n / 4)));
+}
+
+static void resample(struct bootstrap *b, const double *y)
+{
+    size_t n = b->steps;
+    b->block = block_length(y, n);
+    for (size_t s = 0; s < n; s++)
+        b->sorted[s] = (struct entry){y[s], s};
+    qsort(b->sorted, n, sizeof *b->sorted, entry_order);
+    for (size_t i = 0; i < n; i++)
+        b->place[b->sorted[i].rank] = i;
+    for (size_t r = 0; r < b->rounds; r++) {
+        memset(b->drawn, 0, n * sizeof *b->drawn);
+        for (size_t total = 0; total < n;) {
+            size_t at = (size_t)(((an_random(&b->seed) >> 32) * (uint64_t)n) >> 32);
+            for (size_t k = 0; k < b->block && total < n; k++, total++)
+                b->drawn[b->place[(at + k) % n]]++;
+        }
+        b->median[r] = middle_of(b, n);
+    }
+    an_sort(b->median, b->rounds);
+}
+
+/* Probability that Student's t with n degrees of freedom is above t >= 0 (Abramowitz & Stegun 26.7.3, 26.7.4). */
+static double above_t(double t, int n)
+{
+    double angle = atan(t / sqrt(n)), c = cos(angle), term = n % 2 ? c : 1, sum = n == 1 ? 0 : term;
+    for (int k = n % 2 ? 3 : 2; k < n; k += 2) {
+        term *= c * c * (double)(k - 1) / (double)k;
+        sum += term;
+    }
+    double inside = n % 2 ? 2 / M_PI * (angle + sin(angle) * sum) : sin(angle) * sum;
+    return (1 - inside) / 2;
+}
+
+static double t_of(double p, int n)
+{
+    double low = 0, high = 1e6;
+    for (int i = 0; i < 80; i++) {
+        double middle = (low + high) / 2;
+        *(above_t(middle, n) > p ? &low : &high) = middle;
+    }
+    return high;
+}
+
+static size_t stretches_of(size_t steps)
+{
+    return steps >= 5 * STRETCHES_MOST ? STRETCHES_MOST : STRETCHES_LEAST;
+}
+
+/* Medians of n stretches of y. work: room for `steps` values. */
+static void stretch_medians(const double *y, size_t steps, size_t n, double *work, double *out)
+{
+    for (size_t k = 0; k < n; k++) {
+        size_t first = k * steps / n, last = (k + 1) * steps / n;
+        memcpy(work, &y[first], (last - first) * sizeof *work);
+        out[k] = an_quantile_of(work, last - first, 0.5);
+    }
+}
+
+/* By how many per cent the peers' own time drifts: 1.4826 times the median deviation of their stretches from the middle one. */
+static double drift_of(const double *own, const double *y, size_t steps, size_t n, double *work)
+{
+    double x[STRETCHES_MOST], *peers = work + steps;
+    for (size_t s = 0; s < steps; s++)
+        peers[s] = own[s] / (1 + y[s] / 100);
+    stretch_medians(peers, steps, n, work, x);
+    double middle = an_quantile_of(x, n, 0.5);
+    for (size_t k = 0; k < n; k++)
+        x[k] = fabs(x[k] - middle);
+    return middle > 0 ? 100 * 1.4826 * an_quantile_of(x, n, 0.5) / middle : 0;
+}
+
+bool an_excess_stands(const double *own, const double *y, size_t steps, double margin, double estimate, double *work)
+{
+    double x[STRETCHES_MOST];
+    size_t n = stretches_of(steps), above = 0;
+    if (steps < 2 * n)
+        return true;
+    stretch_medians(y, steps, n, work, x);
+    for (size_t k = 0; k < n; k++)
+        above += x[k] > margin;
+    return above == n || estimate > drift_of(own, y, steps, n, work);
+}
+
+/* Slow periods may be longer than any block that a short run has room for: a machine that others use slows one rank for a
+ * second. So the medians of a few long stretches of the run must agree, too: batch means. */
+static void by_stretches(const double *y, size_t steps, size_t rows, double margin, double *work, struct an_excess *out)
+{
+    double x[STRETCHES_MOST];
+    size_t n = stretches_of(steps);
+    if (steps < 2 * n)
+        return;
+    stretch_medians(y, steps, n, work, x);
+    double mean = an_mean(x, n), error = an_sd(x, n) / sqrt((double)n), most = t_of(ALPHA / (double)rows, (int)n - 1);
+    double p = mean <= margin ? 1 : error > 0 ? above_t((mean - margin) / error, (int)n - 1) : 0;
+    out->p = fmax(out->p, p);
+    out->low = fmin(out->low, mean - most * error);
+    out->high = fmax(out->high, mean + most * error);
+}
+
+static void judge(struct bootstrap *b, const double *y, size_t rows, double margin, double *work, struct an_excess *out)
+{
+    size_t below = 0;
+    resample(b, y);
+    while (below < b->rounds && b->median[below] <= margin)
+        below++;
+    out->p = (double)(below + 1) / (double)(b->rounds + 1);
+    out->low = an_quantile(b->median, b->rounds, ALPHA / (double)rows);
+    out->high = an_quantile(b->median, b->rounds, 1 - ALPHA / (double)rows);
+    by_stretches(y, b->steps, rows, margin, work, out);
+}
+
+static int excess_order(const void *x, const void *y)
+{
+    const struct an_excess *a = *(const struct an_excess *const *)x, *b = *(const struct an_excess *const *)y;
+    if (a->p != b->p)
+        return a->p < b->p ? -1 : 1;
+    return (a->estimate < b->estimate) - (a->estimate > b->estimate);
+}
+
+static void holm(struct an_excess **order, size_t rows)
+{
+    qsort(order, rows, sizeof *order, excess_order);
+    for (size_t k = 0; k < rows && order[k]->p <= ALPHA / (double)(rows - k); k++)
+        order[k]->significant = true;
+}
+
+static int bootstrap_open(struct bootstrap *b, size_t rows, size_t steps, uint64_t seed)
+{
+    double wanted = 2 * (double)rows / ALPHA;
+    *b = (struct bootstrap){.steps = steps, .seed = seed};
+    b->rounds = wanted < ROUNDS ? ROUNDS : wanted > ROUNDS_MOST ? ROUNDS_MOST : (size_t)wanted;
+    b->sorted = malloc(steps * sizeof *b->sorted);
+    b->place = malloc(steps * sizeof *b->place);
+    b->drawn = malloc(steps * sizeof *b->drawn);
+    b->median = malloc(b->rounds * sizeof *b->median);
+    return b->sorted && b->place && b->drawn && b->median ? 0 : TACHO_ENOMEM;
+}
+
+static void bootstrap_close(struct bootstrap *b)
+{
+    free(b->sorted);
+    free(b->place);
+    free(b->drawn);
+    free(b->median);
+}
+
+int an_excess_test(const double *y, size_t rows, size_t steps, double margin, uint64_t seed, struct an_excess *out)
+{
+    struct bootstrap b;
+    struct an_excess **order = malloc(rows * sizeof *order);
+    double *work = malloc(steps * sizeof *work);
+    int rc = bootstrap_open(&b, rows, steps, seed);
+    if (rc || !order || !work) {
+        rc = TACHO_ENOMEM;
+        goto out;
+    }
+    for (size_t r = 0; r < rows; r++) {
+        memcpy(work, &y[r * steps], steps * sizeof *work);
+        double estimate = an_quantile_of(work, steps, 0.5);
+        out[r] = (struct an_excess){.estimate = estimate, .low = NAN, .high = NAN, .p = 1};
+        order[r] = &out[r];
+    }
+    qsort(order, rows, sizeof *order, excess_order); /* by estimate: every p is 1 */
+    double draws = DRAWS_MOST / ((double)b.rounds * (double)steps);
+    for (size_t k = 0; k < rows && order[k]->estimate > margin && (double)k < fmax(draws, 4); k++)
+        judge(&b, &y[(size_t)(order[k] - out) * steps], rows, margin, work, order[k]);
+    holm(order, rows);
+out:
+    bootstrap_close(&b);
+    free(order);
+    free(work);
+    return rc;
+}

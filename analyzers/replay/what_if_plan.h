@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to what_if_run.c (predictions) and what_if_edits.c (what edits change).
+ */
+#ifndef ANALYZERS_WHAT_IF_PLAN_H
+#define ANALYZERS_WHAT_IF_PLAN_H
+
+#include "analyzers/replay/what_if_run.h"
+
+/* What the edits of one prediction come to. */
+struct an_plan {
+    struct an_what_if_state *s;
+    struct an_change change;
+    const char *ceiling; /* why no value is expected; NULL */
+    const char *unknown; /* an edit that names nothing of the run */
+    const char *reason;
+    const char *condition;
+    int64_t workers, ahead, touched; /* touched: ns of own work that edits name */
+    bool route;                      /* the loader's workers or queue change */
+    bool more;                       /* something gets more work, or other threads: a step may get longer */
+    double worker_factor;
+    double cores;  /* of a host after the edits; 0: as many as there are */
+    double others; /* cores that other programs want after the edits; below 0: as many as before */
+    double *floor; /* ns of each counted step that it takes at least; NULL: nothing is known */
+};
+
+/* Takes one more edit in. 0 or TACHO_ENOMEM. */
+int an_plan_apply(struct an_plan *p, const struct an_edit *e);
+/* What of the workers' work is left after the edits, as a share. */
+double an_plan_worker_share(const struct an_what_if_state *s);
+/* How long a step takes at least by the cores that the run keeps busy, and what of them is taken for granted. */
+void an_plan_cores(struct an_plan *p);
+
+#endif

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Predictions: the replay says what becomes of the steps under edits (what_if_edits.c). The interval is that of the steps
+ * (block bootstrap), widened by the error the replay was seen to make.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/stats.h"
+#include "analyzers/findings/findings.h"
+#include "analyzers/replay/what_if_loader.h"
+#include "analyzers/replay/what_if_plan.h"
+
+#define ROUNDS       1000
+#define ERROR_MAX    20.0 /* % of a step: a replay that misses the run by more predicts nothing */
+#define MOST_GOES    0.5  /* share of the step that is left: below it what the rest takes is bounded from below, too */
+#define MEDIAN_LEAST 8    /* steps: of fewer the sums are looked at */
+#define SEED         0x7461636f
+#define PASSES       2.0 /* at worst the bytes of a batch move through memory twice more: received, and read cold */
+
+/* ---- over steps -------------------------------------------------------------------------------------------------------------- */
+
+static double ratio_of(const double *e, const double *b, size_t n)
+{
+    double x = 0, y = 0;
+    for (size_t i = 0; i < n; i++) {
+        x += e[i];
+        y += b[i];
+    }
+    return y > 0 ? x / y : 1;
+}
+
+static double middle_of(double *work, const double *x, size_t n)
+{
+    memcpy(work, x, n * sizeof *work);
+    return an_quantile_of(work, n, 0.5);
+}
+
+/* The share of the typical step: of the medians; where steps differ by design, and of few, of the sums. */
+static double share_of(const double *e, const double *b, size_t n, bool middle, double *work)
+{
+    if (!middle)
+        return ratio_of(e, b, n);
+    double before = middle_of(work, b, n);
+    return before > 0 ? middle_of(work, e, n) / before : 1;
+}
+
+/* Steps in a row that stand for a new run: whole periods. */
+static size_t stretch_steps(const struct an_replay *r, size_t n)
+{
+    size_t length = (size_t)ceil(sqrt((double)n)), periods = (length + r->period - 1) / r->period;
+    return periods * r->period < n ? periods * r->period : n;
+}
+
+/* What the steps of stretches of `length` neighbours are as a share of all of b, 95 % of such stretches: the machine's state
+ * may last longer than a run, so a new run is at least as different from this one as stretches of it are from each other.
+ * `room` is for 2 n. */
+static void stretches(const double *e, const double *b, size_t n, size_t length, bool middle, double *room,
+                      struct an_interval *x)
+{
+    double *share = room, *work = room + n, before = 0;
+    size_t count = n - length + 1;
+    for (size_t i = 0; i < n; i++)
+        before += b[i] / (double)n;
+    before = middle ? middle_of(work, b, n) : before;
+    for (size_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (size_t k = 0; k < length; k++)
+            sum += work[k] = e[i + k];
+        double level = middle ? an_quantile_of(work, length, 0.5) : sum / (double)length;
+        share[i] = before > 0 ? level / before : 1;
+    }
+    an_sort(share, count);
+    x->low = an_quantile(share, count, 0.025);
+    x->high = an_quantile(share, count, 0.975);
+}
+
+int an_what_if_stretches(const struct an_what_if_state *s, size_t *length, struct an_interval *x)
+{
+    double *room = malloc((2 * s->steps + 1) * sizeof *room);
+    bool middle = s->steps >= MEDIAN_LEAST && s->r->period == 1;
+    if (!room)
+        return TACHO_ENOMEM;
+    *length = stretch_steps(s->r, s->steps);
+    *x = (struct an_interval){.estimate = 1, .low = 1, .high = 1};
+    if (s->steps)
+        stretches(s->b, s->b, s->steps, *length, middle, room, x);
+    free(room);
+    return 0;
+}
+
+/* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3) long, drawn with replacement
+ * (Kunsch 1989). *out: of the same steps before and after. *other: of other steps, as a new run has them, held against those of
+ * the run: drawn alike, or a stretch. */
+static int bootstrap(const double *e, const double *b, size_t n, size_t stretch, bool middle, struct an_interval *out,
+                     struct an_interval *other)
+{
+    size_t block = (size_t)ceil(cbrt((double)n)), rounds = n > 2000 ? ROUNDS * 2000 / n : ROUNDS;
+    double *room = malloc((2 * ROUNDS + 3 * n + 1) * sizeof *room), *x = room ? room + 2 * ROUNDS : NULL;
+    uint64_t state = SEED;
+    if (!room)
+        return TACHO_ENOMEM;
+    rounds = rounds < ROUNDS / 10 ? ROUNDS / 10 : rounds;
+    *out = (struct an_interval){.estimate = share_of(e, b, n, middle, x + 2 * n)};
+    for (size_t k = 0; k < rounds; k++) {
+        for (size_t drawn = 0; drawn < n;) {
+            size_t first = (size_t)(an_random(&state) % n);
+            for (size_t i = 0; i < block && drawn < n; i++, drawn++) {
+                x[drawn] = e[(first + i) % n];
+                x[n + drawn] = b[(first + i) % n];
+            }
+        }
+        room[k] = share_of(x, x + n, n, middle, x + 2 * n);
+        room[ROUNDS + k] = share_of(x, b, n, middle, x + 2 * n);
+    }
+    an_sort(room, rounds);
+    an_sort(room + ROUNDS, rounds);
+    out->low = an_quantile(room, rounds, 0.025);
+    out->high = an_quantile(room, rounds, 0.975);
+    *other = (struct an_interval){.estimate = out->estimate,
+                                  .low = an_quantile(room + ROUNDS, rounds, 0.025),
+                                  .high = an_quantile(room + ROUNDS, rounds, 0.975)};
+    struct an_interval long_run;
+    stretches(e, b, n, stretch, middle, x, &long_run);
+    other->low = fmin(other->low, long_run.low);
+    other->high = fmax(other->high, long_run.high);
+    free(room);
+    return 0;
+}
+
+/* Less work lets nothing end later (test_an_replay.c). The steps that count may still sum to more, because the first of them
+ * begins earlier by more than the last one ends. */
+static void no_longer(struct an_interval *x)
+{
+    x->low = x->low < 1 ? x->low : 1;
+    x->estimate = x->estimate < 1 ? x->estimate : 1;
+    x->high = x->high < 1 ? x->high : 1;
+}
+
+/* ---- the replay of a plan ------------------------------------------------------------------------------------------------------- */
+
+/* What the replays of one plan say of the step, as a share of the recorded one: the hull of all, and the mean of those that are
+ * the ends of what is expected. */
+struct outcome {
+    double low, high, sum;
+    double new_low, new_high; /* of a new run's steps */
+    int count;
+};
+
+static int add_outcome(struct an_plan *p, struct outcome *o, bool expected)
+{
+    struct an_what_if_state *s = p->s;
+    struct an_interval x, other;
+    size_t n = 0;
+    for (size_t i = 0; i < s->r->step_count; i++)
+        if (an_replay_counts(&s->r->step[i])) {
+            double ns = (double)an_replay_step_ns(s->r, &s->r->step[i], &s->edited);
+            s->e[n] = ns > p->floor[n] ? ns : p->floor[n];
+            n++;
+        }
+    bool middle = s->steps >= MEDIAN_LEAST && s->r->period == 1;
+    for (int sums = middle ? 0 : 1; sums < 2; sums++) {
+        if (bootstrap(s->e, s->b, s->steps, stretch_steps(s->r, s->steps), !sums, &x, &other))
+            return TACHO_ENOMEM;
+        if (!p->more)
+            no_longer(&x);
+        o->low = x.low < o->low ? x.low : o->low;
+        o->high = x.high > o->high ? x.high : o->high;
+        o->new_low = fmin(o->new_low, other.low);
+        o->new_high = fmax(o->new_high, other.high);
+        if (expected && sums == (middle ? 0 : 1)) {
+            o->sum += x.estimate;
+            o->count++;
+        }
+    }
+    return 0;
+}
+
+/* With the resources shared as the model says, which is what is expected (the mean of the readings, where CPU time can be read
+ * in more ways than one), and with every piece of work as slow as it was recorded: the truth lies between, where threads do not
+ * share fairly. */
+static int replay_shared(struct an_plan *p, struct outcome *o)
+{
+    struct an_what_if_state *s = p->s;
+    if (s->shares) {
+        int rc = 0;
+        for (size_t k = 0; k < an_shares_readings(s->shares) && !rc; k++) {
+            an_shares_read(s->shares, k);
+            rc = an_shares_run(s->shares, &p->change, p->cores, p->others, &s->edited);
+            rc = rc ? rc : add_outcome(p, o, true);
+        }
+        if (rc || p->cores > 0 || p->others >= 0)
+            return rc;
+        if (p->change.route)
+            an_route_recorded(p->change.route, 1);
+    }
+    an_replay_run(s->r, &p->change, &s->edited);
+    return add_outcome(p, o, !s->shares);
+}
+
+/* The loader on other threads, handing over for nothing and for what moving the batch through memory takes. */
+static int replay_route(struct an_plan *p, struct outcome *o)
+{
+    struct an_what_if_state *s = p->s;
+    size_t nodes = s->r->g->node_count;
+    int64_t *kept = malloc((nodes + 1) * sizeof *kept);
+    bool in_line = s->r->c->r->loader.workers.valid && !s->r->c->r->loader.workers.value;
+    bool engine = an_findings_framework(s->r->c) == AN_FRAMEWORK_LIBTRAIN, unknown = in_line && !engine; /* by address */
+    double share = in_line ? 1 : an_plan_worker_share(s); /* in line the work that moves is the scaled one */
+    if (!kept)
+        return TACHO_ENOMEM;
+    memcpy(kept, s->own, nodes * sizeof *kept);
+    int rc = 0;
+    for (int worst = 0; worst < (unknown ? 2 : 1) && !rc && !p->reason; worst++) {
+        memcpy(s->own, kept, nodes * sizeof *kept);
+        const struct an_route_plan plan = {
+            .workers = p->workers, .ahead = p->ahead, .whoever = engine, .work_factor = share, .hand_over = worst ? PASSES : 0};
+        rc = an_route_new(s->r, &plan, s->own, &p->change.route, &p->reason);
+        if (!rc && !p->reason)
+            rc = replay_shared(p, o);
+    }
+    free(kept);
+    return rc;
+}
+
+/* Of devices it is: their ops do not get faster when the host does not pause. */
+static bool on_threads(const struct an_context *c)
+{
+    for (size_t k = 0; k < c->lane_count; k++)
+        if (c->lane[k].device != AN_NONE)
+            return false;
+    return true;
+}
+
+/* Most of a thread's step goes: how fast the rest is when it runs without pauses, with warm caches and a core of its own, the
+ * steps as recorded do not tell: it is bounded by the fastest repeats of its pieces. */
+static int replay_fastest(struct an_plan *p, struct outcome *o)
+{
+    struct an_what_if_state *s = p->s;
+    const struct an_replay *r = s->r;
+    int64_t *fast = malloc((r->g->node_count + 1) * sizeof *fast);
+    int rc = fast ? 0 : TACHO_ENOMEM;
+    if (!rc) {
+        memcpy(fast, r->own, r->g->node_count * sizeof *fast);
+        rc = an_replay_fastest(r, fast);
+    }
+    for (size_t i = 0; i < r->node_count && !rc; i++) {
+        uint32_t n = r->node[i];
+        if (fast[n] < r->own[n])
+            s->own[n] = (int64_t)((double)s->own[n] * (double)fast[n] / (double)r->own[n]);
+    }
+    free(fast);
+    if (rc)
+        return rc;
+    an_replay_run(r, &p->change, &s->edited);
+    const struct outcome kept = *o;
+    rc = add_outcome(p, o, false);
+    o->high = kept.high; /* it is a bound from below */
+    o->new_high = kept.new_high;
+    return rc;
+}
+
+static int replay_plan(struct an_plan *p, struct outcome *o)
+{
+    *o = (struct outcome){.low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
+    if (p->route || p->cores > 0 || p->others >= 0 || an_cores_short(&p->s->cores))
+        an_plan_cores(p);
+    int rc = p->route ? replay_route(p, o) : replay_shared(p, o);
+    bool most = !rc && !p->reason && o->sum < MOST_GOES * o->count && on_threads(p->s->r->c);
+    return most ? replay_fastest(p, o) : rc;
+}
+
+/* ---- intervals ------------------------------------------------------------------------------------------------------------------ */
+
+/* As a share: what the replay was seen to miss, of the odd steps with the work of the even ones and of all as they are. */
+static double error_of(const struct an_what_if_state *s)
+{
+    double a = fabs(s->error.pct) / 100, b = fabs(s->base_pct) / 100;
+    return isnan(a) || b > a ? b : a;
+}
+
+const char *an_what_if_none(struct an_context *c, const struct an_what_if_state *s)
+{
+    double pct = 100 * error_of(s);
+    if (pct <= ERROR_MAX)
+        return NULL;
+    return an_arena_format(c->a,
+                           "the replay misses the recorded steps by %.0f %%, so it predicts nothing: the trace lacks what its "
+                           "time depends on (calls that launch and synchronise, all threads)",
+                           pct);
+}
+
+static void fill(struct an_plan *p, const struct outcome *o, struct an_what_if *w)
+{
+    struct an_what_if_state *s = p->s;
+    double error = error_of(s), low = s->median_ms * o->low * (1 - error), high = s->median_ms * o->high * (1 + error);
+    double expected = s->median_ms * o->sum / o->count;
+    const char *none = p->ceiling;
+    if (!none && isnan(s->error.pct))
+        none = "too few steps to see how well the replay predicts this run (4 consecutive ones are needed)";
+    w->ceiling = none;
+    w->condition = p->condition;
+    double step_low = s->median_ms * fmin(o->low, o->new_low) * (1 - error);
+    double step_high = s->median_ms * fmax(o->high, o->new_high) * (1 + error);
+    w->step_low_ms = low > 0 ? an_num(none ? low : step_low) : an_num_none("nothing is left of the step");
+    w->step_ms = none ? an_num_none(none) : an_num(expected);
+    w->step_high_ms = none ? an_num_none(none) : an_num(step_high);
+    w->gain =
+        (struct an_gain){.low = none ? an_num_none(none) : an_num(100 * (s->median_ms / high - 1)),
+                         .expected = none ? an_num_none(none) : an_num(100 * (s->median_ms / expected - 1)),
+                         .high = low > 0 ? an_num(100 * (s->median_ms / low - 1)) : an_num_none("nothing is left of the step"),
+                         .ceiling = none != NULL};
+}
+
+static void absent(struct an_what_if *w, const char *reason)
+{
+    w->reason = reason;
+    w->step_ms = w->step_low_ms = w->step_high_ms = an_num_none(reason);
+    w->gain = (struct an_gain){.low = w->step_ms, .expected = w->step_ms, .high = w->step_ms};
+}
+
+/* "this run has op:matrix, op:other": rows of the kind the key is of. */
+static const char *names_like(const struct an_what_if_state *s, const char *key)
+{
+    struct an_context *c = s->r->c;
+    size_t prefix = strcspn(key, ":.");
+    const char *list = "";
+    for (size_t i = 0; i < s->rows.count; i++)
+        if (!strncmp(s->rows.row[i].key, key, prefix) && strlen(list) < 200)
+            list = an_arena_format(c->a, "%s%s%s", list, *list ? ", " : "", s->rows.row[i].key);
+    return *list ? list : NULL;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
+
+int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_t count, struct an_what_if *w)
+{
+    struct an_context *c = s->r->c;
+    struct an_plan p = {.s = s, .others = -1, .change = {.own = s->own, .latency = 1, .scale_leads = true}};
+    struct outcome outcome;
+    const char *text = "";
+    for (size_t i = 0; i < count; i++)
+        text = an_arena_format(c->a, "%s%s%s", text, i ? "," : "", edit[i].text);
+    *w = (struct an_what_if){.edit = text};
+    if (s->none) {
+        absent(w, s->none);
+        return 0;
+    }
+    if (!(p.floor = calloc(s->steps + 1, sizeof *p.floor)))
+        return TACHO_ENOMEM;
+    memcpy(s->own, s->r->own, s->r->g->node_count * sizeof *s->own);
+    int rc = 0;
+    for (size_t i = 0; i < count && !rc && !p.unknown && !p.reason; i++)
+        rc = an_plan_apply(&p, &edit[i]);
+    if (!rc && p.unknown) {
+        const char *like = names_like(s, p.unknown);
+        w->unknown = an_arena_text(c->a, p.unknown);
+        w->known = like;
+        p.reason = an_arena_format(c->a, "nothing in the replayed steps is called %.100s", p.unknown);
+    }
+    if (!rc && !p.reason)
+        rc = replay_plan(&p, &outcome);
+    if (!rc && p.reason)
+        absent(w, p.reason);
+    else if (!rc)
+        fill(&p, &outcome, w);
+    free(p.floor);
+    return rc;
+}
+
+int an_what_if_of(struct an_context *c, const char *text, struct an_what_if *w)
+{
+    struct an_edit edit[AN_EDITS_MOST];
+    struct tacho_error err;
+    size_t count;
+    *w = (struct an_what_if){.edit = text};
+    if (!c->what_if) {
+        absent(w, c->r->advice.reason ? c->r->advice.reason : "nothing was replayed");
+        return 0;
+    }
+    if (an_edits_parse(text, edit, &count, NULL, &err)) {
+        absent(w, an_arena_text(c->a, err.what));
+        return 0;
+    }
+    return an_what_if_run(c->what_if, edit, count, w);
+}

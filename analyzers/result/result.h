@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Public header of the room analyzers/: the one typed result that every analyzer writes into and every renderer reads from.
+ *
+ * A number is never bare: it carries whether it is known, and if not, why. Renderers print the reason and never a 0.
+ * Units stand in the names (_ns, _ms, _pct, _bytes, ...). Shares named _pct are 0..100; mfu, hfu ... are ratios 0..1.
+ * Ownership: everything in a result, arrays and texts alike, belongs to the result and lives until an_result_free().
+ * Texts come from the program that was profiled: they may hold any byte. A renderer must neutralise them.
+ * The formulas stand in an_metrics (docs/metrics.md, the report's appendix), the classes in DESIGN 5.
+ */
+#ifndef ANALYZERS_RESULT_H
+#define ANALYZERS_RESULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzers/result/accelerators.h"
+#include "analyzers/result/pictures.h"
+#include "analyzers/result/ranks.h"
+#include "analyzers/result/value.h"
+
+/* A part of the report that is absent as a whole: reason NULL means it is there. */
+struct an_part {
+    const char *reason;
+};
+
+/* ---- the run ------------------------------------------------------------------------------------------------------------ */
+
+struct an_key {
+    const char *key, *value; /* a row of the file's table `run` */
+};
+
+struct an_run {
+    const char *file;                  /* as the caller named it */
+    const char *program;               /* first process that marked steps, else the first one; "" when unknown */
+    const char *host;                  /* "" when unknown */
+    const char *command;               /* as one types it; NULL when unknown */
+    const char *ended;                 /* how the main process ended, "" when unknown */
+    bool live;                         /* the file is still being written */
+    const char *window;                /* the part of the run that was looked at: "steps 421 to 450"; NULL: all of it */
+    int64_t part_start, part_end;      /* of that part, ns of the file; part_end INT64_MAX: to the end of the run */
+    int64_t processes, ranks, threads; /* ranks: processes that marked steps */
+    struct an_count exit_status;
+    struct an_count cores;      /* cores the target may use */
+    struct an_value duration_s; /* first to last thing recorded */
+    const struct an_key *keys;  /* all rows of `run`, by key */
+    size_t key_count;
+};
+
+/* ---- steps -------------------------------------------------------------------------------------------------------------- */
+
+struct an_step_exclusion {
+    int64_t rank, index; /* rank: process rank, or its ordinal among processes with steps */
+    double ms;           /* NAN when the step has no end */
+    const char *reason;  /* "first", "last", "compile", "no end", "overlap" */
+};
+
+struct an_step_outlier { /* counted in the statistics, listed for the reader */
+    int64_t rank, index;
+    double ms, score; /* modified z-score: 0.6745 * (x - median) / MAD */
+};
+
+/* Steps of one size (tokens, else FLOPs), when sizes vary. */
+struct an_step_group {
+    struct an_count tokens;
+    int64_t count;
+    double median_ms;
+};
+
+struct an_steps {
+    const char *source; /* "tacho.step", "ProfilerStep", "Optimizer.step", "nvtx:NAME", NULL = no steps were found */
+    const char *reason; /* why there are none, and what to do; NULL when there are */
+    int64_t count;      /* complete steps found */
+    int64_t counted;    /* of these, in the statistics */
+    int64_t paused;     /* of the counted, run with recording paused */
+    int64_t detailed;   /* of the counted, with all their parts in the file: the base of budget and utilization */
+    int64_t first_index, last_index; /* of the counted */
+    struct an_value median_ms, mean_ms, p95_ms, min_ms, max_ms, sd_ms;
+    struct an_value host_median_ms;              /* the host step; equals the step on a CPU */
+    int64_t micro_steps;                         /* marked ranges that make one step: gradient accumulation; 0: one */
+    const char *note;                            /* what the reader should know of these steps, NULL: nothing */
+    struct an_value tokens_per_s, samples_per_s; /* sum of tokens / sum of step time, added over ranks */
+    struct an_value tokens_per_step, samples_per_step;
+    struct an_value between_ms; /* mean time between a step and the next one that no phase covers */
+    const struct an_step_exclusion *excluded;
+    size_t excluded_count;
+    const struct an_step_outlier *outliers;
+    size_t outlier_count;
+    const struct an_step_group *groups; /* empty unless sizes vary */
+    size_t group_count;
+};
+
+/* ---- phases ------------------------------------------------------------------------------------------------------------- */
+
+struct an_phase {
+    const char *name; /* "evaluation", "checkpoint", "compile" */
+    int64_t count;
+    double wall_ms;    /* union over the run, any thread */
+    double exposed_ms; /* the part on the threads that run steps: what the run waited for */
+};
+
+/* ---- budget ------------------------------------------------------------------------------------------------------------- */
+
+/* Classes of a step's time in the order of DESIGN 5: enum, key, what the reader sees */
+#define AN_CLASS_MAP(X) \
+    X(COMPUTE, compute, "compute") \
+    X(COMM, exposed_comm, "communication: exposed") \
+    X(BUBBLE, bubble, "pipeline bubble") \
+    X(COPY, exposed_copy, "copies: exposed") \
+    X(INPUT, input, "input: waits for the loader") \
+    X(IO, io, "io: left by asynchronous phases") \
+    X(HOST, host, "host: framework and other ranges") \
+    X(UNATTRIBUTED, unattributed, "unattributed")
+
+enum an_class {
+#define AN_CLASS_ENUM(name, key, text) AN_CLASS_##name,
+    AN_CLASS_MAP(AN_CLASS_ENUM)
+#undef AN_CLASS_ENUM
+        AN_CLASS_COUNT
+};
+
+/* Shares of the step. Absent classes hold no time: the valid ones sum to 100. ns: exact, the valid ones sum to step_ns. */
+struct an_budget {
+    const char *reason; /* why there is no budget; NULL when there is */
+    struct an_value pct[AN_CLASS_COUNT];
+    struct an_count ns[AN_CLASS_COUNT]; /* summed over the steps the budget stands on */
+    int64_t step_ns;                    /* sum of their durations, phases cut out */
+    int64_t phase_ns;                   /* what was cut out of them */
+    int64_t steps;
+    bool roles_known; /* false: no range says what it is, "host" is time in ranges of any kind */
+};
+
+struct an_device_budget {
+    int64_t rank, process;
+    const char *device, *host; /* "cpu", "" when unknown */
+    struct an_budget budget;
+    bool worst; /* smallest share of compute */
+};
+
+/* ---- utilization -------------------------------------------------------------------------------------------------------- */
+
+struct an_utilization {
+    /* Per step, summed over ranks: exact; the rounded mean where steps differ (flops_vary). */
+    struct an_count model_flops_per_step, hardware_flops_per_step, palm_flops_per_step;
+    struct an_count model_flops, hardware_flops, palm_flops; /* of all steps the budget stands on */
+    bool flops_vary;
+    struct an_value mfu, mfu_palm, hfu, mfu_measured;
+    struct an_value achieved_flops; /* hardware FLOP/s in steps */
+    const char *dtype;              /* "fp32", "bf16+fp32", NULL = unknown */
+    const char *dtype_reason;
+    struct an_value peak_flops;                                  /* all devices; of mixed types: the mean weighted by FLOPs */
+    const char *peak_source;                                     /* "measured: ...", "datasheet", "--peak"; NULL = unknown */
+    struct an_value roof_measured_flops;                         /* all devices, as peak_flops */
+    const char *roof_source;                                     /* "measured: ...", "this run: ..."; NULL = unknown */
+    struct an_count recomputed_flops, recomputed_flops_per_step; /* of the hardware FLOPs, those of recomputation passes */
+    struct an_value flop_coverage_pct;
+};
+
+/* ---- ops ---------------------------------------------------------------------------------------------------------------- */
+
+/* One name, category and kind over all threads of the recorded steps (of the whole run where there are no steps). */
+struct an_op {
+    const char *name, *category, *kind, *pass; /* kind: "matrix", "input_wait" ... or "" */
+    int64_t count, total_ns, self_ns;
+    struct an_count min_ns, max_ns;
+    struct an_value mean_us, sd_us, share_pct; /* share: self time of all threads' self time */
+    struct an_value flops_per_s, bytes_per_s;  /* total of the payloads / total time */
+    struct an_count flops, bytes;              /* of all calls */
+};
+
+/* ---- roofline ----------------------------------------------------------------------------------------------------------- */
+
+/* A point on the roofline: one op (or kernel) of one type and pass over the steps. Where its shapes differ in intensity, one
+ * point for each class of shapes. */
+struct an_roofline_point {
+    const char *name, *dtype;
+    const char *pass, *kind;              /* "forward" ... "recompute"; "matrix", "attention", "convolution", "other"; or "" */
+    bool product;                         /* matrix, attention, convolution: may run on matrix units */
+    int64_t count, flops, bytes, time_ns; /* time: union of its kernels; on the CPU of its ranges on one machine */
+    int64_t shapes;                       /* of its calls, told apart by FLOPs and bytes */
+    struct an_count flops_per_call, bytes_per_call;
+    double intensity, achieved_flops;
+    double attainable_flops; /* NAN: no peak is known for its type */
+    double peak_flops;       /* of its arithmetic, 0: not known */
+    /* "compute", "memory"; above their roof: "cached" (of the memory, with bytes of a model), "reduced" (a convolution with
+     * fewer multiplications than are counted), "impossible"; NULL: not known */
+    const char *bound;
+    /* "dram": bound by memory; "l3", "l2", "l1": cached, and below the roof of that level; NULL: see the reason */
+    const char *level;
+    const char *level_reason;
+    bool bytes_measured;
+};
+
+/* ---- other tools' arithmetic -------------------------------------------------------------------------------------------- */
+
+/* Another tool's arithmetic, for people who compare. */
+enum an_compat { AN_COMPAT_NONE, AN_COMPAT_TRACELENS, AN_COMPAT_HTA, AN_COMPAT_HTA_LAST, AN_COMPAT_TB };
+struct an_compat_row {
+    int64_t rank, device; /* STORE_ABSENT: all */
+    const char *section, *key, *unit;
+    double value;
+};
+struct an_compat_table {
+    const char *tool;   /* "TraceLens gpu_timeline" ..., NULL: not asked for */
+    const char *reason; /* why it is empty */
+    const struct an_compat_row *rows;
+    size_t row_count;
+};
+
+/* ---- loader ------------------------------------------------------------------------------------------------------------- */
+
+struct an_stage {
+    const char *name; /* "read", "decode", "collate", "queue_wait" */
+    struct an_value ms_per_batch;
+    int64_t count;
+};
+
+/* A thread or process other than the step's that runs loader stages. */
+struct an_loader_worker {
+    const char *name;
+    int64_t rank, process;    /* rank of the loader it belongs to; its own pid */
+    int64_t batches;          /* it made in the steps the budget stands on */
+    struct an_value busy_pct; /* of the time of these steps in stages, queue_wait not counted */
+};
+
+/* The loader of one rank. */
+struct an_loader_rank {
+    int64_t rank;
+    struct an_value wait_ms_per_step, expected_wait_ms_per_step;
+    struct an_value batches_per_step, batch_ms;
+    struct an_count workers, workers_needed;
+    struct an_value pipeline_samples_per_s, compute_samples_per_s;
+};
+
+struct an_loader {
+    const char *reason; /* why there is nothing about a loader */
+    const char *source; /* "tacho.range", "enumerate(DataLoader)", "gaps": inferred; NULL with a reason */
+    struct an_value wait_ms_per_step;
+    struct an_value inferred_wait_ms_per_step; /* no marker: a guess from gaps, and an upper bound */
+    struct an_value expected_wait_ms_per_step; /* what the batch time and the number of workers give: docs/loader.md */
+    const struct an_stage *stages;
+    size_t stage_count;
+    const char *worker_kind;         /* "threads", "processes", "in line"; NULL: not known */
+    struct an_count workers;         /* of one rank, the most of all: threads or processes that run loader stages */
+    struct an_value worker_busy_pct; /* mean over workers */
+    struct an_value queue_depth_mean;
+    struct an_value batches_per_step, batch_ms; /* batch_ms: worker time of a batch without waiting for room in the queue */
+    struct an_count workers_needed;             /* of one rank, the most of all; at most what the free cores can do */
+    struct an_count workers_wanted;             /* the same without that limit */
+    const char *serial;                         /* "storage", "pin", "interpreter": the serial stage that binds; NULL: none */
+    struct an_value pipeline_samples_per_s, compute_samples_per_s; /* what the loader, what the rest of the step can do */
+    struct an_value read_bytes_per_s;                              /* asked for by the stage read */
+    struct an_value device_bytes_per_s, access_ratio; /* from storage; of the measured sequential rate: F_access, 0..1 */
+    int64_t batches;
+    const struct an_loader_rank *ranks;
+    size_t rank_count;
+    const struct an_loader_worker *worker; /* by rank, process and name */
+    size_t worker_count;
+};
+
+/* ---- communication ------------------------------------------------------------------------------------------------------ */
+
+/* One kind of collective on one communicator. Times are means of a call, bytes as nccl-tests counts them. */
+struct an_collective {
+    const char *name;                                    /* "all_reduce"; of device kernels without a payload their name */
+    struct an_count communicator, ranks;                 /* ranks: size of the communicator */
+    int64_t count;                                       /* calls, all ranks */
+    int64_t matched;                                     /* of these, in collectives of which every rank is in the file */
+    struct an_value calls_per_step, bytes_per_step;      /* of a rank */
+    struct an_value bytes_per_call, bytes_max_over_mean; /* the latter over ranks: 1 is even */
+    struct an_value mean_ms, transfer_ms, waiting_ms;
+    struct an_value algorithm_bytes_per_s, bus_bytes_per_s;
+    const char *bandwidth_of; /* "transfer", "time": of the whole call, waiting included; NULL: no bandwidth */
+};
+
+/* One rank; ms of a step where nothing else is said. */
+struct an_comm_rank {
+    int64_t rank;
+    struct an_value total_ms, exposed_ms, overlap_pct;
+    struct an_value transfer_ms, waiting_ms, exposed_transfer_ms, exposed_waiting_ms;
+    struct an_value last_pct;  /* of the matched collectives, those for which it came last */
+    struct an_value caused_ms; /* waiting of the other ranks for it */
+};
+
+struct an_communication {
+    const char *reason;             /* why there is nothing about communication */
+    struct an_value bytes_per_step; /* of a rank; so is all below: mean over ranks, ms of a step */
+    struct an_value total_ms, exposed_ms, overlap_pct;
+    struct an_value transfer_ms, waiting_ms;                 /* sums over calls: own time of the call = transfer + waiting */
+    struct an_value exposed_transfer_ms, exposed_waiting_ms; /* parts of exposed_ms; the rest is neither */
+    struct an_value blocking_proven_ms, blocking_inferred_ms, blocking_unknown_ms;
+    struct an_value skew_ms; /* last start - first start of a collective, mean */
+    int64_t calls, matched; /* of all ranks in counted steps; in collectives that every rank of the communicator took part in */
+    const char *missing;    /* which ranks are not in the file; NULL: none is known to be missing */
+    const struct an_collective *collectives; /* by time, largest first */
+    size_t collective_count;
+    const struct an_comm_rank *ranks;
+    size_t rank_count;
+};
+
+/* ---- system ------------------------------------------------------------------------------------------------------------- */
+
+struct an_system {
+    const char *reason;               /* no system layer in the file */
+    struct an_value cpu_cores;        /* mean number of cores busy with the target */
+    struct an_value machine_busy_pct; /* of all CPUs, whoever uses them */
+    struct an_value other_cores;      /* mean number of CPUs busy with other programs while counted steps ran */
+    struct an_value cpu_wait_pct;     /* of the time of counted steps: their thread was ready and had no core */
+    struct an_value rss_peak_bytes;
+    struct an_value read_bytes, write_bytes; /* to and from storage */
+    struct an_value minor_faults, major_faults;
+    struct an_value voluntary_switches, involuntary_switches;
+    struct an_value instructions_per_cycle;
+};
+
+/* ---- memory ------------------------------------------------------------------------------------------------------------- */
+
+/* What the program counts under one name (counters memory.NAME), added over processes. */
+struct an_memory_tag {
+    const char *name;          /* "parameters", "activations" ...; of an allocator "allocated", "reserved" */
+    const char *device;        /* "cpu", "gpu:0" */
+    int64_t current, peak;     /* bytes: last value; largest value that was sampled */
+    struct an_value share_pct; /* of what is counted now */
+    int64_t rank_peak;         /* bytes: the largest process's */
+    struct an_count rank;      /* its rank */
+};
+
+/* A quantity that is followed over the counted steps of one process: mean change a step, with a 95 % interval. */
+struct an_growth {
+    struct an_value bytes_per_step, low, high;
+    bool grows; /* the interval lies above 0, and what was added is worth a word */
+    int64_t first_step, last_step;
+};
+
+struct an_memory {
+    const char *reason;               /* the program counts nothing: what to emit */
+    const char *source;               /* "memory.* counters", "torch allocator" */
+    const struct an_memory_tag *tags; /* largest first */
+    size_t tag_count;
+    int64_t processes;                   /* that count */
+    struct an_count total_bytes;         /* counted now, all processes */
+    struct an_count peak_bytes;          /* sum over processes of the highest total */
+    struct an_count rank_peak_bytes;     /* the largest process's */
+    struct an_count rank;                /* its rank */
+    struct an_count batch_bytes;         /* activations and workspace: what grows with the micro-batch */
+    struct an_count resident_peak_bytes; /* of the system layer, all processes */
+    struct an_count uncounted_bytes;     /* resident peak - counted peak */
+    struct an_count capacity_bytes;      /* of the machine, or of its devices */
+    struct an_count room_bytes;          /* capacity - what the run needs */
+    struct an_growth growth;             /* of the counted total, the process that grows fastest */
+    struct an_growth resident_growth;    /* of the resident set, the same */
+};
+
+/* A quantity the target counted: loss, learning rate ... */
+struct an_series {
+    const char *name, *unit;
+    int64_t count;
+    double first, last, min, max, mean;
+};
+
+/* ---- critical path ------------------------------------------------------------------------------------------------------- */
+
+/* How a stretch of the path is tied to what follows it: by an edge of the file, by times only, not at all */
+enum an_path_how { AN_PATH_RECORDED, AN_PATH_INFERRED, AN_PATH_GAP };
+
+/* What the path spends its time with. Exact: the ns sum to length_ns. */
+struct an_path_cause {
+    const char *key, *text; /* "compute" ...: AN_CAUSE_MAP of graph.h */
+    int64_t ns;
+    struct an_value pct;            /* of length_ns */
+    struct an_value step_median_ms; /* median over the steps of the windows */
+};
+
+struct an_path_op {
+    const char *name;  /* of a kernel or of the innermost range of a thread */
+    const char *cause; /* key of the cause */
+    const char *where; /* "gpu:0", "cpu" */
+    int64_t count, ns; /* stretches of the path */
+    struct an_value pct;
+};
+
+/* One stretch of a path, for exports: in order of window and time. */
+struct an_path_row {
+    int64_t start_ns, end_ns;             /* as in the file */
+    int64_t track;                        /* id in the file; STORE_ABSENT: a gap */
+    int64_t range_start_ns, range_end_ns; /* of the innermost range or device op; STORE_ABSENT: none */
+    const char *name, *cause, *link;      /* link: the hand-over to the stretch behind, "launch" ... */
+    enum an_path_how how;
+    size_t window;
+};
+
+struct an_critical_path {
+    const char *reason; /* why there is none; NULL when there is */
+    const char *doubt;  /* why it must not be read as the cause; NULL: it may */
+    int64_t rank;       /* of the lane whose windows these are; the path may lead over other ranks */
+    const char *device; /* "gpu:0", "cpu" */
+    int64_t windows, steps;
+    struct an_count window_ns, length_ns; /* equal: the path covers the windows */
+    struct an_value explained_pct, recorded_pct, inferred_pct, gap_pct, think_pct;
+    const struct an_path_cause *causes; /* with time, largest first */
+    size_t cause_count;
+    const struct an_path_op *ops; /* largest first */
+    size_t op_count;
+    const struct an_path_row *rows; /* empty unless asked for (an_options.path) */
+    size_t row_count;
+    struct an_path_step step; /* pictures.h */
+};
+
+/* ---- call stacks --------------------------------------------------------------------------------------------------------- */
+
+/* A function of the sampled stacks, over all threads. */
+struct an_function {
+    const char *name;                    /* "[libc.so.6]": a file without a symbol there; "[unknown]"; "[kernel]" */
+    int64_t self, total;                 /* samples in it; in it or in what it calls */
+    struct an_value self_pct, total_pct; /* of all samples */
+};
+
+struct an_stack_samples {
+    const char *reason; /* why there are none: what to do */
+    struct an_count samples;
+    struct an_value period_us, cpu_s; /* CPU time between two samples of a thread; samples x period */
+    const char *how, *kernel;         /* how stacks were found; whether time in the kernel was sampled; "" not known */
+    struct an_flame flame;
+    const struct an_function *function; /* by self, largest first */
+    size_t function_count;
+};
+
+/* ---- findings ----------------------------------------------------------------------------------------------------------- */
+
+enum an_confidence { AN_LOW, AN_MEDIUM, AN_HIGH };
+
+struct an_gain {
+    struct an_value low, expected, high; /* per cent more samples/s for the whole run */
+    bool ceiling;                        /* high is an upper bound; no expected value is claimed */
+};
+
+/* What an edit of the dependency graph makes of the step (docs/advise.md). */
+struct an_what_if {
+    const char *edit;      /* as in --what-if: "comm=0.5x"; several joined with commas were replayed together */
+    const char *of;        /* the finding it comes from, NULL: none */
+    const char *reason;    /* why nothing is predicted; NULL */
+    const char *unknown;   /* the part of it that names nothing of this run; NULL */
+    const char *known;     /* names of that kind that the run does have; NULL: none */
+    const char *ceiling;   /* why no value is expected; NULL: one is */
+    const char *condition; /* what the interval takes for granted; NULL: nothing */
+    struct an_value step_ms, step_low_ms, step_high_ms;
+    struct an_gain gain;
+};
+
+/* By how much the step gets faster when 1 % of some work goes. */
+struct an_sensitivity_row {
+    const char *key;         /* as in --what-if: "op:matrix", "loader.decode", "launch" */
+    double path_ms;          /* of it on the longest path, a step */
+    double path_pct;         /* of the step */
+    double gain_pct;         /* of the step per 1 % less of it */
+    struct an_value work_ms; /* of it a step, wherever it runs; of latencies not known */
+};
+
+/* What the cores of a host are asked for while the replayed steps run (docs/advise.md): means over time and hosts. */
+struct an_core_use {
+    struct an_value cores;        /* that the run may use */
+    struct an_value wanted;       /* by its threads that are ready, as if each had what it asks for */
+    struct an_value used;         /* CPU time of its processes / time */
+    struct an_value others;       /* wanted by other programs: what the run's threads felt of them */
+    struct an_value short_pct;    /* of the time: more is wanted than there is */
+    struct an_value slowdown_pct; /* by so much longer the work on threads took than alone */
+};
+
+/* The replay of the dependency graph, and what follows from it. */
+struct an_advice {
+    const char *reason; /* why nothing was replayed; NULL when it was */
+    int64_t steps, nodes;
+    struct an_value step_ms;        /* the recorded median */
+    struct an_value base_error_pct; /* sum of replayed steps / sum of recorded ones - 1 */
+    struct an_value unmatched_pct;  /* odd and even steps: own work of nodes without a partner */
+    struct an_value think_pct; /* of the steps, on the threads that run them: outside of every range, replayed as recorded */
+    struct an_value held_pct;  /* the same: in waits that no recorded release ends */
+    int64_t stretch_steps; /* how far the run differs from itself: of stretches of so many steps in a row 95 % lie between */
+    struct an_value stretch_low_pct, stretch_high_pct;
+    struct an_core_use cores;
+    struct an_what_if *edits; /* of findings, by gain; with --what-if the user's, as they came */
+    size_t edit_count;
+    struct an_what_if together;            /* edit NULL: fewer than two */
+    const struct an_sensitivity_row *rows; /* by gain, largest first */
+    size_t row_count;
+};
+
+struct an_finding {
+    const char *id; /* stable: "UNATTRIBUTED" */
+    const char *claim;
+    const char *evidence[5]; /* with units and window; NULL-terminated unless full */
+    const char *action;
+    struct an_gain gain;
+    const char *method; /* how the gain was computed */
+    const char *effort;
+    enum an_confidence confidence;
+    const char *verify, *wrong_when;
+    const char *what_if; /* the same as an edit of the dependency graph; NULL: there is none */
+    bool bound;          /* of the edit: it takes away all that the change could at best */
+};
+
+/* ---- trust -------------------------------------------------------------------------------------------------------------- */
+
+struct an_loss {
+    const char *source, *reason;
+    struct an_count count;
+    bool lost;         /* an event is missing; false: paused on purpose, cut by a limit the user set, or only a name was cut */
+    double t0_s, t1_s; /* since the run's start, NAN = unknown */
+};
+
+/* A hardware counter that is missing or limited: "denied", "not supported", "multiplexed 60 %". */
+struct an_gap {
+    const char *name, *status;
+};
+
+struct an_trust {
+    int64_t events; /* slices, counter values and steps in the file */
+    struct an_count lost_events;
+    struct an_value overhead_pct;                        /* median step recorded / median step paused - 1 */
+    struct an_value overhead_low_pct, overhead_high_pct; /* 95 % bootstrap interval */
+    struct an_value replay_error_pct;
+    const char *replay_error_because; /* what is known to disturb the replay; NULL: nothing */
+    int64_t open_ranges;              /* ranges without an end */
+    const char *source;               /* "tacho", "kineto", "nsight": who recorded it */
+    const char *tool;                 /* the foreign profiler and its version as the trace says it; "" when unknown */
+    const char *clock;                /* "tsc", "monotonic" ...; "" when unknown */
+    const char *version;              /* tacho that recorded; "" when unknown */
+    const char *ended;                /* how the recording ended: "complete", "still running", "recovered: ..." */
+    const struct an_loss *losses;
+    size_t loss_count;
+    const struct an_gap *gaps;
+    size_t gap_count;
+    const char *const *problems; /* sentences: what in the file contradicts itself (counting errors, odd times) */
+    size_t problem_count;
+};
+
+struct an_samples; /* values of each step: diff.h */
+
+/* ---- all of it ---------------------------------------------------------------------------------------------------------- */
+
+struct an_result {
+    const char *verdict;       /* one sentence with number and confidence */
+    const char *verdict_class; /* "COMPUTE-BOUND", "INPUT-BOUND", "NO STEPS" ... */
+    const char *caution;       /* what makes the run a bad witness, for the head of every report; NULL: nothing known */
+    bool healthy;
+    const char *const *checked; /* what was looked for and not found */
+    size_t checked_count;
+    struct an_run run;
+    struct an_steps steps;
+    struct an_budget budget; /* mean over devices */
+    const struct an_device_budget *devices;
+    size_t device_count;
+    const struct an_phase *phases;
+    size_t phase_count;
+    struct an_utilization utilization;
+    struct an_critical_path critical_path;
+    struct an_ranks ranks; /* ranks.h */
+    struct an_advice advice;
+    const struct an_step_point *step_points; /* pictures.h */
+    size_t step_point_count;
+    struct an_timeline timeline;
+    struct an_heat heat;
+    struct an_flame flame;
+    struct an_stack_samples stacks;
+    struct an_memory memory;
+    struct an_energy energy;
+    struct an_part hardware; /* what is sampled of GPUs */
+    const struct an_gpu_hardware *hardware_gpus;
+    size_t hardware_gpu_count;
+    struct an_part gpu; /* accelerators: reason NULL when the run has some */
+    const struct an_gpu_device *gpus;
+    size_t gpu_count;
+    struct an_part absence;
+    const struct an_absent *absent; /* a row a device, or a row a thread that runs steps */
+    size_t absent_count;
+    struct an_launches launches;
+    struct an_part copies, syncs;
+    const struct an_copy_row *copy;
+    size_t copy_count;
+    const struct an_sync_row *sync;
+    size_t sync_count;
+    struct an_precision precision;
+    struct an_quality quality;
+    struct an_attribution attribution[4]; /* op, module, line, annotation */
+    struct an_part counted;               /* ranges that the hardware counted, by rank, the longest first */
+    const struct an_range_counted *ranges_counted;
+    size_t range_counted_count;
+    struct an_part roofline;
+    const struct an_roofline_point *points;
+    size_t point_count;
+    struct an_compat_table compat;
+    const struct an_samples *samples; /* diff.h; NULL: not asked for */
+    struct an_loader loader;
+    struct an_communication communication;
+    struct an_system system;
+    const struct an_series *series;
+    size_t series_count;
+    const struct an_op *ops; /* by self time, largest first */
+    size_t op_count;
+    const char *ops_window;            /* what the ops table covers: "20 recorded steps", "the whole run" */
+    const struct an_finding *findings; /* at most five, by global gain */
+    size_t finding_count;
+    const struct an_ceiling *ceilings;
+    size_t ceiling_count;
+    struct an_trust trust;
+    struct an_arena *arena; /* private: owns everything above */
+};
+
+struct an_ceiling {
+    const char *device, *resource, *dtype, *source; /* resource: "flops", "bandwidth" ... */
+    double value;
+    const char *unit; /* "FLOP/s", "bytes/s", "s", "bytes" */
+};
+
+/* Text of a class of the budget: key in JSON without "_pct" and label for people. Static storage. */
+const char *an_class_key(enum an_class c);
+const char *an_class_label(enum an_class c);
+/* Is it work of the model (a product, attention ...), not a wait, a loader's stage or a range around others? By its kind. */
+bool an_op_is_work(const struct an_op *o);
+const char *an_confidence_text(enum an_confidence c);
+
+/* What every number of a report means: one table; the text report's appendix and docs/metrics.md come from it. */
+struct an_metric {
+    const char *key;     /* in tacho-report/1, without the leading slash; "kernels[]" stands for its elements */
+    const char *unit;    /* "" for none */
+    const char *formula; /* how it is computed */
+    const char *inputs;  /* what the run must hold */
+    const char *reading; /* what it tells, and when it is null */
+};
+
+/* Ends with key NULL. Static storage. */
+extern const struct an_metric an_metrics[];
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: what one analyzer is, and what the analyzers share. docs/adding-an-analyzer.md walks through one.
+ *
+ * An analyzer is one file. It reads the trace and what earlier analyzers left in the context, writes its part of the result,
+ * prints nothing, and stands in the table of analyze.c. If an input it needs is missing, `absent` is called instead of `run`
+ * and writes the reason into every value of its part.
+ */
+#ifndef ANALYZERS_ANALYZER_H
+#define ANALYZERS_ANALYZER_H
+
+#include "analyzers/analyzers.h"
+#include "analyzers/base/arena.h"
+#include "analyzers/base/interval.h"
+#include "analyzers/device/device.h"
+#include "analyzers/trace/trace.h"
+
+/* Inputs an analyzer can need: name, bit, what the reader is told when it is missing */
+#define AN_INPUT_MAP(X) \
+    X(SLICES, 1, "no range was recorded") \
+    X(STEPS, 2, "no steps were found") \
+    X(DETAIL, 4, "no counted step has all its ranges in the file") \
+    X(COUNTERS, 8, "no counter was recorded") \
+    X(DEVICES, 16, "no accelerator in this run")
+
+enum an_input {
+#define AN_INPUT_ENUM(name, bit, text) AN_INPUT_##name = (bit),
+    AN_INPUT_MAP(AN_INPUT_ENUM)
+#undef AN_INPUT_ENUM
+};
+
+/* A thread that runs steps: on the CPU engine the place where a step's time is looked at. */
+struct an_lane {
+    uint32_t process, track; /* track AN_NONE: steps without ranges in the file */
+    uint32_t device;         /* index into an_devices.device; AN_NONE: the thread itself decides (CPU) */
+    int64_t rank;            /* the process's, else the ordinal of the lane */
+    size_t first, count;     /* steps of the lane, by start, in an_context.step */
+    struct an_span *cut;     /* phases that are cut out of its steps, normalised */
+    size_t cut_count;
+    struct an_span *left; /* what asynchronous phases leave on this thread: class io */
+    size_t left_count;
+};
+
+struct an_step {
+    uint32_t lane;
+    uint32_t slice;                             /* the range of the step, AN_NONE if it is not in the file */
+    int64_t index, start, end, tokens, samples; /* end, tokens, samples: STORE_ABSENT = not known */
+    int64_t host_start, host_end; /* the step on the host; start, end are the device's on lanes with a device, else the same */
+    int64_t micro_steps;          /* ranges of the source that make this one step, 0: it is one itself */
+    const char *excluded;         /* why it is left out of statistics; NULL = counted */
+    bool paused, detailed;        /* detailed: all its parts are in the file */
+    int64_t cut_ns;               /* phases inside it */
+    int64_t class_ns[AN_CLASS_COUNT];
+    /* Parts of the exposed communication (communication.c); STORE_ABSENT: the step's collectives could not all be matched. */
+    int64_t waiting_ns, transfer_ns;
+};
+
+struct an_context {
+    const struct an_trace *t;
+    const struct an_options *o;
+    struct an_result *r;
+    struct an_arena *a;    /* the result's: texts and arrays that stay */
+    struct an_arena *work; /* freed when the analysis ends */
+    struct an_step *step;
+    size_t step_count;
+    struct an_lane *lane;
+    size_t lane_count;
+    const struct an_devices *gpu;               /* NULL: no accelerator in this run */
+    const struct an_device_edges *device_edges; /* device_edges.h; NULL: not built yet */
+    struct an_causes *causes;                   /* for an_slice_cause where there is no graph (absent_host.c) */
+    int64_t held_ns; /* budget_device.c: of steps, idle device with work issued, the host waits for it: nothing says for what */
+    uint32_t *device_spans;           /* graph_device.c: pieces of calls that wait, from its cuts to its edges */
+    struct an_graph *graph;           /* graph.h; NULL: not built yet */
+    const struct an_path_spans *path; /* critical_path.h; NULL: no path was found */
+    const struct an_step *typical;    /* the step whose path is kept for pictures; NULL: none */
+    struct an_what_if_state *what_if; /* what_if_run.h; NULL: nothing was replayed */
+    struct an_exchanges *exchanges;   /* ranks_build.h; NULL: no communication */
+    struct an_calls *calls; /* attribution.h: calls of operators that launched device work; NULL: none, or no accelerator */
+    bool roles_known;       /* some range in a step says what it is */
+    const char *problem[32];
+    size_t problems;
+};
+
+struct an_analyzer {
+    const char *name, *help;
+    unsigned needs;                   /* enum an_input bits */
+    int (*run)(struct an_context *c); /* 0 or TACHO_ENOMEM */
+    void (*absent)(struct an_context *c, const char *reason);
+};
+
+/* All of them, in the order they run: later ones read what earlier ones left. */
+#define AN_ANALYZER_MAP(X) \
+    X(an_steps) \
+    X(an_phases) \
+    X(an_gpu) \
+    X(an_budget) \
+    X(an_compute_absent) \
+    X(an_attribution) \
+    X(an_utilization) \
+    X(an_counted) \
+    X(an_roofline) \
+    X(an_ops) \
+    X(an_launches) \
+    X(an_copies) \
+    X(an_syncs) \
+    X(an_precision) \
+    X(an_loader) \
+    X(an_communication) \
+    X(an_ranks_compare) \
+    X(an_critical_path) \
+    X(an_heat_map) \
+    X(an_series) \
+    X(an_system) \
+    X(an_contention) \
+    X(an_stack_samples) \
+    X(an_hardware) \
+    X(an_memory) \
+    X(an_quality) \
+    X(an_step_points) \
+    X(an_timeline) \
+    X(an_flame) \
+    X(an_trust) \
+    X(an_compat) \
+    X(an_sample_steps) \
+    X(an_replaying) \
+    X(an_findings) \
+    X(an_advising) \
+    X(an_verdict)
+
+#define AN_ANALYZER_EXTERN(name) extern const struct an_analyzer name;
+AN_ANALYZER_MAP(AN_ANALYZER_EXTERN)
+#undef AN_ANALYZER_EXTERN
+
+/* Notes a contradiction in the file for the trust section. */
+__attribute__((format(printf, 2, 3))) void an_problem(struct an_context *c, const char *format, ...);
+
+/* How sure a sentence about the budget can be; for analyzers after trust. */
+enum an_confidence an_confidence_of(const struct an_context *c);
+
+/* The class that gives the run its name: compute, unless another one is larger or large enough (verdict.c). */
+enum an_class an_bound_class(const struct an_budget *b);
+
+/* Is the time that no class explains mostly that of graphs of which the kernels were not recorded? */
+bool an_mostly_opaque(const struct an_context *c);
+
+/* Lane of the rank that a process works for: its own, else that of the process that started it, else of its rank, else the only
+ * one; AN_NONE: of none (lanes.c). */
+uint32_t an_lane_of_process(const struct an_context *c, uint32_t process);
+
+/* Step of a lane that holds `time`, or NULL. */
+struct an_step *an_step_at(const struct an_context *c, const struct an_lane *l, int64_t time);
+/* The same by the step on the host. */
+struct an_step *an_step_at_host(const struct an_context *c, const struct an_lane *l, int64_t time);
+/* Is the step in the statistics, and does the budget stand on it? */
+static inline bool an_step_counted(const struct an_step *s)
+{
+    return !s->excluded;
+}
+static inline bool an_step_detailed(const struct an_step *s)
+{
+    return !s->excluded && s->detailed;
+}
+/* Duration with phases cut out. Only for steps with an end. */
+static inline int64_t an_step_ns(const struct an_step *s)
+{
+    return an_time_sub(an_time_sub(s->end, s->start), s->cut_ns);
+}
+/* Is slice i, or a range around it, a phase? */
+bool an_slice_in_phase(const struct an_trace *t, size_t i);
+static inline bool an_role_is_phase(enum an_role r)
+{
+    return r == AN_ROLE_CHECKPOINT || r == AN_ROLE_EVALUATION || r == AN_ROLE_COMPILE;
+}
+
+/* Finds the steps of the run, in the order of sources of DESIGN 5 (step_source.c). Fills c->step, c->lane and *source (NULL
+ * when there are none). Steps are sorted by lane and start. */
+int an_steps_find(struct an_context *c, const char **source);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which rank a process works for.
+ */
+#include <string.h>
+
+#include "analyzers/steps/analyzer.h"
+
+#define PARENTS_MOST 16 /* levels of processes that started each other */
+
+static uint32_t process_by_pid(const struct an_trace *t, int64_t pid, const char *host)
+{
+    for (uint32_t p = 0; pid != STORE_ABSENT && p < t->process_count; p++)
+        if (t->process[p].pid == pid && !strcmp(t->process[p].host, host))
+            return p;
+    return AN_NONE;
+}
+
+static uint32_t lane_with_process(const struct an_context *c, uint32_t process)
+{
+    for (uint32_t k = 0; k < c->lane_count; k++)
+        if (c->lane[k].process == process)
+            return k;
+    return AN_NONE;
+}
+
+uint32_t an_lane_of_process(const struct an_context *c, uint32_t process)
+{
+    const struct an_trace *t = c->t;
+    uint32_t p = process;
+    for (int level = 0; p != AN_NONE && level < PARENTS_MOST; level++) {
+        uint32_t k = lane_with_process(c, p);
+        if (k != AN_NONE)
+            return k;
+        p = process_by_pid(t, t->process[p].parent, t->process[p].host);
+    }
+    int64_t rank = process != AN_NONE ? t->process[process].rank : STORE_ABSENT;
+    for (uint32_t k = 0; rank != STORE_ABSENT && k < c->lane_count; k++)
+        if (c->lane[k].process != AN_NONE && t->process[c->lane[k].process].rank == rank)
+            return k;
+    return c->lane_count == 1 ? 0 : AN_NONE;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Roles of ranges in traces of other tools, by what frameworks call them. Runs that tacho recorded say it in payloads.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/trace/trace.h"
+
+static bool ends(const char *s, const char *with)
+{
+    size_t n = strlen(s), m = strlen(with);
+    return n >= m && !memcmp(s + n - m, with, m);
+}
+
+/* Is one of the words in the name, with no letter, digit or underscore beside it? */
+static bool has_word(const char *name, const char *const *words)
+{
+    for (; *words; words++)
+        for (const char *at = strstr(name, *words); at; at = strstr(at + 1, *words)) {
+            char before = at > name ? at[-1] : ' ', after = at[strlen(*words)];
+            const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+            if (!strchr(letters, before) && (!after || !strchr(letters, after)))
+                return true;
+        }
+    return false;
+}
+
+/* A frame of Python, "FILE.py(LINE): FUNCTION": file and function say what it does. */
+static enum an_role role_of_frame(const char *name)
+{
+    static const struct {
+        const char *file, *function;
+        enum an_role role;
+    } frames[] = {{"torch/utils/data/dataloader.py(", ": __next__", AN_ROLE_INPUT_WAIT},
+                  {"torch/_dynamo/convert_frame.py(", ": _compile", AN_ROLE_COMPILE},
+                  {"torch/_dynamo/convert_frame.py(", ": compile_inner", AN_ROLE_COMPILE},
+                  {"torch/serialization.py(", ": save", AN_ROLE_CHECKPOINT},
+                  {"torch/distributed/checkpoint/state_dict_saver.py(", ": save", AN_ROLE_CHECKPOINT}};
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
+        if (strstr(name, frames[i].file) && ends(name, frames[i].function))
+            return frames[i].role;
+    return AN_ROLE_NONE;
+}
+
+static enum an_role role_of_name(const char *name)
+{
+    static const char *const evaluation[] = {"evaluation", "evaluate",        "validation",     "validate", "eval",
+                                             "eval_step",  "validation_step", "run_evaluation", NULL};
+    static const char *const checkpoint[] = {"save_checkpoint", "checkpoint_save",   "saving_checkpoint",
+                                             "save checkpoint", "checkpoint saving", NULL};
+    if (!strncmp(name, "enumerate(DataLoader)#", 22) || !strncmp(name, "enumerate(DataPipe)#", 20))
+        return AN_ROLE_INPUT_WAIT;
+    if (ends(name, "(dynamo_timed)") || !strcmp(name, "backend_compile"))
+        return AN_ROLE_COMPILE;
+    if (!strcmp(name, "record_param_comms") || !strncmp(name, "nccl:", 5) || !strncmp(name, "gloo:", 5))
+        return AN_ROLE_COMM;
+    if (!strncmp(name, "aten::", 6))
+        return AN_ROLE_WORK;
+    if (strstr(name, ".py("))
+        return role_of_frame(name);
+    if (strlen(name) > 120) /* signatures of C++ functions */
+        return AN_ROLE_NONE;
+    if (strstr(name, "val") && has_word(name, evaluation))
+        return AN_ROLE_EVALUATION;
+    return strstr(name, "heckpoint") && has_word(name, checkpoint) ? AN_ROLE_CHECKPOINT : AN_ROLE_NONE;
+}
+
+int an_trace_name_roles(struct an_trace *t)
+{
+    if (!(t->name_api = calloc(t->string_count + 1, sizeof *t->name_api)))
+        return TACHO_ENOMEM;
+    if (!an_trace_key(t, "source"))
+        return 0;
+    if (!(t->name_role = calloc(t->string_count + 1, sizeof *t->name_role)))
+        return TACHO_ENOMEM;
+    for (size_t i = 0; i < t->string_count; i++)
+        t->name_role[i] = (uint8_t)role_of_name(t->string[i]);
+    return 0;
+}
+
+enum an_role an_slice_role(const struct an_trace *t, size_t i)
+{
+    enum an_role r = an_trace_role(t, t->slice.detail[i]);
+    uint32_t name = t->slice.name[i];
+    return r == AN_ROLE_NONE && t->name_role && name < t->string_count ? (enum an_role)t->name_role[name] : r;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/arena.h"
+#include "analyzers/base/interval.h"
+#include "analyzers/trace/trace.h"
+
+/* Stable counting sort by track into `order`; `first` gets track_count + 1 offsets. Rows without a track are left out. */
+static size_t group_by_track(const uint32_t *track, size_t n, size_t tracks, uint32_t *order, size_t *first)
+{
+    memset(first, 0, (tracks + 1) * sizeof *first);
+    for (size_t i = 0; i < n; i++)
+        if (track[i] != AN_NONE)
+            first[track[i] + 1]++;
+    for (size_t k = 0; k < tracks; k++)
+        first[k + 1] += first[k];
+    for (size_t i = 0; i < n; i++)
+        if (track[i] != AN_NONE)
+            order[first[track[i]]++] = (uint32_t)i;
+    for (size_t k = tracks; k; k--)
+        first[k] = first[k - 1];
+    first[0] = 0;
+    return first[tracks];
+}
+
+static void gather_wide(int64_t *column, const uint32_t *order, size_t n, int64_t *work)
+{
+    for (size_t i = 0; i < n; i++)
+        work[i] = column[order[i]];
+    if (n)
+        memcpy(column, work, n * sizeof *column);
+}
+
+static void gather_narrow(uint32_t *column, const uint32_t *order, size_t n, uint32_t *work)
+{
+    for (size_t i = 0; i < n; i++)
+        work[i] = column[order[i]];
+    if (n)
+        memcpy(column, work, n * sizeof *column);
+}
+
+/* Start first; of equal starts the longer one, an open one longest: what encloses comes before what it encloses. */
+static int slice_order(const void *x, const void *y, void *ctx)
+{
+    const struct an_slices *s = ctx;
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    if (s->start[a] != s->start[b])
+        return s->start[a] < s->start[b] ? -1 : 1;
+    int64_t da = s->dur[a] == AN_OPEN ? INT64_MAX : s->dur[a], db = s->dur[b] == AN_OPEN ? INT64_MAX : s->dur[b];
+    if (da != db)
+        return da > db ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+static void sort_track(struct an_slices *s, uint32_t *order, size_t n)
+{
+    size_t sorted = 1;
+    while (sorted < n && slice_order(&order[sorted - 1], &order[sorted], s) < 0)
+        sorted++;
+    if (sorted < n)
+        qsort_r(order, n, sizeof *order, slice_order, s);
+}
+
+/* The stack of open ranges holds slice indexes; `end` their ends, an open one's being its parent's. */
+static int find_parents(struct an_trace *t, const struct an_track *k, uint32_t **stack, int64_t **end, size_t *room)
+{
+    size_t depth = 0;
+    for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++) {
+        int64_t start = t->slice.start[i], stop = start + t->slice.dur[i];
+        while (depth && (*end)[depth - 1] <= start)
+            depth--;
+        t->slice.parent[i] = depth ? (*stack)[depth - 1] : AN_NONE;
+        if (t->slice.dur[i] == AN_OPEN)
+            stop = depth ? (*end)[depth - 1] : INT64_MAX;
+        if (depth == *room) {
+            size_t a = *room, b = *room;
+            if (an_grow(stack, &a, depth + 1, sizeof **stack) || an_grow(end, &b, depth + 1, sizeof **end))
+                return TACHO_ENOMEM;
+            *room = a;
+        }
+        (*stack)[depth] = (uint32_t)i;
+        (*end)[depth++] = stop;
+    }
+    return 0;
+}
+
+int an_trace_order(struct an_trace *t, uint32_t *track)
+{
+    struct an_slices *s = &t->slice;
+    size_t n = s->count, kept, room = 0;
+    uint32_t *order = malloc((n ? n : 1) * sizeof *order), *stack = NULL;
+    int64_t *work = malloc((n ? n : 1) * sizeof *work), *end = NULL;
+    size_t *first = malloc((t->track_count + 1) * sizeof *first);
+    int rc = TACHO_ENOMEM;
+    if (!order || !work || !first)
+        goto out;
+    kept = group_by_track(track, n, t->track_count, order, first);
+    for (size_t k = 0; k < t->track_count; k++) {
+        t->track[k].slice_first = first[k];
+        t->track[k].slice_count = first[k + 1] - first[k];
+        sort_track(s, order + first[k], t->track[k].slice_count);
+    }
+    gather_wide(s->start, order, kept, work);
+    gather_wide(s->dur, order, kept, work);
+    gather_wide(s->correlation, order, kept, work);
+    gather_narrow(s->name, order, kept, (uint32_t *)work);
+    gather_narrow(s->category, order, kept, (uint32_t *)work);
+    gather_narrow(s->detail, order, kept, (uint32_t *)work);
+    t->orphans += n - kept;
+    s->count = kept;
+    free(work);
+    work = NULL;
+    if (!(s->parent = malloc((kept ? kept : 1) * sizeof *s->parent)))
+        goto out;
+    rc = 0;
+    for (size_t k = 0; k < t->track_count && !rc; k++)
+        rc = find_parents(t, &t->track[k], &stack, &end, &room);
+out:
+    free(order);
+    free(work);
+    free(first);
+    free(stack);
+    free(end);
+    return rc;
+}
+
+static int counter_order(const void *x, const void *y, void *ctx)
+{
+    const int64_t *time = ctx;
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    if (time[a] != time[b])
+        return time[a] < time[b] ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+int an_trace_order_counters(struct an_trace *t, uint32_t *track)
+{
+    struct an_counters *c = &t->counter;
+    size_t n = c->count, kept;
+    uint32_t *order = malloc((n ? n : 1) * sizeof *order);
+    int64_t *work = malloc((n ? n : 1) * sizeof *work);
+    size_t *first = malloc((t->track_count + 1) * sizeof *first);
+    int rc = TACHO_ENOMEM;
+    if (!order || !work || !first)
+        goto out;
+    kept = group_by_track(track, n, t->track_count, order, first);
+    for (size_t k = 0; k < t->track_count; k++) {
+        t->track[k].counter_first = first[k];
+        t->track[k].counter_count = first[k + 1] - first[k];
+        qsort_r(order + first[k], t->track[k].counter_count, sizeof *order, counter_order, c->time);
+    }
+    gather_wide(c->time, order, kept, work);
+    for (size_t i = 0; i < kept; i++)
+        memcpy(&work[i], &c->value[order[i]], sizeof *work); /* doubles, moved as bits */
+    if (kept)
+        memcpy(c->value, work, kept * sizeof *c->value);
+    c->count = kept;
+    t->orphans += n - kept;
+    rc = 0;
+out:
+    free(order);
+    free(work);
+    free(first);
+    return rc;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------ */
+
+const char *an_trace_name(const struct an_trace *t, uint32_t name)
+{
+    return name < t->string_count ? t->string[name] : "";
+}
+
+const struct an_detail *an_trace_detail(const struct an_trace *t, uint32_t detail)
+{
+    return detail < t->detail_count ? &t->detail[detail] : NULL;
+}
+
+enum an_role an_trace_role(const struct an_trace *t, uint32_t detail)
+{
+    return detail < t->detail_count ? t->detail[detail].role : AN_ROLE_NONE;
+}
+
+const char *an_trace_key(const struct an_trace *t, const char *key)
+{
+    struct an_run_key wanted = {key, NULL};
+    struct an_run_key *k = t->key_count ? bsearch(&wanted, t->key, t->key_count, sizeof *t->key, an_trace_key_order) : NULL;
+    return k ? k->value : NULL;
+}
+
+int64_t an_slice_end(const struct an_trace *t, size_t i)
+{
+    for (int levels = AN_DEPTH_MAX; levels && t->slice.dur[i] == AN_OPEN && t->slice.parent[i] != AN_NONE; levels--)
+        i = t->slice.parent[i];
+    if (t->slice.dur[i] == AN_OPEN)
+        return t->t1 > t->slice.start[i] ? t->t1 : t->slice.start[i];
+    return t->slice.start[i] + t->slice.dur[i];
+}
+
+size_t an_slice_seek(const struct an_trace *t, const struct an_track *k, int64_t time)
+{
+    return an_times_seek(t->slice.start, k->slice_first, k->slice_first + k->slice_count, time);
+}
+
+uint32_t an_slice_track(const struct an_trace *t, size_t i)
+{
+    size_t low = 0, high = t->track_count; /* the first track whose slices begin behind i */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->track[middle].slice_first <= i)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? (uint32_t)(low - 1) : AN_NONE;
+}

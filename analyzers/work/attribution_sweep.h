@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: between attribution_sweep.c and attribution_links.c.
+ */
+#ifndef ANALYZERS_ATTRIBUTION_SWEEP_H
+#define ANALYZERS_ATTRIBUTION_SWEEP_H
+
+#include "analyzers/base/radix.h"
+#include "analyzers/work/attribution.h"
+
+/* What the stack remembers the innermost of */
+enum an_sweep_level { OP, MODULE, LINE, ANNOTATION, BACKWARD, LEVELS };
+
+struct an_sweep_frame {
+    uint32_t slice;
+    int64_t end;
+    int32_t at[LEVELS]; /* index in the stack of the innermost of each level, this one included; -1: none */
+    uint32_t row;       /* of its level's table */
+    uint32_t call;      /* of an operator that launched something */
+    bool backward, recompute, grad;
+};
+
+/* A forward operator that autograd numbered. */
+struct an_sweep_forward {
+    uint32_t slice, track, module, line;
+};
+
+/* An annotation, in order of track and start. */
+struct an_sweep_marked {
+    int64_t start, end;
+    uint32_t row, outer; /* outer: index of the annotation around it */
+};
+
+/* A launch whose rows are found when all threads are known. */
+struct an_sweep_pending {
+    uint32_t launch, track, link, call, module, line; /* link: slice of the backward operator; module, line: own ones */
+    bool nested;                                      /* the backward operator runs inside another one's */
+    bool annotated;
+};
+
+struct an_sweep {
+    struct an_context *c;
+    const struct an_trace *t;
+    const struct an_devices *g;
+    struct an_by_table *by;
+    struct an_calls *calls;
+    size_t call_room;
+    uint8_t *category, *name; /* of strings */
+    uint32_t *line_of_detail; /* row + 2 of the user's frame of a recorded stack; 1: none; 0: not known yet */
+    bool python, *present;
+    struct an_sweep_frame *stack;
+    size_t stack_room;
+    size_t next; /* launch that comes next */
+    struct an_sweep_forward *forward;
+    size_t forwards, forward_room;
+    struct an_pair *by_number; /* forward operators by sequence number */
+    struct an_sweep_marked *marked;
+    size_t marks, mark_room;
+    size_t *first_mark; /* of each track */
+    struct an_sweep_pending *pending;
+    size_t pendings, pending_room;
+};
+
+/* A launch's row in a table. The cost of a call belongs to its row; where its launches have several, no row knows its part. */
+void an_sweep_give(struct an_sweep *s, enum an_by by, uint32_t row, size_t launch, uint32_t call);
+/* Gives the pending launches their rows. 0 or TACHO_ENOMEM. */
+int an_sweep_resolve(struct an_sweep *s);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/work/ceilings.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool is_datasheet(const struct an_ceiling_row *x)
+{
+    return !strncmp(x->source, "datasheet", 9);
+}
+
+const struct an_ceiling_row *an_ceiling_find(const struct an_context *c, const char *device, const char *resource,
+                                             const char *dtype)
+{
+    const struct an_ceiling_row *best = NULL;
+    for (size_t i = 0; i < c->t->ceiling_count; i++) {
+        const struct an_ceiling_row *x = &c->t->ceiling[i];
+        if (strcmp(x->resource, resource) || (*dtype && strcmp(x->dtype, dtype)) || !(x->value > 0) || !isfinite(x->value) ||
+            (*x->device && strcmp(x->device, device)))
+            continue;
+        if (!best || (is_datasheet(x) && !is_datasheet(best)) ||
+            (is_datasheet(x) == is_datasheet(best) && x->value > best->value))
+            best = x;
+    }
+    return best;
+}
+
+size_t an_memory_levels(const struct an_context *c, const char *device, struct an_memory_level out[AN_MEMORY_LEVELS])
+{
+    static const char *const dram[] = {"bandwidth", "bandwidth_read", "bandwidth_write", "bandwidth_update"};
+    static const char *const caches[][2] = {{"l3", "bandwidth_l3"}, {"l2", "bandwidth_l2"}, {"l1", "bandwidth_l1"}};
+    const struct an_ceiling_row *most = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof dram / sizeof *dram; i++) {
+        const struct an_ceiling_row *x = an_ceiling_find(c, device, dram[i], "");
+        if (x && (!most || x->value > most->value))
+            most = x;
+    }
+    if (most)
+        out[n++] = (struct an_memory_level){"dram", most};
+    for (size_t i = 0; i < sizeof caches / sizeof *caches; i++) {
+        const struct an_ceiling_row *x = an_ceiling_find(c, device, caches[i][1], "");
+        if (x)
+            out[n++] = (struct an_memory_level){caches[i][0], x};
+    }
+    return n;
+}
+
+const char *an_ceiling_unit(const char *resource)
+{
+    if (!strncmp(resource, "flops", 5) || !strcmp(resource, "gemm"))
+        return "FLOP/s";
+    if (strstr(resource, "latency"))
+        return "s";
+    return !strncmp(resource, "cache_", 6) ? "bytes" : "bytes/s";
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/work/op_cost.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/store.h"
+#include "tacho_error.h"
+
+/* ---- sizes -------------------------------------------------------------------------------------------------------------- */
+
+int64_t an_op_mul(int64_t a, int64_t b)
+{
+    int64_t out;
+    return a == STORE_ABSENT || b == STORE_ABSENT || __builtin_mul_overflow(a, b, &out) ? STORE_ABSENT : out;
+}
+
+int64_t an_op_add(int64_t a, int64_t b)
+{
+    int64_t out;
+    return a == STORE_ABSENT || b == STORE_ABSENT || __builtin_add_overflow(a, b, &out) ? STORE_ABSENT : out;
+}
+
+int64_t an_op_elements(const struct an_op_tensor *t)
+{
+    int64_t n = t ? 1 : STORE_ABSENT;
+    for (int i = 0; t && i < t->rank; i++)
+        n = an_op_mul(n, t->dim[i]);
+    return n;
+}
+
+int64_t an_op_bytes(const struct an_op_tensor *t)
+{
+    return t && t->bytes ? an_op_mul(an_op_elements(t), t->bytes) : STORE_ABSENT;
+}
+
+/* ---- the payload -------------------------------------------------------------------------------------------------------- */
+
+/* Names of element types, of today's and of older versions of PyTorch. Two 4-bit numbers share an element of fp4. */
+static const struct {
+    const char *name, *dtype;
+    int bytes;
+} types[] = {{"float", "fp32", 4},
+             {"double", "fp64", 8},
+             {"c10::Half", "fp16", 2},
+             {"at::Half", "fp16", 2},
+             {"c10::BFloat16", "bf16", 2},
+             {"c10::Float8_e4m3fn", "fp8", 1},
+             {"c10::Float8_e5m2", "fp8", 1},
+             {"c10::Float8_e4m3fnuz", "fp8", 1},
+             {"c10::Float8_e5m2fnuz", "fp8", 1},
+             {"c10::Float8_e8m0fnu", "fp8", 1},
+             {"c10::Float4_e2m1fn_x2", "fp4", 1},
+             {"long int", "int64", 8},
+             {"long", "int64", 8},
+             {"long long", "int64", 8},
+             {"int", "int32", 4},
+             {"short", "int16", 2},
+             {"short int", "int16", 2},
+             {"signed char", "int8", 1},
+             {"char", "int8", 1},
+             {"unsigned char", "uint8", 1},
+             {"unsigned short", "uint16", 2},
+             {"unsigned int", "uint32", 4},
+             {"unsigned long", "uint64", 8},
+             {"bool", "bool", 1},
+             {"c10::complex<float>", "complex64", 8},
+             {"c10::complex<double>", "complex128", 16},
+             {"c10::qint8", "int8", 1},
+             {"c10::quint8", "uint8", 1}};
+#define TYPES (sizeof types / sizeof *types)
+
+static bool tensor_parse(const json_t *dims, const char *type, struct an_op_tensor *t)
+{
+    *t = (struct an_op_tensor){.rank = (int)json_array_size(dims), .dtype = ""};
+    if (json_array_size(dims) > AN_OP_RANK_MAX)
+        return false;
+    for (int i = 0; i < t->rank; i++) {
+        const json_t *d = json_array_get(dims, (size_t)i);
+        if (!json_is_integer(d) || json_integer_value(d) < 0)
+            return false;
+        t->dim[i] = json_integer_value(d);
+    }
+    for (size_t k = 0; k < TYPES; k++)
+        if (!strcmp(type, types[k].name)) {
+            t->dtype = types[k].dtype;
+            t->bytes = types[k].bytes;
+        }
+    return true;
+}
+
+/* A list of tensors has one list of sizes each; a tensor without sizes is told from a scalar by its type. */
+static bool input_parse(struct an_arena *a, const json_t *dims, const char *type, struct an_op_input *in)
+{
+    bool list = json_array_size(dims) && json_is_array(json_array_get(dims, 0));
+    size_t n = list ? json_array_size(dims) : 1;
+    struct an_op_tensor *t = an_arena_zero(a, n, sizeof *t);
+    if (!t)
+        return false;
+    in->list = list || !strcmp(type, "TensorList");
+    in->tensor = t;
+    for (size_t i = 0; i < n; i++)
+        if (!tensor_parse(list ? json_array_get(dims, i) : dims, type, &t[i]))
+            return true;
+    in->count = list || t->rank || t->bytes ? n : 0;
+    return true;
+}
+
+static const char *json_text(const json_t *x)
+{
+    const char *s = json_is_string(x) ? json_string_value(x) : NULL;
+    return s ? s : "";
+}
+
+/* An array of texts, or one text with the frames separated by ';'. */
+static int stack_parse(struct an_arena *a, const json_t *stack, struct an_op_args *out)
+{
+    size_t n = json_array_size(stack);
+    const char **frame;
+    if (json_is_string(stack)) {
+        char *text = an_arena_copy(a, json_string_value(stack), strlen(json_string_value(stack)) + 1), *save = NULL;
+        if (!text)
+            return TACHO_ENOMEM;
+        for (const char *p = text; *p; p++)
+            n += *p == ';';
+        if (!(frame = an_arena_zero(a, n + 1, sizeof *frame)))
+            return TACHO_ENOMEM;
+        n = 0;
+        for (char *p = strtok_r(text, ";", &save); p; p = strtok_r(NULL, ";", &save))
+            frame[n++] = p;
+    } else {
+        if (!(frame = an_arena_zero(a, n + 1, sizeof *frame)))
+            return TACHO_ENOMEM;
+        for (size_t i = 0; i < n; i++)
+            frame[i] = an_arena_text(a, json_text(json_array_get(stack, i)));
+    }
+    out->frame = frame;
+    out->frames = n;
+    return 0;
+}
+
+int an_op_args_parse(struct an_arena *a, const char *payload, struct an_op_args *out)
+{
+    json_error_t error;
+    json_t *root = json_loads(payload, 0, &error);
+    const json_t *shapes = json_object_get(root, "shapes"), *kinds = json_object_get(root, "types"),
+                 *concrete = json_object_get(root, "concrete");
+    size_t n = json_array_size(shapes);
+    struct an_op_input *in = an_arena_zero(a, n ? n : 1, sizeof *in);
+    int rc = TACHO_ENOMEM;
+    *out = (struct an_op_args){.count = n, .shapes = json_is_array(shapes), .concrete = json_is_array(concrete)};
+    if (!in)
+        goto out;
+    for (size_t i = 0; i < n; i++) {
+        if (!input_parse(a, json_array_get(shapes, i), json_text(json_array_get(kinds, i)), &in[i]))
+            goto out;
+        in[i].concrete = an_arena_text(a, json_text(json_array_get(concrete, i)));
+    }
+    out->input = in;
+    rc = json_object_get(root, "stack") ? stack_parse(a, json_object_get(root, "stack"), out) : 0;
+out:
+    json_decref(root);
+    return rc;
+}
+
+/* ---- arguments ---------------------------------------------------------------------------------------------------------- */
+
+const struct an_op_tensor *an_op_tensor_at(const struct an_op_args *args, int i)
+{
+    const struct an_op_input *in = i >= 0 && (size_t)i < args->count ? &args->input[i] : NULL;
+    return in && in->count == 1 && !in->list ? in->tensor : NULL;
+}
+
+int an_op_integers(const struct an_op_args *args, int i, int64_t *out, int room)
+{
+    const char *p = i >= 0 && (size_t)i < args->count ? args->input[i].concrete : "";
+    int n = 0;
+    if (!*p)
+        return -1;
+    for (p += *p == '['; *p && *p != ']';) {
+        char *end;
+        long long v = strtoll(p, &end, 10);
+        if (end == p)
+            return -1;
+        if (n < room)
+            out[n] = v;
+        n++;
+        p = end + strspn(end, ", ");
+    }
+    return n;
+}
+
+int an_op_flag(const struct an_op_args *args, int i)
+{
+    const char *p = i >= 0 && (size_t)i < args->count ? args->input[i].concrete : "";
+    return !strcmp(p, "True") || !strcmp(p, "1") ? 1 : !strcmp(p, "False") || !strcmp(p, "0") ? 0 : -1;
+}
+
+/* ---- the tables --------------------------------------------------------------------------------------------------------- */
+
+#define OTHERS_FROM 4096 /* numbers of an_op_others start here */
+
+struct an_op_cost an_op_absent(enum an_op_kind kind, const char *reason)
+{
+    return (struct an_op_cost){kind, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT, "", reason};
+}
+
+int an_op_find(const char *name)
+{
+    for (int i = 0; an_op_products[i].name; i++)
+        if (!strcmp(an_op_products[i].name, name))
+            return i;
+    for (int i = 0; an_op_others[i].name; i++)
+        if (!strcmp(an_op_others[i].name, name))
+            return OTHERS_FROM + i;
+    return -1;
+}
+
+bool an_op_is_product(int op)
+{
+    return op >= 0 && op < OTHERS_FROM;
+}
+
+struct an_op_cost an_op_cost(int op, const struct an_op_args *args, const struct an_op_context *context)
+{
+    static const struct an_op_context nothing = {NULL, NULL};
+    if (op < 0)
+        return an_op_absent(AN_OP_OTHER, "the operator is not known to tacho");
+    const struct an_op_row *r = op < OTHERS_FROM ? &an_op_products[op] : &an_op_others[op - OTHERS_FROM];
+    if (!args->shapes) {
+        struct an_op_args none = {.count = 0};
+        enum an_op_kind kind = r->cost(r, &none, &nothing).kind;
+        return an_op_absent(kind, "no shapes recorded; record with record_shapes=True");
+    }
+    return r->cost(r, args, context ? context : &nothing);
+}

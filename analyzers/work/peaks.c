@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzers/work/peaks.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/base/arena.h"
+
+#define NAME_ROOM 256
+
+static const char table[] =
+#include "peaks.inc"
+    ;
+
+static const char *const columns[] = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "bandwidth"};
+#define COLUMNS (sizeof columns / sizeof *columns)
+
+/* The name without its maker and family. */
+static const char *bare(const char *name)
+{
+    static const char *const words[] = {"NVIDIA ", "Tesla ", "GeForce ", "AMD ", "Instinct "};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strncasecmp(name, words[i], strlen(words[i])))
+            name += strlen(words[i]);
+    return name;
+}
+
+/* Does one of the names in [from, to) match? */
+static bool is_named(const char *from, const char *to, const char *name)
+{
+    while (from < to) {
+        size_t n = strcspn(from, "|\t");
+        char pattern[NAME_ROOM];
+        if (n < sizeof pattern) {
+            memcpy(pattern, from, n);
+            pattern[n] = 0;
+            if (!fnmatch(pattern, name, FNM_CASEFOLD))
+                return true;
+        }
+        from += n + 1;
+    }
+    return false;
+}
+
+bool an_peak_find(struct an_arena *a, const char *device, const char *column, struct an_peak *out)
+{
+    size_t wanted = 0;
+    while (wanted < COLUMNS && strcmp(columns[wanted], column))
+        wanted++;
+    for (const char *line = table; *line && wanted < COLUMNS; line += strcspn(line, "\n") + 1) {
+        const char *cell = line + strcspn(line, "\t\n");
+        if (*line == '#' || *cell != '\t' || !is_named(line, cell, bare(device)))
+            continue;
+        for (size_t k = 0; k < wanted; k++)
+            cell += 1 + strcspn(cell + 1, "\t\n");
+        double v = strtod(cell + 1, NULL);
+        for (size_t k = wanted; k < COLUMNS; k++)
+            cell += 1 + strcspn(cell + 1, "\t\n");
+        if (v > 0) {
+            int length = (int)strcspn(cell + 1, "\n");
+            *out = (struct an_peak){v * (wanted == COLUMNS - 1 ? 1e9 : 1e12),
+                                    an_arena_format(a, "datasheet: %.*s", length, cell + 1)};
+        }
+        return v > 0;
+    }
+    return false;
+}

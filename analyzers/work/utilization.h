@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to analyzers/: between the files of `utilization`.
+ */
+#ifndef ANALYZERS_UTILIZATION_H
+#define ANALYZERS_UTILIZATION_H
+
+#include "analyzers/work/attribution.h"
+#include "analyzers/work/ceilings.h"
+
+#define AN_FLOPS_DTYPES 16
+
+struct an_flops {
+    int64_t model, hardware, palm, again; /* again: of the hardware FLOPs, those of recomputation */
+};
+
+/* Products of one payload in counted steps. */
+struct an_flops_rate {
+    int64_t calls, flops, ns;
+};
+
+/* What one lane executed in its detailed steps. */
+struct an_lane_flops {
+    struct an_flops total, by_dtype[AN_FLOPS_DTYPES];
+    struct an_flops each; /* of every step, as long as they agree */
+    bool vary, any;
+    int64_t steps, ns;
+};
+
+struct an_flops_gather {
+    struct an_context *c;
+    struct an_lane_flops *lane;
+    struct an_flops *step; /* parallel to c->step */
+    const char *dtype[AN_FLOPS_DTYPES];
+    size_t dtypes;
+    size_t *first_lane;  /* of each process */
+    int64_t works, told; /* ranges or calls that do work; those that say FLOPs of any kind */
+    int64_t hardware;    /* products */
+    int64_t model_missing, palm_missing;
+    double covered_ns, hardware_ns;
+    struct an_flops_rate *rate; /* of each detail; NULL: of calls */
+    int64_t unclear;            /* products in backward of which the trace does not tell whether they run for the second time */
+    bool mixed;                 /* fp32 operands may have run as tf32 */
+};
+
+/* *sum += v, saturating; STORE_ABSENT adds nothing. */
+static inline void an_flops_add(int64_t *sum, int64_t v)
+{
+    if (v != STORE_ABSENT)
+        *sum = an_time_add(*sum, v);
+}
+
+/* Place of a type in by_dtype; types beyond the last place share it. */
+size_t an_flops_dtype(struct an_flops_gather *g, const char *dtype);
+/* Device of a lane, as ceilings name it. */
+const char *an_flops_device(const struct an_context *c, const struct an_lane *l);
+/* The share of a peak that work reaches which would take `at_peak_s` at it: absent when `missing` says why, or when it is
+ * impossible, which is told as a problem. */
+struct an_value an_flops_share(struct an_context *c, const char *name, double device_s, double at_peak_s, const char *missing);
+/* mfu_measured: the share of what the library's products reach at most on this machine (utilization_roof.c). missing: why the
+ * FLOPs are not good enough, or NULL. */
+void an_flops_roof(struct an_flops_gather *g, double device_s, size_t devices, const char *missing);
+void an_flops_roof_absent(struct an_context *c, const char *reason);
+/* FLOPs of the calls in counted steps, and how much of the matrix and attention kernels' time they cover. Needs c->calls. */
+void an_flops_of_calls(struct an_flops_gather *g);
+/* Type that nearly all (95 %) of the time of matrix and attention kernels ran in, by the kernels' names; NULL: none, or
+ * several.
+ */
+const char *an_flops_kernel_dtype(const struct an_context *c);
+
+#endif

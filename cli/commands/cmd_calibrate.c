@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Measures what this machine can do at most, keeps it, shows it. The instruction peak is the collector's; all else the program
+ * train measures, because it has the engine's libraries, threads and flags; the two speak JSON.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/run_file.h"
+#include "profiler/collector/os/clock.h"
+#include "profiler/collector/os/proc.h"
+#include "profiler/collector/samplers/calibration.h"
+
+struct values {
+    const char *disk;
+    bool quick, ops, show, force, json;
+};
+
+#define AT(field) offsetof(struct values, field)
+static const struct cli_option options[] = {
+    {"quick", 0, CLI_FLAG, AT(quick), NULL, "some seconds instead of most of a minute; less sure", 0, 0},
+    {"force", 0, CLI_FLAG, AT(force), NULL, "measure again what was measured before", 0, 0},
+    {"show", 0, CLI_FLAG, AT(show), NULL, "measure nothing: show what is kept of this machine", 0, 0},
+    {"ops", 0, CLI_FLAG, AT(ops), NULL, "also each operation of the reference engine, and its place on the roofline", 0, 0},
+    {"disk", 0, CLI_TEXT, AT(disk), "DIR", "the disk to read (that of the folder where this is kept)", 0, 0},
+    {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs", 0, 0},
+    {0},
+};
+
+const struct cli_spec cli_calibrate_spec = {
+    .usage = "[OPTION]...",
+    .about = "Measures once what this machine can do at most: FLOP/s of its instructions and of matrix products, bandwidth of\n"
+             "memory and caches, reads of the disk, messages of MPI. 'tacho run' puts it into each file it records, for the\n"
+             "roofline. Let the machine rest meanwhile: what others use is missing here, and tacho says how much that was.",
+    .options = options,
+    .examples = "  tacho calibrate\n  tacho calibrate --ops --show\n  tacho calibrate --disk /data --force",
+};
+
+/* ---- the program train ------------------------------------------------------------------------------------------------------ */
+
+/* stdout of a command as JSON; NULL with words. `quiet`: its stderr goes nowhere. */
+static json_t *run_json(char *const *argv, bool quiet, struct tacho_error *err)
+{
+    int ends[2], status = 0;
+    json_error_t where;
+    if (pipe(ends)) {
+        tacho_fail(err, TACHO_EIO, NULL, "pipe: %s", strerror(errno));
+        return NULL;
+    }
+    fflush(NULL);
+    pid_t self = getpid(), pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* nothing goes on measuring when tacho is killed */
+        if (getppid() != self)
+            _exit(127);
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        if (quiet && !freopen("/dev/null", "w", stderr))
+            _exit(127);
+        execvp(argv[0], argv);
+        _exit(127);
+    }
+    close(ends[1]);
+    FILE *from = pid > 0 ? fdopen(ends[0], "r") : NULL;
+    json_t *out = from ? json_loadf(from, JSON_DISABLE_EOF_CHECK, &where) : NULL;
+    if (from)
+        fclose(from);
+    else
+        close(ends[0]);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (out && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return out;
+    json_decref(out);
+    tacho_fail(err, TACHO_EINTERNAL, NULL, "%s %s: it ended with %s %d", argv[0], argv[1],
+               WIFSIGNALED(status) ? "signal" : "status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    return NULL;
+}
+
+static json_t *run_train(const char *train, const struct values *v, const char *what, const char *disk, struct tacho_error *err)
+{
+    const char *argv[8] = {train, "calibrate"};
+    int n = 2;
+    if (what)
+        argv[n++] = what;
+    if (v->quick)
+        argv[n++] = "--quick";
+    if (disk) {
+        argv[n++] = "--disk";
+        argv[n++] = disk;
+    }
+    return run_json((char *const *)argv, false, err);
+}
+
+/* Two ranks of train. Open MPI is told by its variables that they may share cores, and that root may start it (inside a
+ * container everybody is root); other launchers do not look at them. */
+static int add_mpi(struct col_calibration *c, const char *train, const struct values *v)
+{
+    static const char *const rows[] = {"mpi_latency", "mpi_bandwidth"};
+    const char *argv[] = {"mpirun", "-np", "2", train, "calibrate", "--mpi", v->quick ? "--quick" : NULL, NULL};
+    struct tacho_error err;
+    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+    setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+    json_t *out = run_json((char *const *)argv, true, &err);
+    int rc = 0;
+    if (out)
+        rc = col_calibration_add_json(c, json_object_get(out, "rows"));
+    else {
+        json_t *absent = json_array();
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+            json_array_append_new(absent,
+                                  json_pack("{s:s, s:s, s:s, s:n, s:s, s:s}", "resource", rows[i], "dtype", "", "unit",
+                                            i ? "bytes/s" : "s", "value", "reason", "mpirun -np 2 did not run here", "fix",
+                                            "install openmpi-bin and libopenmpi-dev, 'make' again, then: mpirun -np 2 train "
+                                            "calibrate --mpi"));
+        rc = col_calibration_add_json(c, absent);
+        json_decref(absent);
+    }
+    json_decref(out);
+    return rc;
+}
+
+/* ---- measuring --------------------------------------------------------------------------------------------------------------- */
+
+/* CPU time of the whole machine and of this program's children, for what others used. */
+struct use {
+    double machine, own, at; /* seconds */
+    bool known;
+};
+
+static struct use use_now(void)
+{
+    static char text[1 << 16];
+    struct col_proc_cpu cpu;
+    struct rusage self, children;
+    struct use u = {.at = (double)col_clock_now() * 1e-9};
+    u.known = col_proc_read("/proc/stat", text, sizeof text) > 0 && col_proc_parse_cpu(text, &cpu) == 0;
+    if (u.known)
+        u.machine = (double)cpu.busy / (double)sysconf(_SC_CLK_TCK);
+    getrusage(RUSAGE_SELF, &self);
+    getrusage(RUSAGE_CHILDREN, &children);
+    const struct timeval *t[] = {&self.ru_utime, &self.ru_stime, &children.ru_utime, &children.ru_stime};
+    for (size_t i = 0; i < sizeof t / sizeof *t; i++)
+        u.own += (double)t[i]->tv_sec + 1e-6 * (double)t[i]->tv_usec;
+    return u;
+}
+
+static int measure(struct col_calibration *c, const char *train, const struct values *v, const char *path,
+                   struct tacho_error *err)
+{
+    char folder[COL_PATH_MAX];
+    struct col_peak peak;
+    struct col_peak_spread spread[3];
+    struct use before = use_now();
+    time_t now = time(NULL);
+    struct tm tm;
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
+    cli_say("measuring for about %s; let the machine rest meanwhile", v->quick ? "8 s" : "50 s");
+    col_peak_measure_anew(&peak, v->quick ? 0.15 : 1.0, spread);
+    int rc = col_calibration_add_peak(c, &peak, spread);
+    json_t *out = rc ? NULL : run_train(train, v, NULL, v->disk ? v->disk : folder, err);
+    if (!rc && !out)
+        return err->code;
+    if (!rc)
+        rc = col_calibration_add_json(c, json_object_get(out, "rows"));
+    json_decref(out);
+    struct use after = use_now(); /* messages between ranks wait by spinning */
+    if (before.known && after.known && after.at > before.at)
+        c->busy_cores = fmax(0, (after.machine - before.machine - (after.own - before.own)) / (after.at - before.at));
+    if (!rc)
+        rc = add_mpi(c, train, v);
+    if (rc)
+        return tacho_fail(err, rc, NULL, "%s: what it measured cannot be read", train);
+    gmtime_r(&now, &tm);
+    strftime(c->measured_at, sizeof c->measured_at, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    c->quick = v->quick;
+    return col_calibration_save(c, path, err);
+}
+
+/* The kept one if it will do, else a new one. */
+static int obtain(struct col_calibration *c, const char *train, const struct values *v, char path[COL_PATH_MAX],
+                  struct tacho_error *err)
+{
+    json_t *out = run_train(train, &(struct values){0}, "--libraries", NULL, err);
+    char libraries[sizeof c->libraries];
+    if (!out)
+        return err->code;
+    const char *text = json_string_value(json_object_get(out, "libraries"));
+    snprintf(libraries, sizeof libraries, "%s", text ? text : "");
+    json_decref(out);
+    int rc = col_calibration_find(c, libraries, path, err);
+    if (v->show || (rc && rc != TACHO_ENOTFOUND && !v->force) || !*path)
+        return rc;
+    if (rc == 0 && !v->force && v->disk)
+        return tacho_fail(err, TACHO_EUSAGE, "--force measures again, on that disk",
+                          "--disk: this machine was calibrated at %s already, with a disk of its own", c->measured_at);
+    if (rc == 0 && !v->force && (v->quick || !c->quick)) {
+        cli_say("measured at %s, kept in %s; --force measures again", c->measured_at, path);
+        return 0;
+    }
+    col_calibration_clear(c);
+    col_calibration_init(c, libraries);
+    return measure(c, train, v, path, err);
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------------------ */
+
+/* "113.6 GB/s", 12 columns. */
+static void put_value(double value, const char *unit)
+{
+    static const char *const large[] = {"", "K", "M", "G", "T", "P"};
+    static const char *const small[] = {"", "m", "u", "n"};
+    char text[32];
+    int i = 0;
+    if (!strcmp(unit, "s"))
+        for (; value < 1 && i < 3; i++)
+            value *= 1e3;
+    else
+        for (; value >= 1e3 && i < 5; i++)
+            value /= 1e3;
+    snprintf(text, sizeof text, "%.4g %s%s", value, strcmp(unit, "s") ? large[i] : small[i],
+             strcmp(unit, "bytes/s") == 0 ? "B/s"
+             : strcmp(unit, "bytes") == 0 ? "B"
+                                          : unit);
+    printf("  %13s", text);
+}
+
+static void print_ceilings(const struct col_calibration *c)
+{
+    printf("%s, %d core%s, %.1f GiB, %s; measured %s%s\n\n", c->cpu, c->cores, c->cores == 1 ? "" : "s",
+           (double)c->memory_bytes / (1 << 30), c->libraries, c->measured_at, c->quick ? ", quickly" : "");
+    printf("%-24s %13s  %13s  %13s\n", "resource", "best", "median", "worst");
+    for (size_t i = 0; i < c->rows; i++) {
+        const struct col_ceiling *r = &c->row[i];
+        char name[48];
+        snprintf(name, sizeof name, "%s%s%s", r->resource, *r->dtype ? " " : "", r->dtype);
+        printf("%-23s", name);
+        if (isnan(r->value)) {
+            printf("  absent: %s\n%-23s  hint: %s\n", r->how, "", r->fix);
+            continue;
+        }
+        put_value(r->value, r->unit);
+        put_value(r->median, r->unit);
+        put_value(r->worst, r->unit);
+        printf("  %s\n", r->how);
+    }
+    if (c->busy_cores > 0.1)
+        printf(
+            "\nother programs used %.1f of the cores meanwhile: what is measured here may be too low; --force measures again\n",
+            c->busy_cores);
+}
+
+/* The highest bandwidth of memory: no operation can move more. */
+static double memory_roof(const struct col_calibration *c)
+{
+    static const char *const rows[] = {"bandwidth", "bandwidth_read", "bandwidth_write", "bandwidth_update"};
+    double best = NAN;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct col_ceiling *r = col_calibration_get(c, rows[i], "");
+        best = r ? fmax(best, r->value) : best;
+    }
+    return best;
+}
+
+/* Adds to an operation: gflops, gbps, intensity, bound, attained_pct (null where they are not known). */
+static void place(const struct col_calibration *c, json_t *op)
+{
+    double seconds = json_number_value(json_object_get(op, "seconds"));
+    double flops = json_number_value(json_object_get(op, "flops"));
+    double bytes =
+        json_number_value(json_object_get(op, "bytes_read")) + json_number_value(json_object_get(op, "bytes_written"));
+    const char *kind = json_string_value(json_object_get(op, "kind")), *dtype = json_string_value(json_object_get(op, "dtype"));
+    bool product = kind && strcmp(kind, "other") != 0;
+    const struct col_ceiling *peak = col_calibration_get(c, "flops", product && dtype ? dtype : "fp32");
+    double memory = memory_roof(c), intensity = bytes > 0 ? flops / bytes : NAN;
+    if (!(seconds > 0))
+        return;
+    json_object_set_new(op, "gflops", json_real(flops / seconds * 1e-9));
+    json_object_set_new(op, "gbps", json_real(bytes / seconds * 1e-9));
+    json_object_set_new(op, "intensity", isfinite(intensity) ? json_real(intensity) : json_null());
+    if (!isfinite(memory) || !peak || !isfinite(intensity))
+        return;
+    bool compute = intensity * memory >= peak->value, cached = !compute && bytes / seconds > memory;
+    double attained = compute ? flops / seconds / peak->value : bytes / seconds / memory;
+    json_object_set_new(op, "bound", json_string(cached ? "cached" : compute ? "compute" : "memory"));
+    json_object_set_new(op, "attained_pct", json_real(100 * attained));
+}
+
+static const char *text_of(const json_t *op, const char *key)
+{
+    const char *text = json_string_value(json_object_get(op, key));
+    return text ? text : "";
+}
+
+static void print_ops(const json_t *ops)
+{
+    size_t i;
+    json_t *op;
+    printf("\n%-20s %-6s %-28s %-5s %10s %10s %9s %9s  %s\n", "operation", "dtype", "shape", "data", "time", "GFLOP/s", "GB/s",
+           "FLOP/B", "bound, share of its roof");
+    json_array_foreach(ops, i, op)
+    {
+        double seconds = json_number_value(json_object_get(op, "seconds"));
+        printf("%-20s %-6s %-28s %-5s", text_of(op, "op"), text_of(op, "dtype"), text_of(op, "shape"), text_of(op, "state"));
+        if (!(seconds > 0)) {
+            printf(" absent: %s\n", text_of(op, "reason"));
+            continue;
+        }
+        printf(" %7.3f ms %10.1f %9.1f %9.2f  %s", seconds * 1e3, json_number_value(json_object_get(op, "gflops")),
+               json_number_value(json_object_get(op, "gbps")), json_number_value(json_object_get(op, "intensity")),
+               *text_of(op, "bound") ? text_of(op, "bound") : "not known");
+        if (json_is_number(json_object_get(op, "attained_pct")))
+            printf(" %.0f %%", json_number_value(json_object_get(op, "attained_pct")));
+        putchar('\n');
+    }
+    printf("\ncold: operands come from memory; hot: the same operands over and over. Bytes are the operation's own count. "
+           "cached:\n"
+           "more bytes a second than memory gives, so they came from a cache. The share of a cached operation is of memory's "
+           "roof.\n");
+}
+
+int cli_calibrate(int argc, char **argv)
+{
+    struct values v = {0};
+    struct tacho_error err = {0};
+    struct col_calibration c = {0};
+    char train[PATH_MAX], path[COL_PATH_MAX];
+    json_t *out = NULL, *all, *op, *ops = NULL;
+    size_t i;
+    int first, code = cli_parse(&cli_calibrate_spec, argc, argv, &v, &first);
+    if (code >= 0)
+        return code;
+    if (v.show && v.disk)
+        return cli_usage("calibrate", "leave one of them out", "--show measures nothing, --disk says which disk to read");
+    if (v.show && v.force)
+        return cli_usage("calibrate", "leave one of them out", "--show measures nothing, --force measures again");
+    if (cli_train_find(train)) {
+        tacho_fail(&err, TACHO_ENOTFOUND, "'make' builds it beside tacho",
+                   "train: the program of the reference engine was not found");
+        return cli_fail(&err);
+    }
+    int rc = obtain(&c, train, &v, path, &err);
+    if (rc == 0 && v.ops) {
+        out = run_train(train, &v, "--only-ops", NULL, &err);
+        rc = out ? 0 : err.code;
+        ops = json_object_get(out, "ops");
+        json_array_foreach(ops, i, op) place(&c, op);
+    }
+    if (rc == 0 && v.json) {
+        all = col_calibration_json(&c);
+        if (all && ops)
+            json_object_set(all, "ops", ops);
+        json_dumpf(all, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
+        putchar('\n');
+        json_decref(all);
+    } else if (rc == 0) {
+        print_ceilings(&c);
+        if (ops)
+            print_ops(ops);
+    }
+    json_decref(out);
+    col_calibration_clear(&c);
+    return rc ? cli_fail(&err) : 0;
+}

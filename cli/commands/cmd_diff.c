@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzers/diff/diff.h"
+#include "cli/classes_file.h"
+#include "cli/command.h"
+#include "cli/message.h"
+#include "cli/run_file.h"
+#include "reports/diff/diff_write.h"
+
+#define EXIT_THRESHOLD 1
+
+struct values {
+    const char *output, *color, *classes, *fail_above;
+    int64_t width, top;
+    bool json, no_color;
+};
+
+#define AT(field) offsetof(struct values, field)
+static const struct cli_option options[] = {
+    {"fail-above", 0, CLI_TEXT, AT(fail_above), "PCT", "exit with 1 if the step is significantly longer, by more than PCT: 3%",
+     0, 0},
+    {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs (tacho-diff/1)", 0, 0},
+    {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
+    {"top", 0, CLI_INT, AT(top), "N", "names of each table (10)", 1, 1000},
+    {"classes", 0, CLI_TEXT, AT(classes), "FILE", "your own kernel classes, before the built-in ones", 0, 0},
+    {"width", 0, CLI_INT, AT(width), "N", "columns (those of the terminal, else 100)", 40, 200},
+    {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
+    {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
+    {0},
+};
+
+const struct cli_spec cli_diff_spec = {
+    .usage = "[OPTION]... GOOD BAD",
+    .about =
+        "Says what takes more or less time in BAD than in GOOD, a step: classes of the step, operators, kernels, ranks, and "
+        "which of it is more than noise.\n"
+        "GOOD and BAD are runs as for 'tacho report'. Different numbers of steps compare.",
+    .options = options,
+    .examples = "  tacho diff before.tacho after.tacho\n"
+                "  tacho diff main.json.gz branch.json.gz --fail-above 3%   # in CI: exit code 1 when it is slower",
+    .least = 2,
+    .most = 2,
+    .words_missing = "the two runs, GOOD and BAD",
+};
+
+/* "3%", "3 %", "2.5". */
+static int limit_of(const char *text, double *pct)
+{
+    char *end = NULL;
+    *pct = NAN;
+    if (!text)
+        return 0;
+    errno = 0;
+    *pct = strtod(text, &end);
+    bool number = end != text && !errno && isfinite(*pct);
+    end += strspn(end, " ");
+    end += *end == '%';
+    if (!number || *end || *pct < 0 || *pct > 1e6 || strchr(text, 'x'))
+        return cli_usage("diff", "give per cent: --fail-above 3%", "--fail-above: '%s' is no percentage", text);
+    return 0;
+}
+
+static int load(const struct values *v, const char *run, struct an_result **result)
+{
+    struct col_found found;
+    char *classes = NULL;
+    int code = cli_classes_load(v->classes, &classes);
+    if (!code)
+        code = cli_run_find(run, &found);
+    if (!code)
+        code = cli_run_analyze(&found, &(struct an_options){.samples = true, .classes = classes}, result);
+    free(classes);
+    return code;
+}
+
+static int compare(const struct values *v, char **run, struct an_diff **d)
+{
+    struct an_result *result[2] = {NULL, NULL};
+    struct tacho_error err = {0};
+    int code = load(v, run[0], &result[0]);
+    if (!code)
+        code = load(v, run[1], &result[1]);
+    if (!code) {
+        int rc = an_diff_results(result[0], result[1], (int)v->top, d);
+        if (rc) {
+            tacho_fail(&err, rc, NULL, "%s, %s: they could not be compared: %s", run[0], run[1], tacho_error_text(rc));
+            code = cli_fail(&err);
+        }
+    }
+    an_result_free(result[0]);
+    an_result_free(result[1]);
+    return code;
+}
+
+int cli_diff(int argc, char **argv)
+{
+    struct values v = {0};
+    struct an_diff *d = NULL;
+    struct rep_diff_gate gate = {.fail_above_pct = NAN};
+    struct cli_output out;
+    int first, code = cli_parse(&cli_diff_spec, argc, argv, &v, &first);
+    if (code >= 0)
+        return code;
+    code = limit_of(v.fail_above, &gate.fail_above_pct);
+    if (!code)
+        code = compare(&v, argv + first, &d);
+    if (code)
+        return code;
+    gate.failed = !isnan(gate.fail_above_pct) && an_diff_above(d, gate.fail_above_pct);
+    code = cli_output_open(&out, v.output, argv + first);
+    if (!code) {
+        struct tacho_error err = {0};
+        bool to_stdout = !v.output || !strcmp(v.output, "-");
+        struct rep_options o = cli_report_options(v.width, v.no_color ? "never" : v.color, to_stdout);
+        int rc = v.json ? rep_diff_json(d, &gate, out.file) : rep_diff_text(d, &gate, &o, out.file);
+        if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
+            tacho_fail(&err, rc, NULL, "diff: it could not be written: %s", tacho_error_text(rc));
+            code = cli_fail(&err);
+        }
+        code = cli_output_close(&out, code);
+    }
+    if (!code && gate.failed)
+        code = EXIT_THRESHOLD;
+    an_diff_free(d);
+    return code;
+}

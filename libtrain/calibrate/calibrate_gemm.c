@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/calibrate/calibrate_gemm.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef HAVE_DNNL
+#include <dnnl.h>
+#endif
+
+#include "libtrain/base/arena.h"
+#include "libtrain/calibrate/calibrate.h"
+#include "libtrain/ops/gemm.h"
+#include "libtrain/ops/ops.h"
+
+static const char *const way_names[LT_GEMM_WAY_COUNT] = {
+#define ROW(id, name) [LT_GEMM_WAY_##id] = (name),
+    LT_GEMM_WAY_MAP(ROW)
+#undef ROW
+};
+
+const char *lt_gemm_way_name(enum lt_gemm_way way)
+{
+    return way_names[way];
+}
+
+struct lt_gemm_trial {
+    struct lt_gemm_case p;
+    enum lt_gemm_way way;
+    struct lt_arena arena;
+    float *a, *b, *c;
+#ifdef HAVE_DNNL
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t memory[3];
+#endif
+};
+
+static int make_operands(struct lt_gemm_trial *r)
+{
+    const struct lt_gemm_case *p = &r->p;
+    size_t a = (size_t)(p->m * p->k), b = (size_t)(p->k * p->n), c = (size_t)(p->m * p->n);
+    struct lt_tensor table[] = {{"a", a, &r->a}, {"b", b, &r->b}, {"c", c, &r->c}};
+    int rc = lt_arena_create(&r->arena, LT_MEMORY_WORKSPACE, table, 3);
+    if (rc == 0) {
+        lt_calibrate_fill(r->a, a * sizeof(float));
+        lt_calibrate_fill(r->b, b * sizeof(float));
+    }
+    return rc;
+}
+
+#ifdef HAVE_DNNL
+
+/* oneDNN 3 made memory descriptors opaque and took the operation descriptors away. */
+#if DNNL_VERSION_MAJOR >= 3
+typedef const_dnnl_memory_desc_t descriptor;
+#define DESCRIPTOR(md)         (md)
+#define destroy_descriptor(md) dnnl_memory_desc_destroy(md)
+#define describe_strides       dnnl_memory_desc_create_with_strides
+#define describe_tag           dnnl_memory_desc_create_with_tag
+#else
+typedef const dnnl_memory_desc_t *descriptor;
+#define DESCRIPTOR(md)         (&(md))
+#define destroy_descriptor(md) ((void)(md))
+#define describe_strides       dnnl_memory_desc_init_by_strides
+#define describe_tag           dnnl_memory_desc_init_by_tag
+#endif
+
+/* any: a layout of the library's choice. */
+static int describe(dnnl_memory_desc_t *md, int64_t rows, int64_t columns, int turned, int any, dnnl_data_type_t type)
+{
+    dnnl_dims_t dims = {rows, columns}, strides = {turned ? 1 : columns, turned ? rows : 1};
+    return (int)(any ? describe_tag(md, 2, dims, type, dnnl_format_tag_any) : describe_strides(md, 2, dims, type, strides));
+}
+
+static int make_primitive_desc(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_memory_desc_t md[3])
+{
+#if DNNL_VERSION_MAJOR >= 3
+    return (int)dnnl_matmul_primitive_desc_create(pd, engine, md[0], md[1], NULL, md[2], NULL);
+#else
+    dnnl_matmul_desc_t op;
+    int rc = (int)dnnl_matmul_desc_init(&op, &md[0], &md[1], NULL, &md[2]);
+    return rc ? rc : (int)dnnl_primitive_desc_create(pd, &op, NULL, engine, NULL);
+#endif
+}
+
+/* Where the library chose the layout it also gets the memory. */
+static int make_memory(struct lt_gemm_trial *r, int i, descriptor md, int any)
+{
+    float *const at[] = {r->a, r->b, r->c};
+    int rc = (int)dnnl_memory_create(&r->memory[i], md, r->engine, any ? DNNL_MEMORY_ALLOCATE : at[i]);
+    void *data = NULL;
+    if (rc == 0 && any && dnnl_memory_get_data_handle(r->memory[i], &data) == 0)
+        lt_calibrate_fill(data, dnnl_memory_desc_get_size(md));
+    return rc;
+}
+
+static int open_matmul(struct lt_gemm_trial *r)
+{
+    static const dnnl_query_t queries[] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md};
+    const struct lt_gemm_case *p = &r->p;
+    int packed = r->way == LT_GEMM_WAY_PACKED, any[3] = {0, packed && !p->a_turned, packed && p->a_turned};
+    dnnl_data_type_t type = p->dtype == LT_DTYPE_BF16 ? dnnl_bf16 : dnnl_f32;
+    dnnl_memory_desc_t md[3] = {0};
+    dnnl_primitive_desc_t pd = NULL;
+    int rc = (int)dnnl_engine_create(&r->engine, dnnl_cpu, 0);
+    rc = rc ? rc : (int)dnnl_stream_create(&r->stream, r->engine, dnnl_stream_default_flags);
+    rc = rc ? rc : describe(&md[0], p->m, p->k, p->a_turned, any[0], type);
+    rc = rc ? rc : describe(&md[1], p->k, p->n, p->b_turned, any[1], type);
+    rc = rc ? rc : describe(&md[2], p->m, p->n, 0, any[2], p->c_fp32 ? dnnl_f32 : type);
+    rc = rc ? rc : make_primitive_desc(&pd, r->engine, md);
+    rc = rc ? rc : (int)dnnl_primitive_create(&r->primitive, pd);
+    for (int i = 0; i < 3 && rc == 0; i++)
+        rc = make_memory(r, i, dnnl_primitive_desc_query_md(pd, queries[i], 0), any[i]);
+    if (pd)
+        dnnl_primitive_desc_destroy(pd);
+    for (int i = 0; i < 3; i++)
+        destroy_descriptor(md[i]);
+    return rc ? TACHO_ENOTSUP : 0;
+}
+
+static int supported(const struct lt_gemm_case *p, enum lt_gemm_way way)
+{
+    return way == LT_GEMM_WAY_MATMUL || way == LT_GEMM_WAY_PACKED || (way == LT_GEMM_WAY_SGEMM && p->dtype == LT_DTYPE_FP32);
+}
+
+static void execute(struct lt_gemm_trial *r)
+{
+    if (r->way == LT_GEMM_WAY_SGEMM) {
+        const struct lt_gemm_case *p = &r->p;
+        dnnl_sgemm(p->a_turned ? 'T' : 'N', p->b_turned ? 'T' : 'N', p->m, p->n, p->k, 1.0f, r->a, p->a_turned ? p->m : p->k,
+                   r->b, p->b_turned ? p->k : p->n, 0.0f, r->c, p->n);
+        return;
+    }
+    dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, r->memory[0]}, {DNNL_ARG_WEIGHTS, r->memory[1]}, {DNNL_ARG_DST, r->memory[2]}};
+    dnnl_primitive_execute(r->primitive, r->stream, 3, args);
+    dnnl_stream_wait(r->stream);
+}
+
+static void close_matmul(struct lt_gemm_trial *r)
+{
+    for (int i = 0; i < 3; i++)
+        if (r->memory[i])
+            dnnl_memory_destroy(r->memory[i]);
+    if (r->primitive)
+        dnnl_primitive_destroy(r->primitive);
+    if (r->stream)
+        dnnl_stream_destroy(r->stream);
+    if (r->engine)
+        dnnl_engine_destroy(r->engine);
+}
+
+#else
+
+static int open_matmul(struct lt_gemm_trial *r)
+{
+    (void)r;
+    return 0;
+}
+
+static int supported(const struct lt_gemm_case *p, enum lt_gemm_way way)
+{
+    (void)p;
+    (void)way;
+    return 0;
+}
+
+static void execute(struct lt_gemm_trial *r)
+{
+    (void)r;
+}
+
+static void close_matmul(struct lt_gemm_trial *r)
+{
+    (void)r;
+}
+
+#endif
+
+static void execute_engine(struct lt_gemm_trial *r)
+{
+    const struct lt_gemm_case *p = &r->p;
+    struct lt_matrix a = {r->a, p->a_turned ? 1 : p->k, p->a_turned ? p->m : 1};
+    struct lt_matrix b = {r->b, p->b_turned ? 1 : p->n, p->b_turned ? p->k : 1};
+    lt_gemm(&(struct lt_product){.m = p->m,
+                                 .n = p->n,
+                                 .k = p->k,
+                                 .a = a,
+                                 .b = b,
+                                 .c = r->c,
+                                 .c_row = p->n,
+                                 .in = p->dtype,
+                                 .out = p->c_fp32 ? LT_DTYPE_FP32 : p->dtype});
+}
+
+int lt_gemm_trial_open(struct lt_gemm_trial **out, const struct lt_gemm_case *product, enum lt_gemm_way way)
+{
+    *out = NULL;
+    if (way == LT_GEMM_WAY_ENGINE ? !lt_gemm_fast(product->dtype) : !supported(product, way))
+        return TACHO_ENOTSUP;
+    struct lt_gemm_trial *r = calloc(1, sizeof *r);
+    if (!r)
+        return TACHO_ENOMEM;
+    r->p = *product;
+    r->way = way;
+    int rc = make_operands(r);
+    if (rc == 0 && (way == LT_GEMM_WAY_MATMUL || way == LT_GEMM_WAY_PACKED))
+        rc = open_matmul(r);
+    if (rc) {
+        lt_gemm_trial_close(r);
+        return rc;
+    }
+    *out = r;
+    return 0;
+}
+
+double lt_gemm_trial_time(struct lt_gemm_trial *run, int calls)
+{
+    double begin = lt_seconds();
+    for (int i = 0; i < calls; i++)
+        if (run->way == LT_GEMM_WAY_ENGINE)
+            execute_engine(run);
+        else
+            execute(run);
+    return (lt_seconds() - begin) / calls;
+}
+
+static double element(const void *x, int64_t at, int bf16)
+{
+    uint32_t bits = bf16 ? (uint32_t)((const uint16_t *)x)[at] << 16 : ((const uint32_t *)x)[at];
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+double lt_gemm_trial_at(const struct lt_gemm_trial *run, int64_t i, int64_t j)
+{
+    const struct lt_gemm_case *p = &run->p;
+    if (run->way == LT_GEMM_WAY_PACKED && p->a_turned)
+        return NAN;
+    return element(run->c, i * p->n + j, p->dtype == LT_DTYPE_BF16 && !p->c_fp32);
+}
+
+double lt_gemm_trial_operand(const struct lt_gemm_trial *run, int b, int64_t i, int64_t j)
+{
+    const struct lt_gemm_case *p = &run->p;
+    int turned = b ? p->b_turned : p->a_turned;
+    if (b && run->way == LT_GEMM_WAY_PACKED && !p->a_turned)
+        return NAN;
+    return element(b ? run->b : run->a, turned ? j * (b ? p->k : p->m) + i : i * (b ? p->n : p->k) + j,
+                   p->dtype == LT_DTYPE_BF16);
+}
+
+void lt_gemm_trial_close(struct lt_gemm_trial *run)
+{
+    if (!run)
+        return;
+    close_matmul(run);
+    lt_arena_destroy(&run->arena);
+    free(run);
+}
+
+/* ---- the roof ---------------------------------------------------------------------------------------------------------------- */
+
+/* Large cubes, and the shapes of GPT-2 124M's layers. */
+static const int64_t shapes[][3] = {{1024, 3072, 768},  {1024, 1024, 1024}, {1024, 768, 3072},
+                                    {2048, 2048, 2048}, {4096, 1024, 4096}, {3072, 3072, 3072}};
+#define QUICK_SHAPES 3
+static const struct {
+    int a_turned, b_turned;
+    const char *name;
+} layouts[] = {{0, 1, "A B^T"}, {0, 0, "A B"}, {1, 0, "A^T B"}};
+
+struct roof {
+    double rate;
+    struct lt_gemm_case product;
+    enum lt_gemm_way way;
+    const char *layout;
+};
+
+/* A first look: the best of three single calls. */
+static int look(struct roof *best, const struct lt_gemm_case *p, enum lt_gemm_way way, const char *layout)
+{
+    struct lt_gemm_trial *run;
+    double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
+    int rc = lt_gemm_trial_open(&run, p, way);
+    if (rc)
+        return rc == TACHO_ENOMEM ? rc : 0;
+    for (int i = 0; i < 3; i++) {
+        double seconds = lt_gemm_trial_time(run, 1);
+        if (flops / seconds > best->rate)
+            *best = (struct roof){flops / seconds, *p, way, layout};
+    }
+    lt_gemm_trial_close(run);
+    return 0;
+}
+
+/* From small to large, as far as the time goes; returns how many shapes, or TACHO_ENOMEM. */
+static int find(struct roof *best, enum lt_dtype dtype, int count, double seconds)
+{
+    double begin = lt_seconds();
+    int rc = 0, s;
+    for (s = 0; s < count && rc == 0 && (s == 0 || lt_seconds() - begin < seconds); s++)
+        for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
+            for (int way = 0; way < LT_GEMM_WAY_COUNT && rc == 0; way++) {
+                struct lt_gemm_case p = {
+                    shapes[s][0], shapes[s][1], shapes[s][2], layouts[l].a_turned, layouts[l].b_turned, dtype, 0};
+                rc = look(best, &p, (enum lt_gemm_way)way, layouts[l].name);
+            }
+    return rc ? rc : s;
+}
+
+static int roof(struct lt_calibration *c, const struct lt_calibrate_options *options, enum lt_dtype dtype)
+{
+    int count = options->quick ? QUICK_SHAPES : (int)(sizeof shapes / sizeof *shapes);
+    struct lt_repeats repeats = lt_calibrate_repeats(options);
+    double seconds[LT_CALIBRATE_REPEATS];
+    struct roof best = {0};
+    struct lt_gemm_trial *run;
+    int looked = find(&best, dtype, count, options->quick ? 1.5 : 10), rc = 0;
+    if (looked < 0)
+        return looked;
+    if (best.rate <= 0)
+        return lt_calibration_absent(c, LT_CEILING_GEMM, lt_dtype_name(dtype),
+                                     "install oneDNN (libdnnl-dev), then 'make' again", "%s has no product of %s on this CPU",
+                                     lt_gemm_library(), lt_dtype_name(dtype));
+    rc = lt_gemm_trial_open(&run, &best.product, best.way);
+    if (rc)
+        return rc;
+    int calls = (int)(repeats.seconds / lt_gemm_trial_time(run, 1)) + 1;
+    for (int i = 0; i < repeats.count; i++)
+        seconds[i] = lt_gemm_trial_time(run, calls);
+    lt_gemm_trial_close(run);
+    const struct lt_gemm_case *p = &best.product;
+    return lt_calibration_add(c, LT_CEILING_GEMM, lt_dtype_name(dtype), 2.0 * (double)p->m * (double)p->n * (double)p->k,
+                              seconds, repeats.count, "%s (%s), %s of %lld x %lld x %lld, %d threads; best of %d shape%s",
+                              lt_gemm_way_name(best.way), lt_gemm_library(), best.layout, (long long)p->m, (long long)p->n,
+                              (long long)p->k, lt_threads(), looked, looked == 1 ? "" : "s");
+}
+
+int lt_calibrate_gemm(struct lt_calibration *c, const struct lt_calibrate_options *options)
+{
+    int rc = 0;
+    for (int dtype = 0; dtype < LT_DTYPE_COUNT && rc == 0; dtype++)
+        rc = roof(c, options, (enum lt_dtype)dtype);
+    return rc;
+}

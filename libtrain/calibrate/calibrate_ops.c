@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every operation of LT_OP_MAP at shapes of GPT-2 124M, through lt_op as in training. An operation whose arguments are of a
+ * type that is known here appears by itself; a new type of arguments needs a function that makes them and a line in MAKER.
+ *
+ * Cold: each call has operands that no call has used for twice the last cache's size. Hot: the same operands over and over.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libtrain/base/arena.h"
+#include "libtrain/calibrate/calibrate.h"
+#include "libtrain/ops/gemm.h"
+#include "libtrain/ops/ops.h"
+
+#define CHANNELS 768
+#define HEADS    12
+#define WORDS    50257
+#define MOST     ((size_t)1 << 30) /* bytes of all sets of operands */
+
+/* Hands out memory; with base NULL it only counts. */
+struct carver {
+    char *base;
+    size_t used;
+};
+
+static void *take(struct carver *c, int64_t count, size_t size)
+{
+    void *at = c->base ? c->base + c->used : NULL;
+    c->used += ((size_t)count * size + 63) / 64 * 64;
+    return at;
+}
+
+/* Words that look drawn at random. */
+static int32_t *take_words(struct carver *c, int64_t count)
+{
+    int32_t *x = take(c, count, sizeof *x);
+    for (int64_t i = 0; x && i < count; i++)
+        x[i] = (int32_t)((uint64_t)i * 2654435761u % WORDS);
+    return x;
+}
+
+/* ---- makers: fill the arguments of the i-th shape, return 0 behind the last ---------------------------------------------------- */
+
+struct making {
+    struct carver carver;
+    size_t element; /* bytes of an activation */
+    enum lt_dtype dtype;
+    char shape[64];
+};
+
+typedef int (*maker)(void *args, int i, struct making *m);
+
+static const int64_t tokens[] = {64, 256}; /* a sample; four samples */
+#define BATCH  4
+#define SHAPES ((int)(sizeof tokens / sizeof *tokens))
+
+static int make_embedding(void *args, int i, struct making *m)
+{
+    struct lt_embedding *a = args;
+    if (i >= SHAPES)
+        return 0;
+    int64_t t = tokens[i], n = BATCH * t * CHANNELS;
+    *a = (struct lt_embedding){.b = BATCH, .t = t, .c = CHANNELS, .v = WORDS};
+    a->out = take(&m->carver, n, m->element);
+    a->dout = take(&m->carver, n, m->element);
+    a->word = take(&m->carver, (int64_t)WORDS * CHANNELS, m->element);
+    a->position = take(&m->carver, t * CHANNELS, m->element);
+    a->dword = take(&m->carver, (int64_t)WORDS * CHANNELS, sizeof(float));
+    a->dposition = take(&m->carver, t * CHANNELS, sizeof(float));
+    a->tokens = take_words(&m->carver, BATCH * t);
+    snprintf(m->shape, sizeof m->shape, "%d x %lld tokens, C %d", BATCH, (long long)t, CHANNELS);
+    return 1;
+}
+
+static int make_layernorm(void *args, int i, struct making *m)
+{
+    struct lt_layernorm *a = args;
+    if (i >= SHAPES)
+        return 0;
+    int64_t rows = BATCH * tokens[i], n = rows * CHANNELS;
+    *a = (struct lt_layernorm){.rows = rows, .c = CHANNELS};
+    a->out = take(&m->carver, n, m->element);
+    a->in = take(&m->carver, n, m->element);
+    a->dout = take(&m->carver, n, m->element);
+    a->din = take(&m->carver, n, m->element);
+    a->mean = take(&m->carver, rows, sizeof(float));
+    a->rstd = take(&m->carver, rows, sizeof(float));
+    a->weight = take(&m->carver, CHANNELS, sizeof(float));
+    a->bias = take(&m->carver, CHANNELS, sizeof(float));
+    a->dweight = take(&m->carver, CHANNELS, sizeof(float));
+    a->dbias = take(&m->carver, CHANNELS, sizeof(float));
+    snprintf(m->shape, sizeof m->shape, "%lld x %d", (long long)rows, CHANNELS);
+    return 1;
+}
+
+static int make_matmul(void *args, int i, struct making *m)
+{
+    static const int64_t layers[][2] = {
+        {3 * CHANNELS, CHANNELS}, {CHANNELS, CHANNELS}, {4 * CHANNELS, CHANNELS}, {CHANNELS, 4 * CHANNELS}, {WORDS, CHANNELS}};
+    struct lt_matmul *a = args;
+    int count = (int)(sizeof layers / sizeof *layers);
+    if (i >= SHAPES * count)
+        return 0;
+    int64_t rows = BATCH * tokens[i / count], n = layers[i % count][0], k = layers[i % count][1];
+    *a = (struct lt_matmul){.rows = rows, .n = n, .k = k};
+    a->out = take(&m->carver, rows * n, m->element);
+    a->in = take(&m->carver, rows * k, m->element);
+    a->weight = take(&m->carver, n * k, m->element);
+    a->bias = take(&m->carver, n, sizeof(float));
+    a->dout = take(&m->carver, rows * n, m->element);
+    a->din = take(&m->carver, rows * k, m->element);
+    a->dweight = take(&m->carver, n * k, sizeof(float));
+    a->dbias = take(&m->carver, n, sizeof(float));
+    snprintf(m->shape, sizeof m->shape, "%lld x %lld x %lld", (long long)rows, (long long)n, (long long)k);
+    return 1;
+}
+
+static int make_attention(void *args, int i, struct making *m)
+{
+    struct lt_attention *a = args;
+    if (i >= SHAPES)
+        return 0;
+    int64_t t = tokens[i], n = BATCH * t * CHANNELS;
+    *a = (struct lt_attention){.b = BATCH, .t = t, .c = CHANNELS, .h = HEADS, .slots = lt_threads()};
+    a->out = take(&m->carver, n, m->element);
+    a->qkv = take(&m->carver, 3 * n, m->element);
+    a->dout = take(&m->carver, n, m->element);
+    a->dqkv = take(&m->carver, 3 * n, m->element);
+    a->lse = take(&m->carver, BATCH * HEADS * t, sizeof(float));
+    a->scratch = take(&m->carver, a->slots * (int64_t)lt_attention_scratch(m->dtype, t, CHANNELS / HEADS), sizeof(float));
+    snprintf(m->shape, sizeof m->shape, "%d x %lld tokens, %d heads of %d", BATCH, (long long)t, HEADS, CHANNELS / HEADS);
+    return 1;
+}
+
+static int make_gelu(void *args, int i, struct making *m)
+{
+    struct lt_gelu *a = args;
+    if (i >= SHAPES)
+        return 0;
+    *a = (struct lt_gelu){.count = BATCH * tokens[i] * 4 * CHANNELS};
+    a->out = take(&m->carver, a->count, m->element);
+    a->in = take(&m->carver, a->count, m->element);
+    a->dout = take(&m->carver, a->count, m->element);
+    a->din = take(&m->carver, a->count, m->element);
+    snprintf(m->shape, sizeof m->shape, "%lld x %d", (long long)(BATCH * tokens[i]), 4 * CHANNELS);
+    return 1;
+}
+
+static int make_residual(void *args, int i, struct making *m)
+{
+    struct lt_residual *a = args;
+    if (i >= SHAPES)
+        return 0;
+    *a = (struct lt_residual){.count = BATCH * tokens[i] * CHANNELS};
+    a->out = take(&m->carver, a->count, m->element);
+    a->a = take(&m->carver, a->count, m->element);
+    a->b = take(&m->carver, a->count, m->element);
+    snprintf(m->shape, sizeof m->shape, "%lld x %d", (long long)(BATCH * tokens[i]), CHANNELS);
+    return 1;
+}
+
+static int make_classifier(void *args, int i, struct making *m)
+{
+    struct lt_classifier *a = args;
+    if (i >= SHAPES)
+        return 0;
+    *a = (struct lt_classifier){.rows = BATCH * tokens[i], .v = WORDS, .scale = 1.0f, .backward = 1};
+    a->logits = take(&m->carver, a->rows * a->v, m->element);
+    a->losses = take(&m->carver, a->rows, sizeof(float));
+    a->targets = take_words(&m->carver, a->rows);
+    snprintf(m->shape, sizeof m->shape, "%lld x %d", (long long)a->rows, WORDS);
+    return 1;
+}
+
+/* A layer's parameters, and as many as leave every cache. */
+static int64_t parameters(int i, struct making *m)
+{
+    static const int64_t counts[] = {12 * CHANNELS * CHANNELS, (int64_t)32 << 20};
+    if (i >= (int)(sizeof counts / sizeof *counts))
+        return 0;
+    snprintf(m->shape, sizeof m->shape, "%lld", (long long)counts[i]);
+    return counts[i];
+}
+
+static int make_norm(void *args, int i, struct making *m)
+{
+    struct lt_norm *a = args;
+    *a = (struct lt_norm){.count = parameters(i, m)};
+    a->x = take(&m->carver, a->count, sizeof(float));
+    a->sum = take(&m->carver, 1, sizeof(double));
+    a->partial = take(&m->carver, (int64_t)lt_norm_partials(a->count), sizeof(double));
+    return a->count > 0;
+}
+
+static int make_zero(void *args, int i, struct making *m)
+{
+    struct lt_zero *a = args;
+    *a = (struct lt_zero){.count = parameters(i, m)};
+    a->x = take(&m->carver, a->count, sizeof(float));
+    return a->count > 0;
+}
+
+static uint16_t *take_shadow(struct making *m, int64_t count)
+{
+    return m->dtype != LT_DTYPE_FP32 ? take(&m->carver, count, sizeof(uint16_t)) : NULL;
+}
+
+static int make_adamw(void *args, int i, struct making *m)
+{
+    struct lt_adamw *a = args;
+    int64_t n = parameters(i, m);
+    *a = (struct lt_adamw){.count = n,
+                           .decayed = n,
+                           .lr = 1e-6f,
+                           .beta1 = 0.9f,
+                           .beta2 = 0.95f,
+                           .eps = 1e-8f,
+                           .weight_decay = 0.1f,
+                           .correction1 = 1.0f,
+                           .correction2 = 1.0f,
+                           .grad_scale = 1.0f};
+    a->param = take(&m->carver, n, sizeof(float));
+    a->m = take(&m->carver, n, sizeof(float));
+    a->v = take(&m->carver, n, sizeof(float));
+    a->grad = take(&m->carver, n, sizeof(float));
+    a->shadow = take_shadow(m, n);
+    return n > 0;
+}
+
+static int make_momentum(void *args, int i, struct making *m)
+{
+    struct lt_momentum *a = args;
+    int64_t n = parameters(i, m);
+    *a =
+        (struct lt_momentum){.count = n, .decayed = n, .lr = 1e-6f, .momentum = 0.9f, .weight_decay = 0.1f, .grad_scale = 1.0f};
+    a->param = take(&m->carver, n, sizeof(float));
+    a->velocity = take(&m->carver, n, sizeof(float));
+    a->grad = take(&m->carver, n, sizeof(float));
+    a->shadow = take_shadow(m, n);
+    return n > 0;
+}
+
+static int make_sgd(void *args, int i, struct making *m)
+{
+    struct lt_sgd *a = args;
+    int64_t n = parameters(i, m);
+    *a = (struct lt_sgd){.count = n, .decayed = n, .lr = 1e-6f, .weight_decay = 0.1f, .grad_scale = 1.0f};
+    a->param = take(&m->carver, n, sizeof(float));
+    a->grad = take(&m->carver, n, sizeof(float));
+    a->shadow = take_shadow(m, n);
+    return n > 0;
+}
+
+/* By the type of an operation's arguments. */
+#define MAKER(member) \
+    _Generic(((union lt_args *)NULL)->member, struct lt_embedding \
+             : make_embedding, struct lt_layernorm \
+             : make_layernorm, struct lt_matmul \
+             : make_matmul, struct lt_attention \
+             : make_attention, struct lt_gelu \
+             : make_gelu, struct lt_residual \
+             : make_residual, struct lt_classifier \
+             : make_classifier, struct lt_norm \
+             : make_norm, struct lt_adamw \
+             : make_adamw, struct lt_momentum \
+             : make_momentum, struct lt_sgd \
+             : make_sgd, struct lt_zero \
+             : make_zero, default \
+             : (maker)NULL)
+
+static const struct {
+    const char *pass;
+    maker make;
+} table[LT_OP_COUNT] = {
+#define ROW(id, function, name, p, k) [LT_OP_##id] = {.pass = #p, .make = MAKER(function)},
+    LT_OP_MAP(ROW)
+#undef ROW
+};
+
+/* ---- measuring ----------------------------------------------------------------------------------------------------------------- */
+
+/* What an operation is measured with: one set of operands for each call of a round. */
+struct subject {
+    enum lt_op_id op;
+    struct lt_context context;
+    union lt_args *set;
+    int sets;
+};
+
+/* Seconds of a call: `rounds` times through the first `sets` sets. */
+static double time_calls(const struct subject *s, int sets, int64_t rounds)
+{
+    double begin = lt_seconds();
+    for (int64_t r = 0; r < rounds; r++)
+        for (int i = 0; i < sets; i++)
+            lt_op(&s->context, s->op, &s->set[i]);
+    return (lt_seconds() - begin) / (double)(rounds * sets);
+}
+
+static void measure(struct lt_op_time *row, const struct subject *s, int sets, const struct lt_calibrate_options *options)
+{
+    double seconds[LT_CALIBRATE_REPEATS], target = options->quick ? 0.004 : 0.012;
+    double once = time_calls(s, sets, 1), again = time_calls(s, sets, 1);
+    int64_t rounds = (int64_t)(target / ((once < again ? once : again) * sets)) + 1;
+    row->repeats = options->quick || once * sets > 0.1 ? 3 : 7;
+    for (int i = 0; i < row->repeats; i++)
+        seconds[i] = time_calls(s, sets, rounds);
+    row->seconds = lt_median(seconds, row->repeats);
+    row->best = seconds[0];
+}
+
+static struct lt_op_time *add(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype, const char *shape)
+{
+    static const char *const passes[][2] = {{"FORWARD", "forward"}, {"BACKWARD", "backward"}, {"OPTIMIZER", "optimizer"}};
+    struct lt_op_time *grown = realloc(c->op, (c->ops + 1) * sizeof *grown);
+    if (!grown)
+        return NULL;
+    c->op = grown;
+    grown[c->ops] = (struct lt_op_time){.op = lt_op_names()[op], .pass = "", .dtype = lt_dtype_name(dtype)};
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        if (!strcmp(table[op].pass, passes[i][0]))
+            grown[c->ops].pass = passes[i][1];
+    snprintf(grown[c->ops].shape, sizeof grown->shape, "%s", shape);
+    return &grown[c->ops++];
+}
+
+/* Returns 0 or TACHO_ENOMEM. */
+static int absent(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype, const char *reason)
+{
+    struct lt_op_time *row = add(c, op, dtype, "");
+    if (!row)
+        return TACHO_ENOMEM;
+    row->kind = "other";
+    row->reason = reason;
+    return 0;
+}
+
+static int add_row(struct lt_calibration *c, const struct subject *s, const struct making *m, int cold,
+                   const struct lt_calibrate_options *options)
+{
+    struct tacho_work work;
+    struct lt_op_time *row = add(c, s->op, s->context.dtype, m->shape);
+    if (!row)
+        return TACHO_ENOMEM;
+    lt_op_work(s->op, &s->context, &s->set[0], &work);
+    row->kind = work.kind == TACHO_WORK_MATRIX ? "matrix" : work.kind == TACHO_WORK_ATTENTION ? "attention" : "other";
+    row->flops = work.flops;
+    row->bytes_read = work.bytes_read;
+    row->bytes_written = work.bytes_written;
+    row->cold = cold;
+    measure(row, s, cold ? s->sets : 1, options);
+    return 0;
+}
+
+/* What the optimizer does is the same in every type, unless it writes a copy in that type. */
+static int repeats_fp32(enum lt_op_id op, enum lt_dtype dtype, int i, const struct tacho_work *work)
+{
+    struct lt_context fp32 = {.backend = LT_BACKEND_CPU, .dtype = LT_DTYPE_FP32};
+    struct making m = {.element = sizeof(float)};
+    struct tacho_work other;
+    union lt_args args;
+    memset(&args, 0, sizeof args);
+    if (dtype == LT_DTYPE_FP32 || work->pass != TACHO_PASS_OPTIMIZER || !table[op].make(&args, i, &m))
+        return 0;
+    lt_op_work(op, &fp32, &args, &other);
+    return other.bytes_read == work->bytes_read && other.bytes_written == work->bytes_written;
+}
+
+/* All calls of one operation at one shape. Returns 1, 0 where there is no such shape, or a negative code. */
+static int one(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype, int i,
+               const struct lt_calibrate_options *options)
+{
+    struct subject s = {.op = op, .context = {.backend = LT_BACKEND_CPU, .dtype = dtype}};
+    struct making m = {.element = lt_dtype_bytes(dtype), .dtype = dtype};
+    struct lt_arena arena;
+    struct tacho_work work;
+    union lt_args first;
+    float *base;
+    int cores, rc;
+    memset(&first, 0, sizeof first);
+    if (!table[op].make(&first, i, &m))
+        return 0;
+    lt_op_work(op, &s.context, &first, &work);
+    if (repeats_fp32(op, dtype, i, &work))
+        return 0;
+    if (work.kind == TACHO_WORK_MATRIX && !lt_gemm_fast(dtype))
+        return absent(c, op, dtype, "the library of matrix products has none of this type on this CPU");
+    size_t size = m.carver.used, room = MOST / size, last = (size_t)lt_cache_bytes(3, &cores);
+    last *= (size_t)(cores > 0 ? (lt_threads() + cores - 1) / cores : 1);
+    size_t sets = 2 * last / (work.bytes_read + work.bytes_written) + 1; /* what it touches may be less than it has */
+    int cold = sets <= room || sets == 1;
+    s.sets = cold ? (int)sets : 1;
+    s.set = calloc((size_t)s.sets, sizeof *s.set);
+    struct lt_tensor tensors[] = {{"operands", (size_t)s.sets * size / sizeof(float), &base}};
+    if (!s.set)
+        return TACHO_ENOMEM;
+    rc = lt_arena_create(&arena, LT_MEMORY_WORKSPACE, tensors, 1);
+    if (rc == 0) {
+        lt_calibrate_fill(base, (size_t)s.sets * size);
+        for (int k = 0; k < s.sets; k++) {
+            m.carver = (struct carver){(char *)base + (size_t)k * size, 0};
+            table[op].make(&s.set[k], i, &m);
+        }
+        if (cold)
+            rc = add_row(c, &s, &m, 1, options);
+        if (rc == 0 && (s.sets > 1 || !cold)) /* one set may be colder than any cache by itself */
+            rc = add_row(c, &s, &m, 0, options);
+        lt_arena_destroy(&arena);
+    }
+    free(s.set);
+    return rc ? rc : 1;
+}
+
+static int all_shapes(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype,
+                      const struct lt_calibrate_options *options)
+{
+    int rc = 1;
+    for (int i = 0; rc > 0 && !(options->quick && i); i++)
+        rc = one(c, op, dtype, i, options);
+    return rc < 0 ? rc : 0;
+}
+
+int lt_calibrate_ops(struct lt_calibration *out, const struct lt_calibrate_options *options)
+{
+    int rc = 0;
+    for (int op = 0; op < LT_OP_COUNT && rc == 0; op++)
+        for (int dtype = 0; dtype < LT_DTYPE_COUNT && rc == 0; dtype++)
+            rc = table[op].make ? all_shapes(out, (enum lt_op_id)op, (enum lt_dtype)dtype, options)
+                                : absent(out, (enum lt_op_id)op, (enum lt_dtype)dtype,
+                                         "calibrate_ops.c makes no arguments of its type yet");
+    return rc;
+}

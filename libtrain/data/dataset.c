@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/data/dataset.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libtrain/data/source.h"
+
+#define IDENTITY_BLOCKS 32 /* places that the identity of the data looks at */
+
+struct file {
+    char *path;
+    int fd;          /* -1: opened for each read */
+    const char *map; /* NULL: not mapped */
+    uint64_t start, bytes;
+};
+
+struct lt_dataset {
+    struct file *files;
+    size_t count, cap;
+    uint64_t bytes;
+    char *empty; /* the first file without bytes */
+};
+
+/* Takes over the open descriptor. */
+static int add_file(struct lt_dataset *d, const char *path, int fd, uint64_t bytes, struct tacho_error *err)
+{
+    int rc = 0;
+    if (bytes == 0) {
+        d->empty = d->empty ? d->empty : strdup(path);
+        goto out;
+    }
+    if (d->count == d->cap) {
+        size_t cap = d->cap ? 2 * d->cap : 16;
+        struct file *more = realloc(d->files, cap * sizeof *more);
+        if (!more) {
+            rc = tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
+            goto out;
+        }
+        d->files = more;
+        d->cap = cap;
+    }
+    char *copy = strdup(path);
+    if (!copy) {
+        rc = tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
+        goto out;
+    }
+    if (d->count == LT_DATASET_OPEN) /* too many to keep open: then all are treated alike */
+        for (size_t i = 0; i < d->count; i++) {
+            close(d->files[i].fd);
+            d->files[i].fd = -1;
+        }
+    int keep = d->count < LT_DATASET_OPEN;
+    d->files[d->count++] = (struct file){.path = copy, .fd = keep ? fd : -1, .start = d->bytes, .bytes = bytes};
+    d->bytes += bytes;
+    if (keep)
+        return 0;
+out:
+    close(fd);
+    return rc;
+}
+
+static int add_path(struct lt_dataset *d, const char *path, int inside, struct tacho_error *err);
+
+/* Those that a folder gives: not the hidden ones. */
+static int wanted(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
+}
+
+static int add_folder(struct lt_dataset *d, const char *path, struct tacho_error *err)
+{
+    struct dirent **names = NULL;
+    int rc = 0, count = scandir(path, &names, wanted, alphasort);
+    if (count < 0)
+        return tacho_fail(err, TACHO_EIO, "give --data a file or folder you may read", "%s: %s", path, strerror(errno));
+    for (int i = 0; i < count; i++) {
+        char name[PATH_MAX];
+        int n = snprintf(name, sizeof name, "%s/%s", path, names[i]->d_name);
+        if (rc == 0 && n > 0 && (size_t)n < sizeof name)
+            rc = add_path(d, name, 1, err);
+        free(names[i]);
+    }
+    free(names);
+    return rc;
+}
+
+/* Inside a folder links and special files are passed over; what the user named himself may be a link. */
+static int add_path(struct lt_dataset *d, const char *path, int inside, struct tacho_error *err)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (inside ? O_NOFOLLOW : 0));
+    if (fd < 0 && inside && errno == ELOOP)
+        return 0;
+    if (fd < 0 || fstat(fd, &st)) {
+        int code = errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO;
+        int rc = tacho_fail(err, code, "give --data a file or a folder to learn from", "%s: %s", path, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        return rc;
+    }
+    if (S_ISREG(st.st_mode))
+        return add_file(d, path, fd, (uint64_t)st.st_size, err);
+    close(fd);
+    if (inside)
+        return 0;
+    if (S_ISDIR(st.st_mode))
+        return add_folder(d, path, err);
+    return tacho_fail(err, TACHO_EFORMAT, "give --data a file or a folder to learn from", "%s: neither a file nor a folder",
+                      path);
+}
+
+int lt_dataset_open(struct lt_dataset **out, const char *const *paths, size_t count, struct tacho_error *err)
+{
+    int rc = 0;
+    struct lt_dataset *d = calloc(1, sizeof *d);
+    if (!d)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = add_path(d, paths[i], 0, err);
+    if (rc == 0 && d->bytes == 0)
+        rc = tacho_fail(err, TACHO_EFORMAT, "give --data a file with something in it, or a folder that has some",
+                        "%s: no bytes to learn from", count ? paths[0] : "no data");
+    if (rc) {
+        lt_dataset_close(d);
+        return rc;
+    }
+    *out = d;
+    return 0;
+}
+
+void lt_dataset_close(struct lt_dataset *data)
+{
+    if (!data)
+        return;
+    for (size_t i = 0; i < data->count; i++) {
+        struct file *f = &data->files[i];
+        if (f->map)
+            munmap((void *)(uintptr_t)f->map, f->bytes);
+        if (f->fd >= 0)
+            close(f->fd);
+        free(data->files[i].path);
+    }
+    free(data->empty);
+    free(data->files);
+    free(data);
+}
+
+uint64_t lt_dataset_bytes(const struct lt_dataset *data)
+{
+    return data->bytes;
+}
+
+size_t lt_dataset_files(const struct lt_dataset *data)
+{
+    return data->count;
+}
+
+struct lt_dataset_file lt_dataset_file(const struct lt_dataset *data, size_t i)
+{
+    const struct file *f = &data->files[i];
+    return (struct lt_dataset_file){.path = f->path, .start = f->start, .bytes = f->bytes};
+}
+
+const char *lt_dataset_empty_file(const struct lt_dataset *data)
+{
+    return data->empty;
+}
+
+/* ---- mapped files -------------------------------------------------------------------------------------------------------- */
+
+static pthread_once_t bus_once = PTHREAD_ONCE_INIT;
+static struct sigaction bus_before;
+static _Thread_local sigjmp_buf *volatile bus_guard; /* where the copy under way gives up; NULL: none is */
+
+/* A fault that is none of ours happens again when this returns, and meets who was there before. */
+static void on_bus(int signal)
+{
+    if (bus_guard)
+        siglongjmp(*bus_guard, 1);
+    sigaction(signal, &bus_before, NULL);
+}
+
+/* SA_NODEFER: the jump leaves the handler with the signal mask as it was. */
+static void catch_bus(void)
+{
+    struct sigaction act = {.sa_handler = on_bus, .sa_flags = SA_NODEFER};
+    sigaction(SIGBUS, &act, &bus_before);
+}
+
+void lt_dataset_map(struct lt_dataset *data)
+{
+    pthread_once(&bus_once, catch_bus);
+    for (size_t i = 0; i < data->count; i++) {
+        struct file *f = &data->files[i];
+        void *map = f->fd >= 0 && !f->map ? mmap(NULL, f->bytes, PROT_READ, MAP_SHARED, f->fd, 0) : MAP_FAILED;
+        if (map != MAP_FAILED)
+            f->map = map;
+    }
+}
+
+/* 0, or -1 when the pages are gone. */
+static int copy_mapped(void *to, const void *from, size_t count)
+{
+    sigjmp_buf here;
+    if (sigsetjmp(here, 0)) {
+        bus_guard = NULL;
+        return -1;
+    }
+    bus_guard = &here;
+    atomic_signal_fence(memory_order_seq_cst);
+    memcpy(to, from, count);
+    atomic_signal_fence(memory_order_seq_cst);
+    bus_guard = NULL;
+    return 0;
+}
+
+static int shorter(const struct file *f, struct tacho_error *err)
+{
+    return tacho_fail(err, TACHO_EIO, "do not change the data while a run reads it", "%s: shorter than when the run began",
+                      f->path);
+}
+
+/* The rest of a page behind the end of a file reads as zeros, so the length counts too. */
+static int read_map(const struct file *f, uint64_t at, char *buffer, size_t count, struct tacho_error *err)
+{
+    struct stat st;
+    if (copy_mapped(buffer, f->map + at, count) || fstat(f->fd, &st) || (uint64_t)st.st_size < at + count)
+        return shorter(f, err);
+    return 0;
+}
+
+static int read_file(const struct file *f, uint64_t at, char *buffer, size_t count, struct tacho_error *err)
+{
+    if (f->map)
+        return read_map(f, at, buffer, count, err);
+    int fd = f->fd >= 0 ? f->fd : open(f->path, O_RDONLY | O_CLOEXEC);
+    int rc = 0;
+    while (fd >= 0 && count > 0) {
+        ssize_t n = pread(fd, buffer, count, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            rc = shorter(f, err);
+        if (n <= 0)
+            break;
+        buffer += n;
+        at += (uint64_t)n;
+        count -= (size_t)n;
+    }
+    if (rc == 0 && count > 0)
+        rc = tacho_fail(err, TACHO_EIO, "do not change the data while a run reads it", "%s: %s", f->path, strerror(errno));
+    if (fd >= 0 && f->fd < 0)
+        close(fd);
+    return rc;
+}
+
+/* The last file that starts at or before `offset`. */
+static size_t find(const struct lt_dataset *d, uint64_t offset)
+{
+    size_t low = 0, high = d->count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (d->files[middle].start <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int lt_dataset_read(const struct lt_dataset *data, uint64_t offset, void *buffer, size_t count, struct tacho_error *err)
+{
+    char *to = buffer;
+    for (size_t i = find(data, offset); count > 0; i++) {
+        if (i >= data->count)
+            return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: read beyond the end", data->files[data->count - 1].path);
+        const struct file *f = &data->files[i];
+        uint64_t left = f->bytes - (offset - f->start);
+        size_t n = count < left ? count : (size_t)left;
+        int rc = read_file(f, offset - f->start, to, n, err);
+        if (rc)
+            return rc;
+        to += n;
+        offset += n;
+        count -= n;
+    }
+    return 0;
+}
+
+/* All of a small dataset, evenly spread blocks of a large one. */
+int lt_dataset_identity(const struct lt_dataset *data, uint64_t *identity, struct tacho_error *err)
+{
+    char block[4096];
+    uint64_t hash = lt_source_hash(0, &data->bytes, sizeof data->bytes);
+    uint64_t stride = data->bytes / IDENTITY_BLOCKS > sizeof block ? data->bytes / IDENTITY_BLOCKS : sizeof block;
+    for (uint64_t at = 0; at < data->bytes; at += stride) {
+        size_t n = data->bytes - at < sizeof block ? (size_t)(data->bytes - at) : sizeof block;
+        int rc = lt_dataset_read(data, at, block, n, err);
+        if (rc)
+            return rc;
+        hash = lt_source_hash(hash, block, n);
+    }
+    *identity = hash;
+    return 0;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/data/digits.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libtrain/ops/random.h"
+#include "tacho_folder.h"
+
+#define SIDE    LT_DIGITS_SIDE
+#define PIXELS  LT_DIGITS_PIXELS
+#define POINTS  20 /* of a stroke */
+#define STROKES 3
+#define LOOKS   1 /* of the name in the cache: other strokes, other number */
+#define TRAIN   20000
+#define TEST    2000
+#define BLOCK   1000 /* images drawn at a time */
+
+/* A line from (x, y) to (u, v), or an arc around (x, y) with radii u and v, from angle `from` to `to` in degrees, clockwise
+ * from the right. In a square of side 1, y down. to == from: a line. */
+struct stroke {
+    float x, y, u, v, from, to;
+};
+
+/* clang-format off */
+static const struct stroke shapes[10][STROKES] = {
+    {{.50f, .50f, .27f, .40f, 0, 360}},
+    {{.34f, .28f, .52f, .10f, 0, 0}, {.52f, .10f, .52f, .90f, 0, 0}},
+    {{.49f, .31f, .25f, .21f, 180, 385}, {.72f, .40f, .24f, .88f, 0, 0}, {.24f, .88f, .78f, .88f, 0, 0}},
+    {{.46f, .30f, .25f, .20f, 205, 450}, {.46f, .70f, .29f, .20f, 270, 510}},
+    {{.60f, .10f, .20f, .64f, 0, 0}, {.20f, .64f, .82f, .64f, 0, 0}, {.64f, .36f, .64f, .92f, 0, 0}},
+    {{.76f, .11f, .32f, .11f, 0, 0}, {.32f, .11f, .29f, .46f, 0, 0}, {.47f, .65f, .28f, .24f, 225, 505}},
+    {{.70f, .66f, .44f, .55f, 180, 262}, {.50f, .68f, .24f, .22f, 0, 360}},
+    {{.22f, .13f, .78f, .13f, 0, 0}, {.78f, .13f, .42f, .90f, 0, 0}},
+    {{.50f, .29f, .20f, .19f, 0, 360}, {.50f, .70f, .26f, .21f, 0, 360}},
+    {{.48f, .32f, .23f, .22f, 0, 360}, {.71f, .34f, .62f, .90f, 0, 0}},
+};
+/* clang-format on */
+
+/* A stream of uniform numbers. */
+struct dice {
+    uint64_t key, counter;
+};
+
+static float between(struct dice *d, float low, float high)
+{
+    return low + (high - low) * (float)(lt_random_bits(d->key, d->counter++) >> 40) * 0x1p-24f;
+}
+
+/* How a point of the square becomes a place on the pixels: x' = a x + b y + c, y' = d x + e y + f. */
+struct pose {
+    float a, b, c, d, e, f;
+};
+
+static struct pose throw_pose(struct dice *d)
+{
+    float angle = between(d, -0.22f, 0.22f), slant = between(d, -0.25f, 0.25f), wide = between(d, 15, 22),
+          high = between(d, 17, 23), x = between(d, -2, 2), y = between(d, -2, 2);
+    float cs = cosf(angle), sn = sinf(angle);
+    struct pose p = {.a = cs * wide, .b = (cs * slant - sn) * high, .d = sn * wide, .e = (sn * slant + cs) * high};
+    p.c = 0.5f * SIDE + x - 0.5f * (p.a + p.b);
+    p.f = 0.5f * SIDE + y - 0.5f * (p.d + p.e);
+    return p;
+}
+
+/* Darkens pixels that are nearer to the segment than `radius`, with a soft edge of one pixel. */
+static void ink(float *canvas, const float *from, const float *to, float radius)
+{
+    float dx = to[0] - from[0], dy = to[1] - from[1], square = dx * dx + dy * dy, reach = radius + 1;
+    int x0 = (int)fmaxf(fminf(from[0], to[0]) - reach, 0), x1 = (int)fminf(fmaxf(from[0], to[0]) + reach, SIDE - 1);
+    int y0 = (int)fmaxf(fminf(from[1], to[1]) - reach, 0), y1 = (int)fminf(fmaxf(from[1], to[1]) + reach, SIDE - 1);
+    for (int y = y0; y <= y1; y++)
+        for (int x = x0; x <= x1; x++) {
+            float px = (float)x + 0.5f - from[0], py = (float)y + 0.5f - from[1];
+            float along = square > 0 ? fminf(fmaxf((px * dx + py * dy) / square, 0), 1) : 0;
+            float far = hypotf(px - along * dx, py - along * dy);
+            float dark = fminf(fmaxf(radius + 0.5f - far, 0), 1);
+            if (dark > canvas[y * SIDE + x])
+                canvas[y * SIDE + x] = dark;
+        }
+}
+
+/* A wobble of the ends (and of the middle, for arcs) shared by all points of the stroke, so that it stays smooth. */
+static void draw_stroke(float *canvas, const struct stroke *s, const struct pose *p, float radius, struct dice *d)
+{
+    float at[2], last[2] = {0};
+    const float w = 0.035f;
+    float shift_x = between(d, -w, w), shift_y = between(d, -w, w), grow_x = between(d, 0.88f, 1.12f),
+          grow_y = between(d, 0.88f, 1.12f), bend = between(d, -w, w), turn = between(d, -8, 8);
+    int line = s->from == s->to, count = line ? 8 : POINTS;
+    for (int i = 0; i < count; i++) {
+        float part = (float)i / (float)(count - 1), x, y;
+        if (line) {
+            float bow = bend * 4 * part * (1 - part);
+            x = s->x + shift_x + part * (s->u - s->x) + bow * (s->v - s->y);
+            y = s->y + shift_y + part * (s->v - s->y) - bow * (s->u - s->x);
+        } else {
+            float angle = (s->from + turn + part * (s->to - s->from)) * 0.0174532925f;
+            x = s->x + shift_x + s->u * grow_x * cosf(angle);
+            y = s->y + shift_y + s->v * grow_y * sinf(angle);
+        }
+        at[0] = p->a * x + p->b * y + p->c;
+        at[1] = p->d * x + p->e * y + p->f;
+        if (i)
+            ink(canvas, last, at, radius);
+        memcpy(last, at, sizeof last);
+    }
+}
+
+int lt_digits_label(uint64_t key, uint64_t number)
+{
+    return (int)(lt_random_bits(lt_random_bits(key, number), 0) % 10);
+}
+
+void lt_digits_draw(uint64_t key, uint64_t number, uint8_t pixels[PIXELS])
+{
+    float canvas[PIXELS] = {0};
+    struct dice d = {.key = lt_random_bits(key, number), .counter = 1};
+    struct pose p = throw_pose(&d);
+    float radius = between(&d, 0.7f, 1.6f), bright = between(&d, 190, 255);
+    const struct stroke *s = shapes[lt_digits_label(key, number)];
+    for (int i = 0; i < STROKES && (s[i].u > 0 || s[i].v > 0); i++)
+        draw_stroke(canvas, &s[i], &p, radius, &d);
+    for (int i = 0; i < PIXELS; i++)
+        pixels[i] = (uint8_t)(bright * canvas[i]);
+}
+
+/* ---- files --------------------------------------------------------------------------------------------------------------- */
+
+static int put_big_endian(FILE *f, uint32_t value)
+{
+    const uint8_t bytes[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8), (uint8_t)value};
+    return fwrite(bytes, 1, 4, f) == 4 ? 0 : -1;
+}
+
+static int put_images(FILE *f, uint64_t count, uint64_t key)
+{
+    uint8_t *block = malloc((size_t)BLOCK * PIXELS);
+    int failed = !block || put_big_endian(f, 0x803) || put_big_endian(f, (uint32_t)count) || put_big_endian(f, SIDE) ||
+                 put_big_endian(f, SIDE);
+    for (uint64_t at = 0; !failed && at < count; at += BLOCK) {
+        int64_t n = (int64_t)(count - at < BLOCK ? count - at : BLOCK);
+#pragma omp parallel for schedule(static)
+        for (int64_t i = 0; i < n; i++)
+            lt_digits_draw(key, at + (uint64_t)i, block + i * PIXELS);
+        failed = fwrite(block, PIXELS, (size_t)n, f) != (size_t)n;
+    }
+    free(block);
+    return failed ? -1 : 0;
+}
+
+static int put_labels(FILE *f, uint64_t count, uint64_t key)
+{
+    int failed = put_big_endian(f, 0x801) || put_big_endian(f, (uint32_t)count);
+    for (uint64_t i = 0; !failed && i < count; i++)
+        failed = fputc(lt_digits_label(key, i), f) == EOF;
+    return failed ? -1 : 0;
+}
+
+static int put_file(const char *folder, const char *name, int (*put)(FILE *f, uint64_t count, uint64_t key), uint64_t count,
+                    uint64_t key, struct tacho_error *err)
+{
+    char path[2 * PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    errno = 0;
+    FILE *f = fopen(path, "wxe");
+    int failed = !f || put(f, count, key);
+    if (f && fclose(f))
+        failed = 1;
+    if (!failed)
+        return 0;
+    return tacho_fail(err, errno == ENOSPC || errno == EDQUOT ? TACHO_ENOSPACE : TACHO_EIO,
+                      "make room, or give the images with --data FOLDER", "%s: %s", path,
+                      errno ? strerror(errno) : "not written");
+}
+
+int lt_digits_write(const char *folder, uint64_t train, uint64_t test, uint64_t seed, struct tacho_error *err)
+{
+    uint64_t learn = lt_random_bits(seed, 0), look = lt_random_bits(seed, 1);
+    int rc = put_file(folder, "train-images-idx3-ubyte", put_images, train, learn, err);
+    rc = rc ? rc : put_file(folder, "train-labels-idx1-ubyte", put_labels, train, learn, err);
+    rc = rc ? rc : put_file(folder, "t10k-images-idx3-ubyte", put_images, test, look, err);
+    return rc ? rc : put_file(folder, "t10k-labels-idx1-ubyte", put_labels, test, look, err);
+}
+
+static void remove_folder(const char *folder)
+{
+    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+                                        "t10k-labels-idx1-ubyte"};
+    char path[2 * PATH_MAX];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        unlink(path);
+    }
+    rmdir(folder);
+}
+
+int lt_digits_cached(char *path, size_t size, uint64_t seed, struct tacho_error *err)
+{
+    char folder[PATH_MAX - 128], temporary[PATH_MAX];
+    struct stat st;
+    int error = tacho_cache_folder("libtrain", folder, sizeof folder);
+    if (error)
+        return tacho_fail(err, TACHO_EIO, "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER",
+                          "no cache for the generated digits: %s%s%s", folder, *folder ? ": " : "", strerror(error));
+    snprintf(path, size, "%s/digits-%d-%d-%d-%llu", folder, LOOKS, TRAIN, TEST, (unsigned long long)seed);
+    if (stat(path, &st) == 0)
+        return 0;
+    snprintf(temporary, sizeof temporary, "%s/.digits-XXXXXX", folder);
+    if (!mkdtemp(temporary))
+        return tacho_fail(err, TACHO_EIO, "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER", "%s: %s",
+                          temporary, strerror(errno));
+    int rc = lt_digits_write(temporary, TRAIN, TEST, seed, err);
+    if (rc == 0 && rename(temporary, path) == 0)
+        return 0;
+    if (rc == 0 && stat(path, &st)) /* not that another process was first */
+        rc = tacho_fail(err, TACHO_EIO, "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER", "%s: %s",
+                        path, strerror(errno));
+    remove_folder(temporary);
+    return rc;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Token shards: sample i of a shard is the t + 1 tokens from i t. No sample spans two shards.
+ */
+#include <stdlib.h>
+
+#include "libtrain/data/format.h"
+#include "libtrain/data/source.h"
+
+struct shard {
+    uint64_t first; /* sample of the source */
+    uint64_t start; /* byte of the dataset where its tokens start */
+    const char *path;
+};
+
+struct tokens {
+    struct lt_source base;
+    struct lt_dataset *data;
+    size_t count;
+    struct shard shard[];
+};
+
+static const struct shard *find(const struct tokens *s, uint64_t sample)
+{
+    size_t low = 0, high = s->count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (s->shard[middle].first <= sample)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &s->shard[low];
+}
+
+static size_t tokens_bytes(const struct lt_source *source, uint64_t sample)
+{
+    (void)sample;
+    return source->raw_bytes;
+}
+
+static int tokens_read(const struct lt_source *source, uint64_t sample, void *raw, struct tacho_error *err)
+{
+    const struct tokens *s = (const struct tokens *)source;
+    const struct shard *shard = find(s, sample);
+    uint64_t at = shard->start + 2 * (sample - shard->first) * (uint64_t)source->t;
+    return lt_dataset_read(s->data, at, raw, source->raw_bytes, err);
+}
+
+static int tokens_decode(const struct lt_source *source, uint64_t sample, const void *raw, void *item, struct tacho_error *err)
+{
+    const unsigned char *from = raw;
+    int32_t *to = item;
+    for (int64_t i = 0; i <= source->t; i++) {
+        to[i] = from[2 * i] | from[2 * i + 1] << 8;
+        if (to[i] >= source->classes) {
+            const struct shard *shard = find((const struct tokens *)source, sample);
+            return tacho_fail(err, TACHO_ECORRUPT, "the shard is of another tokenizer: choose a larger --vocab",
+                              "%s: token %llu is %ld, the model has %lld words", shard->path,
+                              (unsigned long long)((sample - shard->first) * (uint64_t)source->t) + (unsigned long long)i,
+                              (long)to[i], (long long)source->classes);
+        }
+    }
+    return 0;
+}
+
+static void tokens_close(struct lt_source *source)
+{
+    struct tokens *s = (struct tokens *)source;
+    lt_dataset_close(s->data);
+    free(s);
+}
+
+static const struct lt_source_ops tokens_ops = {"tokens",    tokens_bytes, tokens_read, tokens_decode, lt_source_collate_tokens,
+                                                tokens_close};
+
+static int add_shard(struct tokens *s, size_t i, struct tacho_error *err)
+{
+    unsigned char head[LT_FORMAT_HEAD];
+    struct lt_dataset_file f = lt_dataset_file(s->data, i);
+    size_t n = f.bytes < sizeof head ? (size_t)f.bytes : sizeof head;
+    uint64_t tokens, t = (uint64_t)s->base.t;
+    int rc = lt_dataset_read(s->data, f.start, head, n, err);
+    if (rc == 0)
+        rc = lt_format_shard(f.path, head, n, f.bytes, &tokens, err);
+    if (rc)
+        return rc;
+    if (tokens < t + 1)
+        return tacho_fail(err, TACHO_EFORMAT, "choose a shorter --seq, or larger shards",
+                          "%s: %llu tokens are too few for one sample of %llu", f.path, (unsigned long long)tokens,
+                          (unsigned long long)t + 1);
+    s->shard[s->count++] = (struct shard){.first = s->base.samples, .start = f.start + LT_SHARD_HEADER, .path = f.path};
+    s->base.samples += (tokens - 1) / t;
+    return 0;
+}
+
+int lt_source_open_tokens(struct lt_source **out, struct lt_dataset *data, int64_t t, int64_t vocab, struct tacho_error *err)
+{
+    size_t files = lt_dataset_files(data);
+    const char *empty = lt_dataset_empty_file(data);
+    uint64_t cut[] = {0x746f6b656e73, (uint64_t)t, 0};
+    struct tokens *s = calloc(1, sizeof *s + files * sizeof *s->shard);
+    int rc = 0;
+    if (!s) {
+        lt_dataset_close(data);
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    }
+    s->data = data;
+    s->base = (struct lt_source){.ops = &tokens_ops,
+                                 .raw_bytes = 2 * ((size_t)t + 1),
+                                 .item_bytes = ((size_t)t + 1) * sizeof(int32_t),
+                                 .t = t,
+                                 .classes = vocab};
+    if (empty)
+        rc = tacho_fail(err, TACHO_EFORMAT, "remove it, or write it anew", "%s: empty", empty);
+    for (size_t i = 0; i < files && rc == 0; i++)
+        rc = add_shard(s, i, err);
+    if (rc == 0)
+        rc = lt_dataset_identity(data, &cut[2], err);
+    if (rc) {
+        lt_source_close(&s->base);
+        return rc;
+    }
+    s->base.identity = lt_source_hash(0, cut, sizeof cut);
+    *out = &s->base;
+    return 0;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to gpt2.c and gpt2_create.c: which tensors the model has, and how large they are. The tables are written in the
+ * dimensions l layers, c channels, h heads, v words, p positions, b sequences of t tokens, n = b t.
+ */
+#ifndef LT_GPT2_LAYOUT_H
+#define LT_GPT2_LAYOUT_H
+
+#include "libtrain/base/arena.h"
+#include "libtrain/models/gpt2.h"
+
+/* Parameters. tensor, elements, standard deviation of the initial value (0: constant), constant. Tensors with weight decay come
+ * first, so that the optimizer's pass splits at one place. */
+#define MATRICES(X) \
+    X(word, v *c, 0.02f, 0) \
+    X(position, p *c, 0.02f, 0) \
+    X(qkv_weight, l * 3 * c * c, 0.02f, 0) \
+    X(projection_weight, l *c *c, 0.02f * residual, 0) \
+    X(up_weight, l * 4 * c * c, 0.02f, 0) \
+    X(down_weight, l * 4 * c * c, 0.02f * residual, 0)
+#define VECTORS(X) \
+    X(ln1_weight, l *c, 0, 1) \
+    X(ln1_bias, l *c, 0, 0) \
+    X(qkv_bias, l * 3 * c, 0, 0) \
+    X(projection_bias, l *c, 0, 0) \
+    X(ln2_weight, l *c, 0, 1) \
+    X(ln2_bias, l *c, 0, 0) \
+    X(up_bias, l * 4 * c, 0, 0) \
+    X(down_bias, l *c, 0, 0) \
+    X(final_weight, c, 0, 1) \
+    X(final_bias, c, 0, 0)
+
+/* Activations and their gradients, and what an op needs for itself. tensor, E: elements of the dtype or
+ * F: floats, how many. stream: the residual stream before each block, and after the last; middle: the stream between attention
+ * and MLP. k is the number of blocks whose inner activations are kept: all of them, or the one that is being worked on. */
+#define ACTIVATIONS(X) \
+    X(stream, E, (l + 1) * n * c) \
+    X(ln1, E, k *n *c) \
+    X(ln1_mean, F, k *n) \
+    X(ln1_rstd, F, k *n) \
+    X(qkv, E, k * 3 * n * c) \
+    X(lse, F, k *b *h *t) \
+    X(attention, E, k *n *c) \
+    X(middle, E, k *n *c) \
+    X(ln2, E, k *n *c) \
+    X(ln2_mean, F, k *n) \
+    X(ln2_rstd, F, k *n) \
+    X(up, E, k * 4 * n * c) \
+    X(gelu, E, k * 4 * n * c) \
+    X(final, E, n *c) \
+    X(final_mean, F, n) \
+    X(final_rstd, F, n) \
+    X(logits, E, n *v) \
+    X(losses, F, n) \
+    X(branch, E, n *c) \
+    X(dstream, E, n *c) \
+    X(dbranch, E, n *c) \
+    X(dwide, E, 4 * n * c) \
+    X(dqkv, E, 3 * n * c)
+#define WORKSPACE(X) X(scratch, F, slots *scratch_floats)
+
+struct parameters {
+#define FIELD(name, count, deviation, constant) float *name;
+    MATRICES(FIELD) VECTORS(FIELD)
+#undef FIELD
+};
+
+/* Where each tensor begins, whatever its elements are. */
+struct activations {
+#define FIELD(name, type, count) float *name;
+    ACTIVATIONS(FIELD) WORKSPACE(FIELD)
+#undef FIELD
+};
+
+struct gpt2 {
+    struct lt_model model; /* first: a struct lt_model * is a struct gpt2 * */
+    struct lt_gpt2_config config;
+    struct lt_gpt2_mode mode;
+    int slots;
+    struct lt_arena value_arena, grad_arena, shadow_arena, activation_arena, workspace_arena;
+    struct parameters value, grad;
+    struct activations act;
+};
+
+extern const struct lt_model_ops lt_gpt2_ops;
+
+#endif

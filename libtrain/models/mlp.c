@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/models/mlp.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "libtrain/base/arena.h"
+#include "libtrain/ops/random.h"
+
+/* Parameters: f features, w hidden width, l hidden layers, k classes. Tensors with weight decay come first. */
+#define WEIGHTS(X) \
+    X(first, w *f) \
+    X(middle, (l - 1) * w * w) \
+    X(last, k *w)
+#define BIASES(X) \
+    X(hidden_bias, l *w) \
+    X(last_bias, k)
+
+/* Activations of b images. linear: before, active: behind the GELU of each hidden layer; above, below: gradients that change
+ * places from layer to layer. */
+#define ACTIVATIONS(X) \
+    X(linear, l *b *w) \
+    X(active, l *b *w) \
+    X(logits, b *k) \
+    X(losses, b) \
+    X(above, b *w) \
+    X(below, b *w)
+
+struct parameters {
+#define FIELD(name, count) float *name;
+    WEIGHTS(FIELD) BIASES(FIELD)
+#undef FIELD
+};
+
+struct activations {
+#define FIELD(name, count) float *name;
+    ACTIVATIONS(FIELD)
+#undef FIELD
+};
+
+struct mlp {
+    struct lt_model model; /* first: a struct lt_model * is a struct mlp * */
+    struct lt_mlp_config config;
+    struct lt_arena value_arena, grad_arena, activation_arena;
+    struct parameters value, grad;
+    struct activations act;
+};
+
+/* Layers are numbered from 0; number `layers` leads to the classes. */
+static float *layer_weight(const struct mlp *m, const struct parameters *p, int64_t i)
+{
+    int64_t w = m->config.hidden;
+    return i == 0 ? p->first : i < m->config.layers ? p->middle + (i - 1) * w * w : p->last;
+}
+
+static float *layer_bias(const struct mlp *m, const struct parameters *p, int64_t i)
+{
+    return i < m->config.layers ? p->hidden_bias + i * m->config.hidden : p->last_bias;
+}
+
+/* What both directions of layer i share: shapes, weights, input. */
+static struct lt_matmul layer_args(const struct mlp *m, int64_t i, const float *features)
+{
+    const struct lt_mlp_config *c = &m->config;
+    int64_t b = m->model.b;
+    return (struct lt_matmul){.in = i == 0 ? features : m->act.active + (i - 1) * b * c->hidden,
+                              .weight = layer_weight(m, &m->value, i),
+                              .bias = layer_bias(m, &m->value, i),
+                              .rows = b,
+                              .n = i < c->layers ? c->hidden : c->classes,
+                              .k = i == 0 ? c->features : c->hidden};
+}
+
+/* The caller's context with the type that the model's memory was made for. */
+static struct lt_context own_context(const struct lt_context *context)
+{
+    struct lt_context x = *context;
+    x.dtype = LT_DTYPE_FP32;
+    return x;
+}
+
+static double mlp_forward(struct lt_model *model, const struct lt_context *context, const struct lt_batch *batch, int parts)
+{
+    struct mlp *m = (struct mlp *)model;
+    struct lt_context own = own_context(context), *x = &own;
+    const struct activations *s = &m->act;
+    int64_t b = model->b, width = b * m->config.hidden, layers = m->config.layers;
+    for (int64_t i = 0; i <= layers; i++) {
+        struct lt_matmul args = layer_args(m, i, batch->features);
+        args.out = i < layers ? s->linear + i * width : s->logits;
+        lt_op(x, LT_OP_MATMUL_FORWARD, &(union lt_args){.matmul_forward = args});
+        if (i < layers)
+            lt_op(
+                x, LT_OP_GELU_FORWARD,
+                &(union lt_args){.gelu_forward = {.out = s->active + i * width, .in = s->linear + i * width, .count = width}});
+    }
+    lt_op(x, LT_OP_CLASSIFIER,
+          &(union lt_args){.classifier = {.logits = s->logits,
+                                          .losses = s->losses,
+                                          .targets = batch->targets,
+                                          .rows = b,
+                                          .v = m->config.classes,
+                                          .scale = 1.0f / (float)(b * parts),
+                                          .backward = !x->evaluation}});
+    double sum = 0;
+    for (int64_t i = 0; i < b; i++)
+        sum += (double)s->losses[i];
+    return sum / (double)b;
+}
+
+static void mlp_backward(struct lt_model *model, const struct lt_context *context, const struct lt_batch *batch, int first)
+{
+    struct mlp *m = (struct mlp *)model;
+    struct lt_context own = own_context(context), *x = &own;
+    const struct activations *s = &m->act;
+    int64_t width = model->b * m->config.hidden, layers = m->config.layers;
+    float *dout = s->logits, *din = s->below, *spare = s->above;
+    for (int64_t i = layers; i >= 0; i--) {
+        struct lt_matmul args = layer_args(m, i, batch->features);
+        args.dout = dout;
+        args.din = i > 0 ? din : NULL;
+        args.dweight = layer_weight(m, &m->grad, i);
+        args.dbias = layer_bias(m, &m->grad, i);
+        args.accumulate = !first;
+        lt_op(x, LT_OP_MATMUL_BACKWARD, &(union lt_args){.matmul_backward = args});
+        lt_model_ready(model, x, args.dweight, (size_t)(args.n * args.k));
+        lt_model_ready(model, x, args.dbias, (size_t)args.n);
+        if (i == 0)
+            break;
+        lt_op(x, LT_OP_GELU_BACKWARD,
+              &(union lt_args){.gelu_backward = {.in = s->linear + (i - 1) * width, .dout = din, .din = din, .count = width}});
+        dout = din;
+        din = spare;
+        spare = dout;
+    }
+}
+
+static int64_t mlp_correct(const struct lt_model *model, const struct lt_batch *batch)
+{
+    const struct mlp *m = (const struct mlp *)model;
+    int64_t k = m->config.classes, correct = 0;
+    for (int64_t i = 0; i < model->b; i++) {
+        const float *logits = m->act.logits + i * k;
+        int64_t best = 0;
+        for (int64_t j = 1; j < k; j++)
+            if (logits[j] > logits[best])
+                best = j;
+        correct += best == batch->targets[i];
+    }
+    return correct;
+}
+
+/* ---- making one ---------------------------------------------------------------------------------------------------------- */
+
+static void mlp_destroy(struct lt_model *model)
+{
+    struct mlp *m = (struct mlp *)model;
+    lt_arena_destroy(&m->value_arena);
+    lt_arena_destroy(&m->grad_arena);
+    lt_arena_destroy(&m->activation_arena);
+    free(m);
+}
+
+static const struct lt_model_ops mlp_ops = {
+    .name = "mlp", .forward = mlp_forward, .backward = mlp_backward, .correct = mlp_correct, .destroy = mlp_destroy};
+
+static int check(const struct lt_mlp_config *k, int64_t b, struct tacho_error *err)
+{
+    const int64_t most = 1 << 20;
+    if (k->features < 1 || k->hidden < 1 || k->layers < 1 || k->classes < 1 || b < 1 || k->features > 1 << 24 ||
+        k->hidden > most || k->layers > 4096 || k->classes > 1 << 24 || b > most)
+        return tacho_fail(err, TACHO_EUSAGE, "features, hidden, layers, classes and batch must be positive and of a sane size",
+                          "mlp: impossible shape");
+    return 0;
+}
+
+/* One arena with the layout of the parameters. */
+static int parameter_arena(const struct mlp *m, struct lt_arena *arena, enum lt_memory_tag tag, struct parameters *at)
+{
+    size_t f = (size_t)m->config.features, w = (size_t)m->config.hidden, l = (size_t)m->config.layers,
+           k = (size_t)m->config.classes;
+    const struct lt_tensor table[] = {
+#define ROW(n, size) {.name = #n, .count = (size), .slot = &at->n},
+        WEIGHTS(ROW) BIASES(ROW)
+#undef ROW
+    };
+    return lt_arena_create(arena, tag, table, sizeof table / sizeof *table);
+}
+
+static int activation_arena(struct mlp *m)
+{
+    size_t b = (size_t)m->model.b, w = (size_t)m->config.hidden, l = (size_t)m->config.layers, k = (size_t)m->config.classes;
+    const struct lt_tensor table[] = {
+#define ROW(n, size) {.name = #n, .count = (size), .slot = &m->act.n},
+        ACTIVATIONS(ROW)
+#undef ROW
+    };
+    return lt_arena_create(&m->activation_arena, LT_MEMORY_ACTIVATIONS, table, sizeof table / sizeof *table);
+}
+
+static void describe(struct mlp *m)
+{
+    const struct lt_mlp_config *c = &m->config;
+    uint64_t f = (uint64_t)c->features, w = (uint64_t)c->hidden, l = (uint64_t)c->layers, k = (uint64_t)c->classes;
+    struct lt_parameters *q = &m->model.parameters;
+    *q = (struct lt_parameters){.value = m->value_arena.base, .grad = m->grad_arena.base, .count = m->value_arena.count};
+    q->decayed = (size_t)(m->value.hidden_bias - m->value_arena.base);
+    q->matrix = w * f + (l - 1) * w * w + k * w;
+    q->trainable = q->matrix + l * w + k;
+    int64_t shape[LT_SHAPE_CAP] = {c->features, c->hidden, c->layers, c->classes};
+    for (int i = 0; i < LT_SHAPE_CAP; i++)
+        m->model.shape[i] = shape[i];
+}
+
+static void initialise(struct mlp *m, uint64_t seed)
+{
+    for (int64_t i = 0; i <= m->config.layers; i++) {
+        struct lt_matmul args = layer_args(m, i, NULL);
+        lt_random_fill(layer_weight(m, &m->value, i), args.n * args.k, sqrtf(2.0f / (float)args.k),
+                       lt_random_bits(seed, (uint64_t)i));
+    }
+}
+
+int lt_mlp_create(struct lt_model **out, const struct lt_mlp_config *config, int64_t b, uint64_t seed, struct tacho_error *err)
+{
+    int rc = check(config, b, err);
+    if (rc)
+        return rc;
+    struct mlp *m = calloc(1, sizeof *m);
+    if (!m)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "mlp: out of memory");
+    m->model = (struct lt_model){.ops = &mlp_ops, .b = b, .vocab = config->classes};
+    m->config = *config;
+    rc = parameter_arena(m, &m->value_arena, LT_MEMORY_PARAMETERS, &m->value);
+    rc = rc ? rc : parameter_arena(m, &m->grad_arena, LT_MEMORY_GRADIENTS, &m->grad);
+    rc = rc ? rc : activation_arena(m);
+    if (rc) {
+        mlp_destroy(&m->model);
+        return tacho_fail(err, rc, "choose a smaller --hidden, --layers or --batch", "mlp: not enough memory");
+    }
+    describe(m);
+    initialise(m, seed);
+    *out = &m->model;
+    return 0;
+}
+
+/* ---- closed forms --------------------------------------------------------------------------------------------------------- */
+
+uint64_t lt_mlp_flops(const struct lt_mlp_config *config, int64_t b, int64_t micro_steps)
+{
+    uint64_t f = (uint64_t)config->features, w = (uint64_t)config->hidden, l = (uint64_t)config->layers,
+             k = (uint64_t)config->classes;
+    return (uint64_t)(b * micro_steps) * (4 * f * w + 6 * (l - 1) * w * w + 6 * w * k);
+}
+
+void lt_mlp_memory(const struct lt_mlp_config *config, int64_t b, struct lt_memory_plan *out)
+{
+    uint64_t f = (uint64_t)config->features, w = (uint64_t)config->hidden, l = (uint64_t)config->layers,
+             k = (uint64_t)config->classes, n = (uint64_t)b;
+    uint64_t parameters = w * f + (l - 1) * w * w + k * w + l * w + k;
+    *out = (struct lt_memory_plan){0};
+    out->tag[LT_MEMORY_PARAMETERS] = out->tag[LT_MEMORY_GRADIENTS] = 4 * parameters;
+    out->tag[LT_MEMORY_ACTIVATIONS] = 4 * (n * w * (2 * l + 2) + n * k + n);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/ops/gemm.h"
+#include "libtrain/ops/kernels.h"
+#include "libtrain/ops/openmp.h"
+#include "libtrain/ops/typed.h"
+#include "libtrain/ops/vector.h"
+
+#define COLUMNS 64 /* columns that one thread sums at a time */
+
+int lt_threads(void)
+{
+    return omp_get_max_threads();
+}
+
+void lt_threads_limit(int threads)
+{
+    omp_set_num_threads(threads);
+}
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* 0.5 x (1 + tanh u) = x / (1 + exp(-2 u)) */
+static inline float gelu_gate(float x)
+{
+    float u = LT_GELU_SCALE * x * lt_fma(LT_GELU_CUBIC * x, x, 1.0f);
+    return 1.0f / (1.0f + lt_exp(-2.0f * u));
+}
+
+#define LT_TYPE fp32
+#include "libtrain/ops/cpu_typed.h"
+#undef LT_TYPE
+#define LT_TYPE bf16
+#include "libtrain/ops/cpu_typed.h"

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cpu backend, flat passes over all parameters: norm of the gradient, the optimizers, zeroing. All are bound by memory;
+ * each element is read and written once. The order of sums does not depend on the number of threads.
+ */
+#include <string.h>
+
+#include "libtrain/ops/kernels.h"
+#include "libtrain/ops/vector.h"
+
+#define BLOCK ((int64_t)16384) /* elements a thread updates at a time */
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+size_t lt_norm_partials(int64_t count)
+{
+    return (size_t)((count + LT_NORM_BLOCK - 1) / LT_NORM_BLOCK);
+}
+
+void lt_cpu_norm(const union lt_args *args)
+{
+    const struct lt_norm *a = &args->norm;
+    int64_t blocks = (int64_t)lt_norm_partials(a->count);
+#pragma omp parallel for schedule(static)
+    for (int64_t b = 0; b < blocks; b++) {
+        const float *x = a->x + b * LT_NORM_BLOCK;
+        int64_t n = min64(LT_NORM_BLOCK, a->count - b * LT_NORM_BLOCK);
+        double block = 0;
+        for (int64_t i = 0; i < n; i += 1024) { /* floats add up 1024 terms over the vector's lanes, doubles the rest */
+            int64_t end = min64(i + 1024, n);
+            float sum = 0;
+#pragma omp simd reduction(+ : sum)
+            for (int64_t j = i; j < end; j++)
+                sum += x[j] * x[j];
+            block += (double)sum;
+        }
+        a->partial[b] = block;
+    }
+    double sum = 0;
+    for (int64_t b = 0; b < blocks; b++)
+        sum += a->partial[b];
+    *a->sum = sum;
+}
+
+/* Writes the bf16 copy of what was just written, while it is in the cache. */
+static void shadow_range(uint16_t *restrict shadow, const float *restrict param, int64_t from, int64_t to)
+{
+    if (!shadow)
+        return;
+#pragma omp simd
+    for (int64_t i = from; i < to; i++)
+        shadow[i] = lt_bf16_round(param[i]);
+}
+
+/* Where a block [at, end) stops to decay. */
+static int64_t split_of(int64_t at, int64_t end, int64_t decayed)
+{
+    return decayed < at ? at : min64(decayed, end);
+}
+
+static void adamw_range(const struct lt_adamw *a, int64_t from, int64_t to, float weight_decay)
+{
+    float *restrict param = a->param, *restrict ms = a->m, *restrict vs = a->v;
+    const float *restrict grad = a->grad;
+    float beta1 = a->beta1, beta2 = a->beta2, scale = a->grad_scale, eps = a->eps, shrink = 1.0f - a->lr * weight_decay;
+    float rate = a->lr / a->correction1, inverse2 = 1.0f / a->correction2;
+#pragma omp simd
+    for (int64_t i = from; i < to; i++) {
+        float g = grad[i] * scale;
+        float m = lt_fma(beta1, ms[i] - g, g);
+        float v = lt_fma(beta2, vs[i] - g * g, g * g);
+        ms[i] = m;
+        vs[i] = v;
+        param[i] = param[i] * shrink - rate * m / (sqrtf(v * inverse2) + eps);
+    }
+}
+
+void lt_cpu_adamw(const union lt_args *args)
+{
+    const struct lt_adamw *a = &args->adamw;
+#pragma omp parallel for schedule(static)
+    for (int64_t at = 0; at < a->count; at += BLOCK) {
+        int64_t end = min64(at + BLOCK, a->count), split = split_of(at, end, a->decayed);
+        adamw_range(a, at, split, a->weight_decay);
+        adamw_range(a, split, end, 0.0f);
+        shadow_range(a->shadow, a->param, at, end);
+    }
+}
+
+static void momentum_range(const struct lt_momentum *a, int64_t from, int64_t to, float weight_decay)
+{
+    float *restrict param = a->param, *restrict us = a->velocity;
+    const float *restrict grad = a->grad;
+    float momentum = a->momentum, scale = a->grad_scale, lr = a->lr, shrink = 1.0f - a->lr * weight_decay;
+#pragma omp simd
+    for (int64_t i = from; i < to; i++) {
+        float u = lt_fma(momentum, us[i], grad[i] * scale);
+        us[i] = u;
+        param[i] = param[i] * shrink - lr * u;
+    }
+}
+
+void lt_cpu_momentum(const union lt_args *args)
+{
+    const struct lt_momentum *a = &args->momentum;
+#pragma omp parallel for schedule(static)
+    for (int64_t at = 0; at < a->count; at += BLOCK) {
+        int64_t end = min64(at + BLOCK, a->count), split = split_of(at, end, a->decayed);
+        momentum_range(a, at, split, a->weight_decay);
+        momentum_range(a, split, end, 0.0f);
+        shadow_range(a->shadow, a->param, at, end);
+    }
+}
+
+static void sgd_range(const struct lt_sgd *a, int64_t from, int64_t to, float weight_decay)
+{
+    float *restrict param = a->param;
+    const float *restrict grad = a->grad;
+    float rate = a->lr, scale = a->grad_scale, shrink = 1.0f - a->lr * weight_decay;
+#pragma omp simd
+    for (int64_t i = from; i < to; i++)
+        param[i] = param[i] * shrink - rate * (grad[i] * scale);
+}
+
+void lt_cpu_sgd(const union lt_args *args)
+{
+    const struct lt_sgd *a = &args->sgd;
+#pragma omp parallel for schedule(static)
+    for (int64_t at = 0; at < a->count; at += BLOCK) {
+        int64_t end = min64(at + BLOCK, a->count), split = split_of(at, end, a->decayed);
+        sgd_range(a, at, split, a->weight_decay);
+        sgd_range(a, split, end, 0.0f);
+        shadow_range(a->shadow, a->param, at, end);
+    }
+}
+
+void lt_cpu_zero(const union lt_args *args)
+{
+    const struct lt_zero *a = &args->zero;
+    const int64_t block = 65536;
+#pragma omp parallel for schedule(static)
+    for (int64_t at = 0; at < a->count; at += block)
+        memset(a->x + at, 0, (size_t)min64(block, a->count - at) * sizeof(float));
+}

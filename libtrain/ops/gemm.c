@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/ops/gemm.h"
+
+#include "libtrain/ops/gemm_library.h"
+
+/* A stride of 1 between columns is the library's untransposed operand, one between rows its transposed one. */
+static int turned(struct lt_matrix x)
+{
+    return x.column != 1;
+}
+
+static struct lt_matrix whole(struct lt_matrix x, int64_t rows, int64_t columns)
+{
+    /* where there is only one row (or column) its stride may be less than the library asks for */
+    if (turned(x))
+        x.column = x.column > rows ? x.column : rows;
+    else
+        x.row = x.row > columns ? x.row : columns;
+    return x;
+}
+
+static float load(const void *x, int64_t i, enum lt_dtype dtype)
+{
+    return dtype == LT_DTYPE_BF16 ? lt_bf16_float(((const lt_bf16 *)x)[i]) : ((const lt_fp32 *)x)[i];
+}
+
+static void store(void *x, int64_t i, enum lt_dtype dtype, float value)
+{
+    if (dtype == LT_DTYPE_BF16)
+        ((lt_bf16 *)x)[i] = lt_bf16_round(value);
+    else
+        ((lt_fp32 *)x)[i] = value;
+}
+
+/* One row of c in plain C. */
+static void plain_row(const struct lt_product *p, int64_t i)
+{
+    for (int64_t j = 0; j < p->n; j++) {
+        float sum = 0;
+        for (int64_t q = 0; q < p->k; q++)
+            sum += load(p->a.at, i * p->a.row + q * p->a.column, p->in) * load(p->b.at, q * p->b.row + j * p->b.column, p->in);
+        sum += p->bias ? p->bias[j] : 0.0f;
+        sum += p->add ? load(p->c, i * p->c_row + j, p->out) : 0.0f;
+        store(p->c, i * p->c_row + j, p->out, sum);
+    }
+}
+
+static void plain(const struct lt_product *p)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < p->m; i++)
+        plain_row(p, i);
+}
+
+void lt_gemm(const struct lt_product *product)
+{
+    struct lt_product p = *product;
+    p.a = whole(p.a, p.m, p.k);
+    p.b = whole(p.b, p.k, p.n);
+    if (lt_gemm_library_run(&p))
+        plain(&p);
+}
+
+int lt_gemm_fast(enum lt_dtype dtype)
+{
+    return lt_gemm_library_has(dtype);
+}

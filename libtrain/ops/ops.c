@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/ops/ops.h"
+
+#include <string.h>
+
+#include "libtrain/ops/kernels.h"
+
+typedef void (*kernel)(const union lt_args *args);
+
+struct op {
+    uint8_t pass; /* enum tacho_pass */
+    uint8_t kind; /* enum tacho_work_kind */
+    void (*cost)(const struct lt_context *x, const union lt_args *args, struct tacho_work *work);
+    kernel run[LT_BACKEND_COUNT][LT_DTYPE_COUNT];
+};
+
+static const struct op ops[LT_OP_COUNT] = {
+#define BOTH(p, function) \
+    { \
+        LT_KERNEL(p, function, fp32), LT_KERNEL(p, function, bf16) \
+    } /* in the order of enum lt_dtype */
+#define ROW(id, function, name, p, k) \
+    [LT_OP_##id] = { \
+        .pass = TACHO_PASS_##p, \
+        .kind = TACHO_WORK_##k, \
+        .cost = lt_cost_##function, \
+        .run = {[LT_BACKEND_REFERENCE] = BOTH(p, lt_reference_##function), [LT_BACKEND_CPU] = BOTH(p, lt_cpu_##function)}},
+    LT_OP_MAP(ROW)
+#undef ROW
+#undef BOTH
+};
+
+static const char *const op_names[LT_OP_COUNT] = {
+#define ROW(id, function, name, pass, kind) [LT_OP_##id] = (name),
+    LT_OP_MAP(ROW)
+#undef ROW
+};
+
+static const char *const backend_names[LT_BACKEND_COUNT] = {
+#define ROW(id, name) [LT_BACKEND_##id] = (name),
+    LT_BACKEND_MAP(ROW)
+#undef ROW
+};
+
+static const uint8_t dtype_codes[LT_DTYPE_COUNT] = {
+#define ROW(id, name, bytes, code) [LT_DTYPE_##id] = TACHO_DTYPE_##code,
+    LT_DTYPE_MAP(ROW)
+#undef ROW
+};
+
+void lt_op_work(enum lt_op_id op, const struct lt_context *context, const union lt_args *args, struct tacho_work *work)
+{
+    *work = (struct tacho_work){.dtype = dtype_codes[context->dtype], .pass = ops[op].pass, .kind = ops[op].kind};
+    ops[op].cost(context, args, work);
+    if (work->pass == TACHO_PASS_OPTIMIZER)
+        work->dtype = TACHO_DTYPE_FP32;
+    if (context->evaluation)
+        work->pass = TACHO_PASS_EVALUATION;
+    if (context->recompute) {
+        work->pass = TACHO_PASS_RECOMPUTE;
+        work->model_flops = work->palm_flops = 0;
+    }
+}
+
+void lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_args *args)
+{
+    struct tacho_work work;
+    lt_op_work(op, context, args, &work);
+    lt_trace_op_begin(context->trace, (int)op, &work);
+    ops[op].run[context->backend][context->dtype](args);
+    lt_trace_op_end(context->trace);
+}
+
+const char *const *lt_op_names(void)
+{
+    return op_names;
+}
+
+int lt_backend_find(const char *name)
+{
+    for (int i = 0; i < LT_BACKEND_COUNT; i++)
+        if (strcmp(name, backend_names[i]) == 0)
+            return i;
+    return -1;
+}
+
+const char *lt_backend_name(enum lt_backend backend)
+{
+    return backend_names[backend];
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/train/checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libtrain/base/output.h"
+
+#define MAGIC   "ltcheck1" /* 8 characters, read as bytes */
+#define VERSION 2u
+#define ORDER   0x0102030405060708ull
+#define CHUNK   ((size_t)4 << 20) /* bytes a write or read: summed while in cache */
+
+struct header {
+    char magic[8];
+    uint64_t order; /* ORDER in the writer's byte order */
+    uint64_t version;
+    char model[32];
+    int64_t shape[LT_SHAPE_CAP];
+    uint64_t count; /* floats in each array */
+    char optimizer[32];
+    uint64_t states; /* arrays behind the values */
+    struct lt_checkpoint state;
+    uint64_t sum; /* over all the above */
+};
+
+/* Four interleaved FNV-1a lanes over 64-bit words: as fast as memory, and any flipped bit changes the result. */
+struct sum {
+    uint64_t lane[4];
+};
+
+static const struct sum sum_start = {
+    {0xcbf29ce484222325ull, 0x84222325cbf29ce4ull, 0x9ce484222325cbf2ull, 0x2325cbf29ce48422ull}};
+
+/* bytes: a multiple of 8 */
+static void sum_add(struct sum *s, const void *data, size_t bytes)
+{
+    const char *at = data;
+    for (size_t i = 0; i < bytes / 8; i++) {
+        uint64_t word;
+        memcpy(&word, at + 8 * i, sizeof word);
+        s->lane[i % 4] = (s->lane[i % 4] ^ word) * 0x100000001b3ull;
+        s->lane[i % 4] ^= s->lane[i % 4] >> 32;
+    }
+}
+
+static uint64_t sum_end(const struct sum *s)
+{
+    struct sum folded = sum_start;
+    sum_add(&folded, s, sizeof *s);
+    return folded.lane[0] ^ folded.lane[1] ^ folded.lane[2] ^ folded.lane[3];
+}
+
+static uint64_t header_sum(const struct header *h)
+{
+    struct sum s = sum_start;
+    sum_add(&s, h, offsetof(struct header, sum));
+    return sum_end(&s);
+}
+
+uint64_t lt_checkpoint_sum(const void *data, size_t bytes)
+{
+    struct sum s = sum_start;
+    sum_add(&s, data, bytes);
+    return sum_end(&s);
+}
+
+static int write_all(int fd, const void *data, size_t bytes)
+{
+    const char *at = data;
+    while (bytes > 0) {
+        ssize_t n = write(fd, at, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* 0, or -1 with errno; errno 0 means that the file ended. */
+static int read_all(int fd, void *data, size_t bytes)
+{
+    char *at = data;
+    while (bytes > 0) {
+        ssize_t n = read(fd, at, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n == 0 ? 0 : errno;
+            return -1;
+        }
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Both directions go through the arrays the same way: move a chunk, add it to the sum. */
+static int move_arrays(int fd, const struct lt_parameters *p, const struct lt_optimizer *o, struct sum *s, int writing)
+{
+    for (int i = -1; i < lt_optimizer_states(o->config.kind); i++) {
+        char *at = (char *)(i < 0 ? p->value : o->state[i]);
+        for (size_t left = p->count * sizeof(float); left > 0;) {
+            size_t n = left < CHUNK ? left : CHUNK;
+            if (writing ? write_all(fd, at, n) : read_all(fd, at, n))
+                return -1;
+            sum_add(s, at, n);
+            at += n;
+            left -= n;
+        }
+    }
+    return 0;
+}
+
+uint64_t lt_checkpoint_bytes(const struct lt_model *model, const struct lt_optimizer *optimizer)
+{
+    return (1 + (uint64_t)lt_optimizer_states(optimizer->config.kind)) * model->parameters.count * sizeof(float);
+}
+
+static int write_file(int fd, const struct lt_model *model, const struct lt_optimizer *optimizer,
+                      const struct lt_checkpoint *state)
+{
+    struct header h = {.magic = MAGIC,
+                       .order = ORDER,
+                       .version = VERSION,
+                       .count = model->parameters.count,
+                       .states = (uint64_t)lt_optimizer_states(optimizer->config.kind),
+                       .state = *state};
+    struct sum s = sum_start;
+    snprintf(h.model, sizeof h.model, "%s", model->ops->name);
+    snprintf(h.optimizer, sizeof h.optimizer, "%s", lt_optimizer_name(optimizer->config.kind));
+    memcpy(h.shape, model->shape, sizeof h.shape);
+    h.sum = header_sum(&h);
+    if (write_all(fd, &h, sizeof h) || move_arrays(fd, &model->parameters, optimizer, &s, 1))
+        return -1;
+    uint64_t end = sum_end(&s);
+    return write_all(fd, &end, sizeof end);
+}
+
+int lt_checkpoint_write(const char *path, const struct lt_model *model, const struct lt_optimizer *optimizer,
+                        const struct lt_checkpoint *state, struct tacho_error *err)
+{
+    struct lt_output out;
+    int rc = lt_output_begin(&out, path, "--checkpoint", err);
+    return rc ? rc : lt_output_end(&out, write_file(out.fd, model, optimizer, state) ? errno : 0, err);
+}
+
+/* "2, 32, 4": the shape as the model keeps it, without the unused places behind. */
+static const char *shape_text(const int64_t *shape, char *text, size_t size)
+{
+    int used = LT_SHAPE_CAP, at = 0;
+    while (used > 1 && shape[used - 1] == 0)
+        used--;
+    for (int i = 0; i < used && at >= 0 && (size_t)at < size; i++)
+        at += snprintf(text + at, size - (size_t)at, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    return text;
+}
+
+static int check_header(const char *path, const struct header *h, const struct lt_model *model,
+                        const struct lt_optimizer *optimizer, struct tacho_error *err)
+{
+    char theirs[128], ours[128];
+    const char *name = lt_optimizer_name(optimizer->config.kind);
+    if (memcmp(h->magic, MAGIC, sizeof h->magic) || h->order != ORDER)
+        return tacho_fail(err, TACHO_EFORMAT, "give --resume a file that train --checkpoint wrote on such a machine",
+                          "%s: not a checkpoint", path);
+    if (h->version != VERSION)
+        return tacho_fail(
+            err, TACHO_EVERSION,
+            h->version > VERSION ? "use the newer train" : "continue it with the train that wrote it, or start anew",
+            "%s: checkpoint of version %llu, this program knows %u", path, (unsigned long long)h->version, VERSION);
+    if (h->sum != header_sum(h))
+        return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (header)", path);
+    if (strncmp(h->model, model->ops->name, sizeof h->model) || memcmp(h->shape, model->shape, sizeof h->shape) ||
+        h->count != model->parameters.count)
+        return tacho_fail(err, TACHO_EFORMAT, "give the options of the run that wrote it",
+                          "%s: holds another model (%.31s of shape %s; here %s of %s)", path, h->model,
+                          shape_text(h->shape, theirs, sizeof theirs), model->ops->name,
+                          shape_text(model->shape, ours, sizeof ours));
+    if (strncmp(h->optimizer, name, sizeof h->optimizer) ||
+        h->states != (uint64_t)lt_optimizer_states(optimizer->config.kind)) {
+        char hint[96];
+        snprintf(hint, sizeof hint, "give --optimizer %.31s", h->optimizer);
+        return tacho_fail(err, TACHO_EFORMAT, hint, "%s: holds the state of %.31s, not of %s", path, h->optimizer, name);
+    }
+    return 0;
+}
+
+static int failed_read(const char *path, struct tacho_error *err)
+{
+    if (errno)
+        return tacho_fail(err, TACHO_EIO, "give --resume a file that train --checkpoint wrote", "%s: %s", path,
+                          strerror(errno));
+    return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (cut short)", path);
+}
+
+int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optimizer *optimizer, struct lt_checkpoint *state,
+                       struct tacho_error *err)
+{
+    struct header h;
+    struct sum s = sum_start;
+    uint64_t end;
+    char more;
+    int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
+    if (fd < 0)
+        return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO,
+                          "give --resume the file of an earlier --checkpoint", "%s: %s", path, strerror(errno));
+    if (read_all(fd, &h, sizeof h)) {
+        rc = errno ? failed_read(path, err)
+                   : tacho_fail(err, TACHO_EFORMAT, "give --resume a file that train --checkpoint wrote",
+                                "%s: not a checkpoint", path);
+        goto out;
+    }
+    rc = check_header(path, &h, model, optimizer, err);
+    if (rc)
+        goto out;
+    if (move_arrays(fd, &model->parameters, optimizer, &s, 0) || read_all(fd, &end, sizeof end)) {
+        rc = failed_read(path, err);
+        goto out;
+    }
+    if (read(fd, &more, 1) != 0)
+        rc = tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (longer than it says)", path);
+    else if (end != sum_end(&s))
+        rc = tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (checksum)", path);
+    else
+        *state = h.state;
+out:
+    close(fd);
+    return rc;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/train/optimizer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "tacho_error.h"
+
+static const struct {
+    const char *name;
+    int states;
+} kinds[LT_OPTIMIZER_COUNT] = {
+#define ROW(id, text, arrays) [LT_OPTIMIZER_##id] = {(text), (arrays)},
+    LT_OPTIMIZER_MAP(ROW)
+#undef ROW
+};
+
+int lt_optimizer_create(struct lt_optimizer *optimizer, const struct lt_optimizer_config *config,
+                        const struct lt_parameters *parameters, struct tacho_error *err)
+{
+    *optimizer = (struct lt_optimizer){.config = *config, .count = parameters->count};
+    for (int i = 0; i < kinds[config->kind].states; i++) {
+        struct lt_tensor whole = {.name = kinds[config->kind].name, .count = parameters->count, .slot = &optimizer->state[i]};
+        if (lt_arena_create(&optimizer->arena[i], LT_MEMORY_OPTIMIZER, &whole, 1)) {
+            lt_optimizer_destroy(optimizer);
+            return tacho_fail(err, TACHO_ENOMEM, "choose a smaller model, or --optimizer sgd, which keeps no state",
+                              "not enough memory for the state of %s", kinds[config->kind].name);
+        }
+    }
+    return 0;
+}
+
+void lt_optimizer_destroy(struct lt_optimizer *optimizer)
+{
+    for (int i = 0; i < LT_OPTIMIZER_STATES; i++)
+        lt_arena_destroy(&optimizer->arena[i]);
+    *optimizer = (struct lt_optimizer){0};
+}
+
+static void adamw(struct lt_optimizer *o, const struct lt_context *context, const struct lt_parameters *p, int64_t made,
+                  double rate, double grad_scale)
+{
+    const struct lt_optimizer_config *k = &o->config;
+    lt_op(context, LT_OP_ADAMW,
+          &(union lt_args){.adamw = {.param = p->value,
+                                     .m = o->state[0],
+                                     .v = o->state[1],
+                                     .shadow = p->shadow,
+                                     .grad = p->grad,
+                                     .count = (int64_t)p->count,
+                                     .decayed = (int64_t)p->decayed,
+                                     .lr = (float)rate,
+                                     .beta1 = (float)k->beta1,
+                                     .beta2 = (float)k->beta2,
+                                     .eps = (float)k->eps,
+                                     .weight_decay = (float)k->weight_decay,
+                                     .correction1 = (float)(1 - pow(k->beta1, (double)(made + 1))),
+                                     .correction2 = (float)(1 - pow(k->beta2, (double)(made + 1))),
+                                     .grad_scale = (float)grad_scale}});
+}
+
+static void momentum(struct lt_optimizer *o, const struct lt_context *context, const struct lt_parameters *p, double rate,
+                     double grad_scale)
+{
+    lt_op(context, LT_OP_MOMENTUM,
+          &(union lt_args){.momentum = {.param = p->value,
+                                        .velocity = o->state[0],
+                                        .shadow = p->shadow,
+                                        .grad = p->grad,
+                                        .count = (int64_t)p->count,
+                                        .decayed = (int64_t)p->decayed,
+                                        .lr = (float)rate,
+                                        .momentum = (float)o->config.momentum,
+                                        .weight_decay = (float)o->config.weight_decay,
+                                        .grad_scale = (float)grad_scale}});
+}
+
+static void sgd(struct lt_optimizer *o, const struct lt_context *context, const struct lt_parameters *p, double rate,
+                double grad_scale)
+{
+    lt_op(context, LT_OP_SGD,
+          &(union lt_args){.sgd = {.param = p->value,
+                                   .shadow = p->shadow,
+                                   .grad = p->grad,
+                                   .count = (int64_t)p->count,
+                                   .decayed = (int64_t)p->decayed,
+                                   .lr = (float)rate,
+                                   .weight_decay = (float)o->config.weight_decay,
+                                   .grad_scale = (float)grad_scale}});
+}
+
+void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context *context,
+                         const struct lt_parameters *parameters, int64_t made, double rate, double grad_scale)
+{
+    switch (optimizer->config.kind) {
+    case LT_OPTIMIZER_ADAMW:
+        adamw(optimizer, context, parameters, made, rate, grad_scale);
+        break;
+    case LT_OPTIMIZER_MOMENTUM:
+        momentum(optimizer, context, parameters, rate, grad_scale);
+        break;
+    case LT_OPTIMIZER_SGD:
+    case LT_OPTIMIZER_COUNT:
+        sgd(optimizer, context, parameters, rate, grad_scale);
+        break;
+    }
+}
+
+void lt_parameters_refresh(const struct lt_parameters *parameters)
+{
+    uint16_t *shadow = parameters->shadow;
+    const float *value = parameters->value;
+#pragma omp parallel for simd schedule(static)
+    for (size_t i = 0; i < (shadow ? parameters->count : 0); i++)
+        shadow[i] = lt_bf16_round(value[i]);
+}
+
+int lt_optimizer_states(enum lt_optimizer_kind kind)
+{
+    return kinds[kind].states;
+}
+
+int lt_optimizer_find(const char *name)
+{
+    for (int i = 0; i < LT_OPTIMIZER_COUNT; i++)
+        if (strcmp(name, kinds[i].name) == 0)
+            return i;
+    return -1;
+}
+
+const char *lt_optimizer_name(enum lt_optimizer_kind kind)
+{
+    return kinds[kind].name;
+}

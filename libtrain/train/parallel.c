@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/train/parallel.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "libtrain/base/memory.h"
+#include "libtrain/train/checkpoint.h"
+#include "libtrain/train/parallel_buckets.h"
+
+struct lt_parallel {
+    struct lt_mpi_place place;
+    struct lt_parallel_config config;
+    int overlap;
+    const struct lt_parameters *parameters;
+    struct lt_trace *trace;
+    enum lt_dtype dtype;
+    struct lt_buckets buckets;
+    void *buffer, *scratch; /* scratch: for the repetitions of a slow link */
+    size_t buffer_bytes;    /* of the two together */
+    uint64_t gathers, sums; /* sequence numbers; whoever is inside MPI counts */
+    /* of the step; job 0 sends the news, job k the k-th bucket counted from 1 */
+    struct lt_parallel_news mine, all;
+    pthread_t thread;
+    int started;
+    pthread_mutex_t lock;
+    pthread_cond_t work, idle;
+    size_t posted, done; /* under the lock, as is stop */
+    int stop;
+};
+
+/* ---- ranks ------------------------------------------------------------------------------------------------------------- */
+
+int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *config, struct tacho_error *err)
+{
+    struct lt_parallel *p = calloc(1, sizeof *p);
+    *out = p;
+    if (!p)
+        return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->work, NULL);
+    pthread_cond_init(&p->idle, NULL);
+    int rc = lt_mpi_open(&p->place, err);
+    if (rc)
+        return rc;
+    lt_parallel_configure(p, config);
+    if (config->slow_rank >= p->place.ranks)
+        rc = tacho_fail(err, TACHO_EUSAGE, "ranks count from 0; mpirun -np N starts N of them",
+                        "--slow-rank %d: there %s %d rank%s", config->slow_rank, p->place.ranks == 1 ? "is" : "are",
+                        p->place.ranks, p->place.ranks == 1 ? "" : "s");
+    return lt_parallel_agree(p, rc, err);
+}
+
+void lt_parallel_configure(struct lt_parallel *parallel, const struct lt_parallel_config *config)
+{
+    parallel->config = *config;
+    parallel->overlap = config->overlap && parallel->place.serialized && parallel->place.ranks > 1;
+}
+
+void lt_parallel_close(struct lt_parallel *parallel)
+{
+    if (!parallel)
+        return;
+    lt_parallel_detach(parallel);
+    lt_mpi_close();
+    pthread_cond_destroy(&parallel->idle);
+    pthread_cond_destroy(&parallel->work);
+    pthread_mutex_destroy(&parallel->lock);
+    free(parallel);
+}
+
+int lt_parallel_rank(const struct lt_parallel *parallel)
+{
+    return parallel ? parallel->place.rank : 0;
+}
+
+int lt_parallel_ranks(const struct lt_parallel *parallel)
+{
+    return parallel ? parallel->place.ranks : 1;
+}
+
+const struct lt_mpi_place *lt_parallel_place(const struct lt_parallel *parallel)
+{
+    return &parallel->place;
+}
+
+int lt_parallel_overlaps(const struct lt_parallel *parallel)
+{
+    return parallel && parallel->overlap;
+}
+
+int lt_parallel_threads(const struct lt_parallel *parallel)
+{
+    int threads = parallel->place.cores / parallel->place.sharers;
+    return threads > 1 ? threads : 1;
+}
+
+/* On the thread that may be inside MPI now: the step's thread, or the progress thread while the former waits for it. */
+static void gather(struct lt_parallel *p, const void *mine, void *all, size_t bytes)
+{
+    struct tacho_comm comm = {.bytes = bytes * (size_t)p->place.ranks,
+                              .communicator = LT_COMMUNICATOR_CONTROL,
+                              .sequence = p->gathers++,
+                              .op = TACHO_COMM_ALL_GATHER,
+                              .ranks = (uint32_t)p->place.ranks};
+    lt_trace_comm_begin(p->trace, LT_RANGE_ALL_GATHER, &comm);
+    lt_mpi_gather(mine, all, bytes);
+    lt_trace_end(p->trace);
+}
+
+/* An array that the step cannot go on without; the other ranks wait for this one, so there is no way back. */
+static void *need(struct lt_parallel *p, size_t bytes)
+{
+    void *memory = malloc(bytes);
+    if (!memory) {
+        fprintf(stderr, "train: rank %d: out of memory\n", p->place.rank);
+        lt_mpi_abort(tacho_error_exit(TACHO_ENOMEM));
+    }
+    return memory;
+}
+
+void lt_parallel_gather(struct lt_parallel *parallel, const double *mine, size_t count, double *all)
+{
+    if (lt_parallel_ranks(parallel) > 1)
+        gather(parallel, mine, all, count * sizeof *mine);
+    else
+        memcpy(all, mine, count * sizeof *mine);
+}
+
+int lt_parallel_agree(struct lt_parallel *parallel, int rc, struct tacho_error *err)
+{
+    int ranks = lt_parallel_ranks(parallel), first = -1, same = 1;
+    if (ranks == 1)
+        return rc;
+    int *all = need(parallel, (size_t)ranks * sizeof *all);
+    gather(parallel, &rc, all, sizeof rc);
+    for (int i = 0; i < ranks; i++) {
+        if (all[i] && first < 0)
+            first = i;
+        same = same && all[i] == all[0];
+    }
+    int code = first < 0 ? 0 : all[first];
+    free(all);
+    if (!code)
+        return 0;
+    struct tacho_error own = *err;
+    *err = (struct tacho_error){.code = rc ? rc : code};
+    if (rc && same && parallel->place.rank == 0)
+        *err = own;
+    else if (rc && !same)
+        tacho_fail(err, rc, own.hint, "rank %d: %s", parallel->place.rank, own.what);
+    return err->code;
+}
+
+int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_error *err)
+{
+    int ranks = lt_parallel_ranks(parallel), differs = -1;
+    if (ranks == 1)
+        return 0;
+    const struct lt_parameters *p = parallel->parameters;
+    uint64_t mine = lt_checkpoint_sum(p->value, p->count * sizeof *p->value);
+    uint64_t *all = need(parallel, (size_t)ranks * sizeof *all);
+    gather(parallel, &mine, all, sizeof mine);
+    for (int i = 1; i < ranks && differs < 0; i++)
+        if (all[i] != all[0])
+            differs = i;
+    free(all);
+    if (differs < 0)
+        return 0;
+    int rc = tacho_fail(err, TACHO_EINTERNAL, "give all ranks the same number of OpenMP threads and the same kind of processor",
+                        "after step %lld the weights of rank %d are not those of rank 0", (long long)step, differs);
+    lt_parallel_hush(parallel, err);
+    return rc;
+}
+
+/* ---- a step: jobs, done in order by the progress thread, or by the step's thread at the end ------------------------------ */
+
+static void send_news(struct lt_parallel *p)
+{
+    size_t ranks = (size_t)p->place.ranks;
+    struct lt_parallel_news *each = need(p, ranks * sizeof *each);
+    gather(p, &p->mine, each, sizeof *each);
+    p->all = (struct lt_parallel_news){0};
+    for (size_t i = 0; i < ranks; i++) {
+        p->all.loss += each[i].loss;
+        p->all.code = p->all.code ? p->all.code : each[i].code;
+        p->all.stop = p->all.stop > each[i].stop ? p->all.stop : each[i].stop;
+    }
+    p->all.loss /= (double)ranks;
+    free(each);
+}
+
+static void reduce(struct lt_parallel *p, const struct lt_bucket *bucket)
+{
+    float *grad = p->parameters->grad;
+    void *whole = p->dtype == LT_DTYPE_FP32 ? lt_bucket_whole(bucket, grad) : NULL, *buffer = whole ? whole : p->buffer;
+    size_t bytes = bucket->count * lt_dtype_bytes(p->dtype);
+    struct tacho_comm comm = {.bytes = bytes * (size_t)p->config.slow_link,
+                              .communicator = LT_COMMUNICATOR_GRADIENTS,
+                              .sequence = p->sums++,
+                              .op = TACHO_COMM_ALL_REDUCE,
+                              .ranks = (uint32_t)p->place.ranks};
+    if (!whole) {
+        lt_trace_begin(p->trace, LT_RANGE_PACK, bytes, 0);
+        lt_bucket_pack(bucket, grad, p->dtype, buffer);
+        lt_trace_end(p->trace);
+    }
+    lt_trace_comm_begin(p->trace, LT_RANGE_ALL_REDUCE, &comm);
+    for (int i = 1; i < p->config.slow_link; i++)
+        lt_mpi_sum(p->dtype, buffer, p->scratch, bucket->count);
+    lt_mpi_sum(p->dtype, buffer, buffer, bucket->count);
+    lt_trace_end(p->trace);
+    if (!whole) {
+        lt_trace_begin(p->trace, LT_RANGE_UNPACK, bytes, 0);
+        lt_bucket_unpack(bucket, grad, p->dtype, buffer);
+        lt_trace_end(p->trace);
+    }
+}
+
+static void job(struct lt_parallel *p, size_t k)
+{
+    if (k == 0)
+        send_news(p);
+    else if (!p->all.code) /* a step that failed anywhere is reduced nowhere */
+        reduce(p, &p->buckets.bucket[k - 1]);
+}
+
+static void *progress(void *arg)
+{
+    struct lt_parallel *p = arg;
+    lt_trace_thread(p->trace, "comm-0");
+    pthread_mutex_lock(&p->lock);
+    while (!p->stop) {
+        if (p->done == p->posted) {
+            pthread_cond_wait(&p->work, &p->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&p->lock);
+        job(p, p->done); /* nobody else writes p->done */
+        pthread_mutex_lock(&p->lock);
+        p->done++;
+        pthread_cond_signal(&p->idle);
+    }
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+static void post(struct lt_parallel *p, size_t jobs)
+{
+    lt_trace_begin(p->trace, LT_RANGE_COMM_POST, 0, jobs - p->posted); /* nobody else writes p->posted */
+    pthread_mutex_lock(&p->lock);
+    p->posted = jobs;
+    pthread_cond_signal(&p->work);
+    pthread_mutex_unlock(&p->lock);
+    lt_trace_end(p->trace);
+}
+
+void lt_parallel_tell(struct lt_parallel *parallel, const struct lt_parallel_news *mine)
+{
+    struct lt_parallel *p = parallel;
+    if (!p)
+        return;
+    p->mine = *mine;
+    lt_buckets_reset(&p->buckets);
+    if (p->overlap)
+        post(p, 1);
+    if (!mine->code)
+        lt_parallel_nap(p, LT_SLOW_BETWEEN);
+}
+
+int lt_parallel_slows(const struct lt_parallel *parallel, enum lt_slow_stage stage)
+{
+    return parallel && parallel->config.slow_rank == parallel->place.rank && parallel->config.slow_stage == stage;
+}
+
+void lt_parallel_nap(const struct lt_parallel *p, enum lt_slow_stage stage)
+{
+    if (!lt_parallel_slows(p, stage))
+        return;
+    struct timespec t = {.tv_sec = (time_t)p->config.slow_seconds};
+    t.tv_nsec = (long)(1e9 * (p->config.slow_seconds - (double)t.tv_sec));
+    lt_trace_begin(p->trace, LT_RANGE_SLEEP, 0, 0);
+    while (nanosleep(&t, &t)) {
+    }
+    lt_trace_end(p->trace);
+}
+
+void lt_parallel_ready(void *parallel, size_t first, size_t count)
+{
+    struct lt_parallel *p = parallel;
+    size_t before = p->buckets.closed;
+    int rc = lt_buckets_add(&p->buckets, first, count);
+    if (rc) {
+        fprintf(stderr, "train: rank %d: gradients: %s\n", p->place.rank, tacho_error_text(rc));
+        lt_mpi_abort(tacho_error_exit(rc));
+    }
+    if (p->overlap && p->buckets.closed > before)
+        post(p, 1 + p->buckets.closed);
+}
+
+static void wait_for_jobs(struct lt_parallel *p)
+{
+    lt_trace_begin(p->trace, LT_RANGE_COMM_WAIT, 0, 0);
+    if (p->overlap) {
+        pthread_mutex_lock(&p->lock);
+        while (p->done < p->posted)
+            pthread_cond_wait(&p->idle, &p->lock);
+        p->posted = p->done = 0;
+        pthread_mutex_unlock(&p->lock);
+    } else {
+        for (size_t k = 0; k <= p->buckets.closed; k++)
+            job(p, k);
+    }
+    lt_trace_end(p->trace);
+}
+
+int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_news *news, struct tacho_error *err)
+{
+    struct lt_parallel *p = parallel;
+    if (lt_parallel_ranks(p) == 1)
+        return rc;
+    wait_for_jobs(p);
+    *news = p->all;
+    if (rc) {
+        struct tacho_error own = *err;
+        return tacho_fail(err, rc, own.hint, "rank %d: %s", p->place.rank, own.what);
+    }
+    if (p->all.code) {
+        *err = (struct tacho_error){.code = p->all.code}; /* whose error it is has the words */
+        return err->code;
+    }
+    if (p->buckets.told != p->buckets.elements)
+        rc = tacho_fail(err, TACHO_EINTERNAL, NULL, "rank %d: backward told of %zu of %zu gradients", p->place.rank,
+                        p->buckets.told, p->buckets.elements);
+    return rc;
+}
+
+void lt_parallel_hush(const struct lt_parallel *parallel, struct tacho_error *err)
+{
+    if (lt_parallel_rank(parallel) > 0)
+        err->what[0] = err->hint[0] = '\0';
+}
+
+/* ---- what a training run needs ------------------------------------------------------------------------------------------- */
+
+static int start_thread(struct lt_parallel *p, struct tacho_error *err)
+{
+    sigset_t all, before;
+    sigfillset(&all); /* a signal for the program is the main thread's to handle */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&p->thread, NULL, progress, p);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    p->started = rc == 0;
+    if (rc)
+        return tacho_fail(err, TACHO_EINTERNAL, "use --no-overlap", "cannot start the progress thread: %s", strerror(rc));
+    return 0;
+}
+
+/* Elements of a bucket. */
+static size_t bucket_size(const struct lt_parallel *p, size_t trainable, enum lt_dtype dtype)
+{
+    double size = p->config.bucket_bytes / (double)lt_dtype_bytes(dtype);
+    if (p->config.bucket_bytes <= 0 || size >= (double)trainable)
+        return trainable;
+    return size < 1 ? 1 : (size_t)size;
+}
+
+size_t lt_parallel_buffer_bytes(const struct lt_parallel *parallel, size_t trainable, enum lt_dtype dtype)
+{
+    if (lt_parallel_ranks(parallel) == 1)
+        return 0;
+    return bucket_size(parallel, trainable, dtype) * lt_dtype_bytes(dtype) * (parallel->config.slow_link > 1 ? 2 : 1);
+}
+
+int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters *parameters, enum lt_dtype dtype,
+                       struct lt_trace *trace, struct tacho_error *err)
+{
+    struct lt_parallel *p = parallel;
+    if (!p)
+        return 0;
+    p->parameters = parameters;
+    p->trace = trace;
+    p->dtype = dtype;
+    if (p->place.ranks == 1)
+        return 0;
+    size_t trainable = (size_t)parameters->trainable;
+    size_t bytes = bucket_size(p, trainable, dtype) * lt_dtype_bytes(dtype);
+    int rc = lt_buckets_create(&p->buckets, trainable, bucket_size(p, trainable, dtype));
+    if (rc == 0) {
+        p->buffer = malloc(bytes);
+        p->scratch = p->config.slow_link > 1 ? malloc(bytes) : NULL;
+        if (!p->buffer || (p->config.slow_link > 1 && !p->scratch))
+            rc = TACHO_ENOMEM;
+    }
+    if (rc)
+        return tacho_fail(err, rc, "choose a smaller --bucket-mib", "buckets of %zu bytes: out of memory", bytes);
+    p->buffer_bytes = lt_parallel_buffer_bytes(p, trainable, dtype);
+    lt_memory_add(LT_MEMORY_WORKSPACE, (int64_t)p->buffer_bytes);
+    return p->overlap ? start_thread(p, err) : 0;
+}
+
+void lt_parallel_detach(struct lt_parallel *parallel)
+{
+    struct lt_parallel *p = parallel;
+    if (!p)
+        return;
+    if (p->started) {
+        pthread_mutex_lock(&p->lock);
+        p->stop = 1;
+        pthread_cond_signal(&p->work);
+        pthread_mutex_unlock(&p->lock);
+        pthread_join(p->thread, NULL);
+    }
+    lt_memory_add(LT_MEMORY_WORKSPACE, -(int64_t)p->buffer_bytes);
+    free(p->buffer);
+    free(p->scratch);
+    lt_buckets_destroy(&p->buckets);
+    p->buffer = p->scratch = NULL;
+    p->buffer_bytes = 0;
+    p->started = p->stop = 0;
+    p->parameters = NULL;
+    p->trace = NULL;
+}

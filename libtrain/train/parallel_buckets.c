@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/train/parallel_buckets.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tacho_error.h"
+
+int lt_buckets_create(struct lt_buckets *b, size_t elements, size_t size)
+{
+    if (size == 0 || size > elements)
+        size = elements;
+    *b = (struct lt_buckets){.size = size, .elements = elements, .buckets = size ? (elements + size - 1) / size : 0};
+    b->bucket = calloc(b->buckets ? b->buckets : 1, sizeof *b->bucket);
+    return b->bucket ? 0 : TACHO_ENOMEM;
+}
+
+void lt_buckets_destroy(struct lt_buckets *b)
+{
+    for (size_t i = 0; b->bucket && i < b->buckets; i++)
+        free(b->bucket[i].stretch);
+    free(b->bucket);
+    *b = (struct lt_buckets){0};
+}
+
+void lt_buckets_reset(struct lt_buckets *b)
+{
+    for (size_t i = 0; i < b->buckets; i++)
+        b->bucket[i].stretches = b->bucket[i].count = 0;
+    b->closed = b->told = 0;
+}
+
+static int append(struct lt_bucket *bucket, size_t first, size_t count)
+{
+    struct lt_stretch *last = bucket->stretches ? &bucket->stretch[bucket->stretches - 1] : NULL;
+    if (last && last->first + last->count == first) {
+        last->count += count;
+    } else {
+        if (bucket->stretches == bucket->cap) {
+            size_t cap = bucket->cap ? 2 * bucket->cap : 16;
+            struct lt_stretch *more = realloc(bucket->stretch, cap * sizeof *more);
+            if (!more)
+                return TACHO_ENOMEM;
+            bucket->stretch = more;
+            bucket->cap = cap;
+        }
+        bucket->stretch[bucket->stretches++] = (struct lt_stretch){.first = first, .count = count};
+    }
+    bucket->count += count;
+    return 0;
+}
+
+int lt_buckets_add(struct lt_buckets *b, size_t first, size_t count)
+{
+    if (count > b->elements - b->told)
+        return TACHO_EINTERNAL;
+    while (count > 0) {
+        struct lt_bucket *bucket = &b->bucket[b->closed];
+        size_t room = b->size - bucket->count, n = count < room ? count : room;
+        int rc = append(bucket, first, n);
+        if (rc)
+            return rc;
+        first += n;
+        count -= n;
+        b->told += n;
+        b->closed += bucket->count == b->size || b->told == b->elements;
+    }
+    return 0;
+}
+
+float *lt_bucket_whole(const struct lt_bucket *bucket, float *grad)
+{
+    return bucket->stretches == 1 ? grad + bucket->stretch[0].first : NULL;
+}
+
+void lt_bucket_pack(const struct lt_bucket *bucket, const float *grad, enum lt_dtype dtype, void *buffer)
+{
+    size_t at = 0;
+    for (size_t s = 0; s < bucket->stretches; s++) {
+        const float *from = grad + bucket->stretch[s].first;
+        size_t count = bucket->stretch[s].count;
+        if (dtype == LT_DTYPE_BF16) {
+            uint16_t *to = (uint16_t *)buffer + at;
+            for (size_t i = 0; i < count; i++)
+                to[i] = lt_bf16_round(from[i]);
+        } else {
+            memcpy((float *)buffer + at, from, count * sizeof *from);
+        }
+        at += count;
+    }
+}
+
+void lt_bucket_unpack(const struct lt_bucket *bucket, float *grad, enum lt_dtype dtype, const void *buffer)
+{
+    size_t at = 0;
+    for (size_t s = 0; s < bucket->stretches; s++) {
+        float *to = grad + bucket->stretch[s].first;
+        size_t count = bucket->stretch[s].count;
+        if (dtype == LT_DTYPE_BF16) {
+            const uint16_t *from = (const uint16_t *)buffer + at;
+            for (size_t i = 0; i < count; i++)
+                to[i] = lt_bf16_float(from[i]);
+        } else {
+            memcpy(to, (const float *)buffer + at, count * sizeof *to);
+        }
+        at += count;
+    }
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "libtrain/train/parallel_mpi.h"
+
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Variables of Open MPI's mpirun, and of launchers that speak PMI: MPICH's, Slurm's. */
+int lt_mpi_launched(void)
+{
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const char *text = getenv(sizes[i]);
+        int ranks = text ? atoi(text) : 0;
+        if (ranks > 0)
+            return ranks;
+    }
+    return getenv("PMIX_RANK") ? -1 : 0;
+}
+
+static int cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+static void alone(struct lt_mpi_place *place)
+{
+    int mine = cores();
+    *place = (struct lt_mpi_place){.ranks = 1,
+                                   .local_ranks = 1,
+                                   .cores = mine,
+                                   .sharers = 1,
+                                   .machine_cores = (int)sysconf(_SC_NPROCESSORS_ONLN),
+                                   .serialized = 1};
+}
+
+#ifdef HAVE_MPI
+#include <mpi.h>
+
+/* Looks at whether the others have come, before this rank sleeps in between; then an eighth of what it has waited so far. */
+#define LOOKS       10
+#define SHORTEST_NS 20000
+#define LONGEST_NS  1000000
+
+static struct {
+    int open;
+    MPI_Comm gradients, control;
+    MPI_Op bf16_sum;
+    int ranks;
+} mpi;
+
+static void add_bf16(void *in, void *inout, int *count, MPI_Datatype *type)
+{
+    const uint16_t *a = in;
+    uint16_t *b = inout;
+    (void)type;
+    for (int i = 0; i < *count; i++)
+        b[i] = lt_bf16_round(lt_bf16_float(a[i]) + lt_bf16_float(b[i]));
+}
+
+/* Waits until all ranks are here. The library's own waiting takes a whole core, which those may need that are waited for. */
+static void meet(MPI_Comm comm)
+{
+    struct timespec pause = {.tv_nsec = SHORTEST_NS};
+    MPI_Request request;
+    int here = 0;
+    MPI_Ibarrier(comm, &request);
+    for (int looks = 0; !here; looks++) {
+        MPI_Test(&request, &here, MPI_STATUS_IGNORE);
+        if (here || looks < LOOKS)
+            continue;
+        nanosleep(&pause, NULL);
+        if (pause.tv_nsec < LONGEST_NS)
+            pause.tv_nsec += pause.tv_nsec / 8;
+    }
+}
+
+/* Which of the ranks on this machine may run where this one may. */
+static void look_around(struct lt_mpi_place *place)
+{
+    MPI_Comm local;
+    cpu_set_t mine, both;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
+    MPI_Comm_rank(local, &place->local_rank);
+    MPI_Comm_size(local, &place->local_ranks);
+    CPU_ZERO(&mine);
+    sched_getaffinity(0, sizeof mine, &mine);
+    cpu_set_t *all = calloc((size_t)place->local_ranks, sizeof *all);
+    if (!all)
+        lt_mpi_abort(tacho_error_exit(TACHO_ENOMEM));
+    MPI_Allgather(&mine, (int)sizeof mine, MPI_BYTE, all, (int)sizeof mine, MPI_BYTE, local);
+    place->sharers = 0;
+    for (int i = 0; all && i < place->local_ranks; i++) {
+        CPU_AND(&both, &mine, &all[i]);
+        place->sharers += CPU_COUNT(&both) > 0;
+    }
+    place->sharers += place->sharers == 0; /* the mask is unknown */
+    free(all);
+    MPI_Comm_free(&local);
+}
+
+int lt_mpi_open(struct lt_mpi_place *place, struct tacho_error *err)
+{
+    int launched = lt_mpi_launched(), granted, length = 0;
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    alone(place);
+    if (!launched)
+        return 0;
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* what waits inside Open MPI lets others have the core */
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &granted);
+    mpi.open = 1;
+    MPI_Comm_rank(MPI_COMM_WORLD, &place->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &place->ranks);
+    mpi.ranks = place->ranks;
+    place->serialized = granted >= MPI_THREAD_SERIALIZED;
+    MPI_Get_library_version(version, &length);
+    version[strcspn(version, ",\n")] = '\0';
+    snprintf(place->library, sizeof place->library, "%.*s", (int)sizeof place->library - 1, version);
+    if (launched > 0 && launched != place->ranks)
+        return tacho_fail(err, TACHO_ENOTSUP, "start it with the mpirun of the MPI library that train was built with",
+                          "the launcher started %d ranks, %s sees %d", launched, place->library, place->ranks);
+    MPI_Comm_dup(MPI_COMM_WORLD, &mpi.gradients);
+    MPI_Comm_dup(MPI_COMM_WORLD, &mpi.control);
+    MPI_Op_create(add_bf16, 1, &mpi.bf16_sum);
+    look_around(place);
+    return 0;
+}
+
+void lt_mpi_close(void)
+{
+    if (!mpi.open)
+        return;
+    if (mpi.bf16_sum) {
+        MPI_Op_free(&mpi.bf16_sum);
+        MPI_Comm_free(&mpi.control);
+        MPI_Comm_free(&mpi.gradients);
+    }
+    mpi.open = 0;
+    MPI_Finalize();
+}
+
+void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
+{
+    const size_t most = (size_t)1 << 30; /* an MPI count is an int */
+    size_t size = lt_dtype_bytes(dtype);
+    meet(mpi.gradients);
+    for (size_t at = 0; at < count; at += most) {
+        const void *source = from == to ? MPI_IN_PLACE : (const char *)from + at * size;
+        int n = (int)(count - at < most ? count - at : most);
+        MPI_Allreduce(source, (char *)to + at * size, n, dtype == LT_DTYPE_BF16 ? MPI_UINT16_T : MPI_FLOAT,
+                      dtype == LT_DTYPE_BF16 ? mpi.bf16_sum : MPI_SUM, mpi.gradients);
+    }
+}
+
+void lt_mpi_gather(const void *mine, void *all, size_t bytes)
+{
+    meet(mpi.control);
+    MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, mpi.control);
+}
+
+void lt_mpi_abort(int exit_code)
+{
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+}
+
+#else
+
+int lt_mpi_open(struct lt_mpi_place *place, struct tacho_error *err)
+{
+    int launched = lt_mpi_launched();
+    alone(place);
+    if (launched > 1)
+        return tacho_fail(err, TACHO_ENOTSUP,
+                          "install libopenmpi-dev and openmpi-bin, remove config.mk from the build folder, make",
+                          "started as one of %d ranks, but this train was built without MPI", launched);
+    return 0;
+}
+
+void lt_mpi_close(void)
+{
+}
+
+void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
+{
+    if (from != to)
+        memcpy(to, from, count * lt_dtype_bytes(dtype));
+}
+
+void lt_mpi_gather(const void *mine, void *all, size_t bytes)
+{
+    memcpy(all, mine, bytes);
+}
+
+void lt_mpi_abort(int exit_code)
+{
+    exit(exit_code);
+}
+#endif

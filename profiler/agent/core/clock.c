@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "profiler/agent/core/agent.h"
+
+uint64_t agent_clock_monotonic(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+#if defined(__x86_64__)
+/* The kernel falls back to these clock sources when it found the TSC to stop, drift or differ between sockets. */
+static bool kernel_distrusts_tsc(void)
+{
+    char text[32] = "";
+    int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    return n > 0 && (!strncmp(text, "hpet", 4) || !strncmp(text, "acpi_pm", 7) || !strncmp(text, "jiffies", 7));
+}
+
+static bool tsc_is_invariant(void)
+{
+    unsigned a, b, c, d;
+    int mode = PR_TSC_ENABLE;
+    if (!__get_cpuid(0x80000007, &a, &b, &c, &d) || !(d & (1u << 8)))
+        return false;
+    if (prctl(PR_GET_TSC, &mode) == 0 && mode == PR_TSC_SIGSEGV)
+        return false;
+    return !kernel_distrusts_tsc();
+}
+#endif
+
+uint32_t agent_clock_choose(void)
+{
+    const char *forced = getenv(WIRE_ENV_CLOCK);
+    if (forced && !strcmp(forced, "monotonic"))
+        return WIRE_CLOCK_MONOTONIC;
+#if defined(__x86_64__)
+    if (tsc_is_invariant())
+        return WIRE_CLOCK_TSC;
+#endif
+    return WIRE_CLOCK_MONOTONIC;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NVTX counters. A counter of a plain type is one COUNTER entry of the arena; a group (its schema has fields) is one entry a
+ * field, named "group.field", and a sample of it becomes one record a field, all of the same time.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "profiler/agent/core/record.h"
+
+#define GROUPS       256u
+#define GROUP_FIELDS 32u
+
+struct counter_group {
+    uint32_t fields, bytes;
+    bool timed; /* timestamps of a batch are of our clock, or unspecified */
+    uint64_t type[GROUP_FIELDS];
+    uint32_t offset[GROUP_FIELDS], id[GROUP_FIELDS];
+};
+
+static struct counter_group group[GROUPS];
+static uint32_t groups;
+
+static uint32_t counter_text(uint32_t domain, const char *name, const char *field, uint64_t schema)
+{
+    char text[384];
+    int n = snprintf(text, sizeof text, "%.200s%s%s", name, field ? "." : "", field ? field : "");
+    for (char *c = text; *c; c++)
+        if (*c == '\t' || *c == '\n')
+            *c = ' ';
+    n += snprintf(text + n, sizeof text - (size_t)n, "\t%u\t%llu", domain, (unsigned long long)schema);
+    return agent_name_intern(WIRE_TEXT_COUNTER, text, (size_t)n, true);
+}
+
+/* Batches carry the program's timestamps; those of nvtxTimestampGet and of the pool's own clock can be placed. */
+static bool counter_timed(const nvtxSemanticsHeader_t *s)
+{
+    for (; s; s = s->next) {
+        if (s->semanticId != NVTX_SEMANTIC_ID_TIME_V1)
+            continue;
+        uint64_t source = ((const nvtxSemanticsTime_t *)(const void *)s)->timeDomainId;
+        if (agent_setup.clock == WIRE_CLOCK_TSC)
+            return source == NVTX_TIMESTAMP_TYPE_TOOL_PROVIDED || source == NVTX_TIMESTAMP_TYPE_CPU_TSC;
+        return source == NVTX_TIMESTAMP_TYPE_TOOL_PROVIDED || source == NVTX_TIMESTAMP_TYPE_CPU_CLOCK_GETTIME_MONOTONIC;
+    }
+    return true;
+}
+
+static void group_fill(struct counter_group *g, uint32_t domain, const nvtxCounterAttr_t *a, const char *name)
+{
+    size_t plain = a->schemaId < NVTX_PAYLOAD_SCHEMA_ID_STATIC_START ? agent_schema_type_size(a->schemaId) : 0;
+    memset(g, 0, sizeof *g);
+    g->timed = counter_timed(a->semantics);
+    if (plain) {
+        g->fields = 1;
+        g->bytes = (uint32_t)plain;
+        g->type[0] = a->schemaId;
+        g->id[0] = counter_text(domain, name, NULL, a->schemaId);
+        return;
+    }
+    uint32_t schema = (uint32_t)agent_schema_find(domain, a->schemaId);
+    struct agent_field f = {0};
+    while (g->fields < GROUP_FIELDS && agent_schema_field(schema, &f)) {
+        if (!agent_schema_type_size(f.type))
+            continue;
+        g->type[g->fields] = f.type;
+        g->offset[g->fields] = (uint32_t)f.offset;
+        g->id[g->fields++] = counter_text(domain, name, f.name, f.type);
+    }
+    g->bytes = (uint32_t)agent_schema_size(AGENT_ID_DYNAMIC | schema, NULL);
+}
+
+/* Ids are AGENT_ID_DYNAMIC | AGENT_ID_GROUP | index; a counter that finds no room in the table is known by its arena id and
+ * takes plain values only. Groups of one definition share an index. */
+uint64_t agent_counter_register(uint32_t domain, const nvtxCounterAttr_t *a)
+{
+    struct counter_group made;
+    struct agent_quiet quiet;
+    if (!a)
+        return NVTX_COUNTER_ID_NONE;
+    const char *name = a->name ? a->name : "counter";
+    group_fill(&made, domain, a, name);
+    if (!made.fields)
+        return NVTX_COUNTER_ID_NONE;
+    agent_quiet_begin(&quiet);
+    agent_lock();
+    uint32_t i = 0;
+    while (i < groups && (group[i].fields != made.fields || memcmp(group[i].id, made.id, sizeof made.id)))
+        i++;
+    if (i == groups && i < GROUPS) {
+        group[i] = made;
+        groups = i + 1;
+    }
+    agent_unlock();
+    agent_quiet_end(&quiet);
+    uint64_t id = AGENT_ID_DYNAMIC | (i < GROUPS ? AGENT_ID_GROUP | i : made.id[0]);
+    if (a->structSize >= offsetof(nvtxCounterAttr_t, counterId) + sizeof a->counterId &&
+        a->counterId >= NVTX_COUNTER_ID_STATIC_START && a->counterId < NVTX_COUNTER_ID_DYNAMIC_START) {
+        agent_map_set(AGENT_MAP_COUNTER, domain, a->counterId, id);
+        return a->counterId;
+    }
+    return id;
+}
+
+static uint64_t counter_find(uint32_t domain, uint64_t id)
+{
+    return id >= NVTX_COUNTER_ID_DYNAMIC_START ? id : agent_map_get(AGENT_MAP_COUNTER, domain, id);
+}
+
+/* The definition behind an id; NULL for one without a place in the table. */
+static const struct counter_group *counter_group(uint64_t id)
+{
+    uint32_t i = (uint32_t)id;
+    return id & AGENT_ID_GROUP && i < GROUPS ? &group[i] : NULL;
+}
+
+static void single_put(uint32_t kind, uint32_t domain, uint64_t time, const struct agent_event *e)
+{
+    struct agent_thread *t = agent_enter();
+    if (!t) {
+        agent_lose(agent_tls ? WIRE_LOSS_SIGNAL : WIRE_LOSS_NO_SPACE, 1);
+        return;
+    }
+    agent_single(t, kind, domain, time, e);
+    agent_leave(t);
+}
+
+static void counter_put(uint32_t domain, uint32_t id, uint32_t type, uint64_t value, uint64_t time)
+{
+    struct agent_event e = {.name = id, .value = value, .value_type = type};
+    single_put(WIRE_COUNTER, domain, time, &e);
+}
+
+static void counter_put_plain(uint32_t domain, uint64_t id, uint32_t type, uint64_t value)
+{
+    id = counter_find(domain, id);
+    const struct counter_group *g = counter_group(id);
+    if (id)
+        counter_put(domain, g ? g->id[0] : (uint32_t)id, type, value, 0);
+}
+
+uint32_t agent_counter_own(const char *name, const char *unit, int device)
+{
+    char text[160];
+    int n = snprintf(text, sizeof text, "%.60s\t0\t%llu\tgpu:%d\t%.40s", name,
+                     (unsigned long long)NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, device, unit);
+    return agent_name_intern(WIRE_TEXT_COUNTER, text, (size_t)n, true);
+}
+
+void agent_counter_put(uint32_t id, double value, uint64_t time)
+{
+    uint64_t word;
+    memcpy(&word, &value, 8);
+    counter_put(0, id, WIRE_VALUE_F64, word, time);
+}
+
+void agent_mark_put(uint32_t name, uint32_t schema, const void *data, uint32_t bytes, uint64_t time)
+{
+    struct agent_event e = {.name = name, .schema = schema, .data = data, .bytes = bytes};
+    single_put(WIRE_MARK, 0, time, &e);
+}
+
+void agent_counter_int64(uint32_t domain, uint64_t id, int64_t value)
+{
+    counter_put_plain(domain, id, WIRE_VALUE_I64, (uint64_t)value);
+}
+
+void agent_counter_float64(uint32_t domain, uint64_t id, double value)
+{
+    uint64_t word;
+    memcpy(&word, &value, 8);
+    counter_put_plain(domain, id, WIRE_VALUE_F64, word);
+}
+
+#define LOAD(ctype, from) \
+    ({ \
+        ctype load_; \
+        memcpy(&load_, from, sizeof load_); \
+        load_; \
+    })
+
+/* Reads a plain value. Returns its enum wire_value. */
+static uint32_t value_read(uint64_t type, const char *from, uint64_t *word)
+{
+    double d = 0;
+    size_t size = agent_schema_type_size(type);
+    switch (type) {
+    case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT:
+    case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT32:
+        d = (double)LOAD(float, from);
+        break;
+    case NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE:
+    case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT64:
+        d = LOAD(double, from);
+        break;
+    case NVTX_PAYLOAD_ENTRY_TYPE_LONGDOUBLE:
+        d = (double)LOAD(long double, from);
+        break;
+    case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT16:
+    case NVTX_PAYLOAD_ENTRY_TYPE_BF16:
+        return WIRE_VALUE_NONE;
+    case NVTX_PAYLOAD_ENTRY_TYPE_CHAR:
+    case NVTX_PAYLOAD_ENTRY_TYPE_INT8:
+        *word = (uint64_t)(int64_t)LOAD(int8_t, from);
+        return WIRE_VALUE_I64;
+    case NVTX_PAYLOAD_ENTRY_TYPE_SHORT:
+    case NVTX_PAYLOAD_ENTRY_TYPE_INT16:
+        *word = (uint64_t)(int64_t)LOAD(int16_t, from);
+        return WIRE_VALUE_I64;
+    case NVTX_PAYLOAD_ENTRY_TYPE_INT:
+    case NVTX_PAYLOAD_ENTRY_TYPE_INT32:
+        *word = (uint64_t)(int64_t)LOAD(int32_t, from);
+        return WIRE_VALUE_I64;
+    default:
+        *word = 0;
+        memcpy(word, from, size < 8 ? size : 8); /* unsigned, or 64 bits wide */
+        if (size < 8 || !(*word >> 63) || type == NVTX_PAYLOAD_ENTRY_TYPE_INT64 || type == NVTX_PAYLOAD_ENTRY_TYPE_LONG ||
+            type == NVTX_PAYLOAD_ENTRY_TYPE_LONGLONG)
+            return WIRE_VALUE_I64;
+        d = (double)*word; /* beyond what a signed counter holds */
+    }
+    memcpy(word, &d, 8);
+    return WIRE_VALUE_F64;
+}
+
+static void group_put(const struct counter_group *g, uint32_t domain, const char *values, size_t bytes, uint64_t time)
+{
+    for (uint32_t i = 0; i < g->fields; i++) {
+        uint64_t word = 0;
+        if (g->offset[i] + agent_schema_type_size(g->type[i]) > bytes)
+            continue;
+        uint32_t type = value_read(g->type[i], values + g->offset[i], &word);
+        counter_put(domain, g->id[i], type, word, time);
+    }
+}
+
+void agent_counter_sample(uint32_t domain, uint64_t id, const void *values, size_t bytes)
+{
+    const struct counter_group *g = counter_group(counter_find(domain, id));
+    if (g && values)
+        group_put(g, domain, values, bytes, agent_now());
+}
+
+void agent_counter_none(uint32_t domain, uint64_t id, uint8_t reason)
+{
+    const struct counter_group *g = counter_group(counter_find(domain, id));
+    uint64_t now = agent_now();
+    for (uint32_t i = 0; g && i < g->fields; i++)
+        counter_put(domain, g->id[i], reason == NVTX_COUNTER_SAMPLE_ZERO ? WIRE_VALUE_I64 : WIRE_VALUE_NONE,
+                    reason == NVTX_COUNTER_SAMPLE_ZERO ? 0 : reason, now);
+}
+
+/* Time of sample `i` of `n` in a batch; 0 = cannot be placed. */
+static uint64_t batch_time(const struct counter_group *g, const nvtxCounterBatch_t *b, size_t i, size_t n, uint64_t now)
+{
+    const uint64_t interval = ((uint64_t)1 << 32) | ((uint64_t)2 << 32); /* the header's own (1 << 32) does not fit an int */
+    struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_acquire);
+    if (!b->timestamps)
+        return n == 1 ? now : 0;
+    if (!g->timed || b->flags & interval || b->timestampsSize < n * sizeof *b->timestamps || b->timestamps[i] < 0)
+        return 0;
+    uint64_t time = (uint64_t)b->timestamps[i];
+    return time <= now && (!pool || time >= pool->created) ? time : 0;
+}
+
+void agent_counter_batch(uint32_t domain, const nvtxCounterBatch_t *b)
+{
+    const struct counter_group *g = b ? counter_group(counter_find(domain, b->counterId)) : NULL;
+    if (!g || !g->bytes || !b->counters)
+        return;
+    size_t n = b->countersSize / g->bytes;
+    uint64_t now = agent_now();
+    for (size_t i = 0; i < n; i++) {
+        uint64_t time = batch_time(g, b, i, n, now);
+        if (time)
+            group_put(g, domain, (const char *)b->counters + i * g->bytes, g->bytes, time);
+        else
+            agent_lose(WIRE_LOSS_NO_TIME, g->fields);
+    }
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names: an append-only arena in the pool, and private tables that find in it what is known already. Look-ups take no lock: an
+ * entry is one 64-bit word, stored after what it stands for is complete. Insertions hold the lock of the process.
+ */
+#include <string.h>
+#include <wchar.h>
+
+#include "profiler/agent/core/agent.h"
+
+#define TABLE_SLOTS   65536u
+#define TABLE_FILL    (TABLE_SLOTS / 2) /* names met in events; each is one entry for good, so a program that makes up ... */
+#define TABLE_KEEP    (TABLE_SLOTS / 4 * 3) /* ... names without end must leave room for what is registered */
+#define ARENA_FILL(b) ((b) / 4 * 3)
+
+#define MAP_SLOTS 4096u
+#define MAP_FILL  (MAP_SLOTS / 4 * 3)
+
+static _Atomic uint64_t table[TABLE_SLOTS]; /* upper half of the hash, arena id; 0 = empty */
+static _Atomic uint32_t table_used;
+static _Atomic uint32_t table_full; /* no more names of events */
+
+static struct {
+    _Atomic uint64_t key, value;
+} map[MAP_SLOTS];
+static uint32_t map_used;
+
+static _Atomic uint32_t domain_name[WIRE_DOMAINS];
+static _Atomic uint32_t domain_count = 1;
+
+/* ---- arena ---- */
+
+static uint64_t hash_text(uint32_t type, const char *s, size_t n)
+{
+    const uint64_t k = 0x9e3779b97f4a7c15u;
+    uint64_t h = (n + type) * k, w = 0;
+    for (; n > 8; s += 8, n -= 8) {
+        memcpy(&w, s, 8);
+        h = (h ^ w) * k;
+        h ^= h >> 29;
+    }
+    w = 0;
+    if (n == 8) {
+        memcpy(&w, s, 8);
+    } else if (n >= 4) {
+        uint32_t a, b;
+        memcpy(&a, s, 4);
+        memcpy(&b, s + n - 4, 4);
+        w = a | (uint64_t)b << 32;
+    } else if (n) {
+        w = (uint64_t)(unsigned char)s[0] | (uint64_t)(unsigned char)s[n / 2] << 8 | (uint64_t)(unsigned char)s[n - 1] << 16;
+    }
+    h = (h ^ w) * k;
+    return h ^ h >> 32;
+}
+
+static const struct wire_text *text_at(const char *arena, uint32_t id)
+{
+    return (const struct wire_text *)(const void *)(arena + (uint64_t)id * 8);
+}
+
+const struct wire_text *agent_name_text(uint32_t id)
+{
+    const char *arena = atomic_load_explicit(&agent_process->arena, memory_order_acquire);
+    return arena ? text_at(arena, id) : NULL;
+}
+
+/* Id of a known text, else 0 with the empty slot in *slot (TABLE_SLOTS: none). */
+static uint32_t table_find(const char *arena, uint64_t hash, uint32_t type, const char *text, size_t bytes, uint32_t *slot)
+{
+    uint32_t i = (uint32_t)hash & (TABLE_SLOTS - 1);
+    for (uint32_t probes = 0; probes < TABLE_SLOTS; probes++, i = (i + 1) & (TABLE_SLOTS - 1)) {
+        uint64_t entry = atomic_load_explicit(&table[i], memory_order_acquire);
+        if (!entry) {
+            *slot = i;
+            return 0;
+        }
+        if (entry >> 32 != hash >> 32)
+            continue;
+        const struct wire_text *known = text_at(arena, (uint32_t)entry);
+        if (known->bytes == bytes && known->type == type && !memcmp(known->text, text, bytes))
+            return (uint32_t)entry;
+    }
+    *slot = TABLE_SLOTS;
+    return 0;
+}
+
+/* Appends a text; 0 when the arena is full. Lock held. */
+static uint32_t arena_add(uint32_t type, const char *text, size_t bytes, bool keep)
+{
+    struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_relaxed);
+    uint64_t used = atomic_load_explicit(&pool->arena_used, memory_order_relaxed);
+    uint64_t size = (sizeof(struct wire_text) + bytes + 1 + 7) & ~(uint64_t)7;
+    if (used + size > (keep ? pool->arena_cap : ARENA_FILL(pool->arena_cap)) || !agent_pool_back_arena(used + size))
+        return 0;
+    char *to = atomic_load_explicit(&agent_process->arena, memory_order_relaxed) + used;
+    struct wire_text head = {.bytes = (uint32_t)bytes, .type = type};
+    memcpy(to, &head, sizeof head);
+    memcpy(to + sizeof head, text, bytes);
+    to[sizeof head + bytes] = 0;
+    atomic_store_explicit(&pool->arena_used, used + size, memory_order_release);
+    return (uint32_t)(used / 8);
+}
+
+static uint32_t intern_new(uint64_t hash, uint32_t type, const char *text, size_t bytes, bool keep)
+{
+    uint32_t slot = 0, id = 0;
+    if (!agent_pool_open())
+        return 0;
+    const char *arena = atomic_load_explicit(&agent_process->arena, memory_order_relaxed);
+    id = table_find(arena, hash, type, text, bytes, &slot);
+    if (id)
+        return id;
+    uint32_t used = atomic_load_explicit(&table_used, memory_order_relaxed);
+    if (!keep && used >= TABLE_FILL) {
+        atomic_store_explicit(&table_full, 1, memory_order_relaxed);
+        return 0;
+    }
+    id = arena_add(type, text, bytes, keep);
+    if (id && used < TABLE_KEEP && slot < TABLE_SLOTS) { /* a registered text works without an entry too */
+        atomic_store_explicit(&table[slot], (hash >> 32) << 32 | id, memory_order_release);
+        atomic_store_explicit(&table_used, used + 1, memory_order_relaxed);
+    }
+    return id;
+}
+
+uint32_t agent_name_intern(uint32_t type, const char *text, size_t bytes, bool keep)
+{
+    if (!bytes)
+        return 0;
+    uint64_t hash = hash_text(type, text, bytes);
+    const char *arena = atomic_load_explicit(&agent_process->arena, memory_order_acquire);
+    uint32_t slot, id = arena ? table_find(arena, hash, type, text, bytes, &slot) : 0;
+    if (agent_likely(id))
+        return id;
+    if (keep || !atomic_load_explicit(&table_full, memory_order_relaxed)) {
+        struct agent_quiet quiet;
+        agent_quiet_begin(&quiet);
+        agent_lock();
+        id = intern_new(hash, type, text, bytes, keep);
+        agent_unlock();
+        agent_quiet_end(&quiet);
+    }
+    if (!id)
+        agent_lose(WIRE_LOSS_STRING_FULL, 1);
+    return id;
+}
+
+/* Cuts before a character, not inside it. */
+static size_t cut_utf8(const char *text, size_t bytes)
+{
+    agent_lose(WIRE_LOSS_STRING_CUT, 1);
+    size_t n = bytes;
+    while (n > bytes - 4 && ((unsigned char)text[n] & 0xc0) == 0x80)
+        n--;
+    return n;
+}
+
+uint32_t agent_name(const char *text, bool keep)
+{
+    if (!text)
+        return 0;
+    size_t n = strnlen(text, WIRE_STRING_MAX + 1);
+    if (agent_unlikely(n > WIRE_STRING_MAX))
+        n = cut_utf8(text, WIRE_STRING_MAX);
+    return agent_name_intern(WIRE_TEXT_NAME, text, n, keep);
+}
+
+static size_t put_utf8(char *to, uint32_t c)
+{
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        to[0] = (char)(0xc0 | c >> 6);
+        to[1] = (char)(0x80 | (c & 63));
+        return 2;
+    }
+    if (c < 0x10000) {
+        if (c >= 0xd800 && c < 0xe000)
+            c = 0xfffd;
+        to[0] = (char)(0xe0 | c >> 12);
+        to[1] = (char)(0x80 | (c >> 6 & 63));
+        to[2] = (char)(0x80 | (c & 63));
+        return 3;
+    }
+    if (c > 0x10ffff)
+        return put_utf8(to, 0xfffd);
+    to[0] = (char)(0xf0 | c >> 18);
+    to[1] = (char)(0x80 | (c >> 12 & 63));
+    to[2] = (char)(0x80 | (c >> 6 & 63));
+    to[3] = (char)(0x80 | (c & 63));
+    return 4;
+}
+
+uint32_t agent_name_wide(const wchar_t *text, bool keep)
+{
+    char utf8[WIRE_STRING_MAX + 8];
+    size_t n = 0;
+    if (!text)
+        return 0;
+    while (*text && n <= WIRE_STRING_MAX)
+        n += put_utf8(utf8 + n, (uint32_t)*text++);
+    utf8[n] = 0;
+    return agent_name(utf8, keep);
+}
+
+/* ---- domains ---- */
+
+uint32_t agent_domain_count(void)
+{
+    return atomic_load_explicit(&domain_count, memory_order_acquire);
+}
+
+uint32_t agent_domain_name(uint32_t index)
+{
+    return atomic_load_explicit(&domain_name[index], memory_order_relaxed);
+}
+
+/* Lock held. Domains of one name are one domain: two libraries may both create it. */
+static uint32_t domain_find(uint32_t name, uint32_t other)
+{
+    struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_relaxed);
+    uint32_t count = agent_domain_count(), i = 1;
+    while (i < count && agent_domain_name(i) != name)
+        i++;
+    if (i < count)
+        return i;
+    if (count >= WIRE_DOMAINS - 1) { /* the last index is for all that do not fit */
+        agent_lose(WIRE_LOSS_DOMAIN_FULL, 1);
+        i = WIRE_DOMAINS - 1;
+        name = other;
+    }
+    if (i >= count) {
+        atomic_store_explicit(&domain_name[i], name, memory_order_relaxed);
+        atomic_store_explicit(&domain_count, i + 1, memory_order_release);
+        if (pool) {
+            atomic_store_explicit(&pool->domain_name[i], name, memory_order_relaxed);
+            atomic_store_explicit(&pool->domains, i + 1, memory_order_release);
+        }
+    }
+    return i;
+}
+
+nvtxDomainHandle_t agent_domain_create(uint32_t name)
+{
+    static const char other_text[] = "(other domains)";
+    struct agent_quiet quiet;
+    uint32_t other = agent_domain_count() >= WIRE_DOMAINS - 1
+                         ? agent_name_intern(WIRE_TEXT_NAME, other_text, sizeof other_text - 1, true)
+                         : 0;
+    agent_quiet_begin(&quiet);
+    agent_lock();
+    uint32_t index = domain_find(name, other);
+    agent_unlock();
+    agent_quiet_end(&quiet);
+    return (nvtxDomainHandle_t)(AGENT_DOMAIN_TAG | index);
+}
+
+/* ---- map ---- */
+
+/* Slot of the key, or of the first empty one; MAP_SLOTS when neither exists. */
+static uint32_t map_find(uint64_t key)
+{
+    uint64_t h = key * 0x9e3779b97f4a7c15u;
+    uint32_t i = (uint32_t)(h >> 40) & (MAP_SLOTS - 1);
+    for (uint32_t probes = 0; probes < MAP_SLOTS; probes++, i = (i + 1) & (MAP_SLOTS - 1)) {
+        uint64_t at = atomic_load_explicit(&map[i].key, memory_order_acquire);
+        if (at == key || !at)
+            return i;
+    }
+    return MAP_SLOTS;
+}
+
+/* Kinds and domains above, 48 bits of the user's key below: ids given out fit, and static ones are below 2^32. */
+static uint64_t map_key(enum agent_map_kind kind, uint32_t domain, uint64_t key)
+{
+    return (uint64_t)kind << 56 | (uint64_t)domain << 48 | (key & 0xffffffffffffu);
+}
+
+uint64_t agent_map_get(enum agent_map_kind kind, uint32_t domain, uint64_t key)
+{
+    uint64_t full = map_key(kind, domain, key);
+    uint32_t i = map_find(full);
+    if (i == MAP_SLOTS || atomic_load_explicit(&map[i].key, memory_order_acquire) != full)
+        return 0;
+    return atomic_load_explicit(&map[i].value, memory_order_relaxed);
+}
+
+bool agent_map_set(enum agent_map_kind kind, uint32_t domain, uint64_t key, uint64_t value)
+{
+    uint64_t full = map_key(kind, domain, key);
+    struct agent_quiet quiet;
+    agent_quiet_begin(&quiet);
+    agent_lock();
+    uint32_t i = map_find(full);
+    bool ok = i < MAP_SLOTS && (map_used < MAP_FILL || atomic_load_explicit(&map[i].key, memory_order_relaxed) == full);
+    if (ok) {
+        map_used += atomic_load_explicit(&map[i].key, memory_order_relaxed) == 0;
+        atomic_store_explicit(&map[i].value, value, memory_order_relaxed);
+        atomic_store_explicit(&map[i].key, full, memory_order_release);
+    }
+    agent_unlock();
+    agent_quiet_end(&quiet);
+    return ok;
+}

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The callbacks of NVTX. Pops and ends take their time as soon as the thread is busy, pushes and starts last, so that the
+ * recorder's own cost lies outside of what is measured.
+ */
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "profiler/agent/core/record.h"
+
+/* ---- the shapes ---- */
+
+static __attribute__((noinline)) int range_push(uint32_t domain, const struct agent_event *e)
+{
+    struct agent_thread *t = agent_enter();
+    if (!t)
+        return agent_level_signal(domain, 1);
+    int level = agent_push(t, domain, e);
+    agent_leave(t);
+    return level;
+}
+
+static __attribute__((noinline)) int range_pop(uint32_t domain, const struct agent_event *e)
+{
+    struct agent_thread *t = agent_enter();
+    if (!t)
+        return agent_level_signal(domain, -1);
+    int level = agent_pop(t, domain, agent_now(), e);
+    agent_leave(t);
+    return level;
+}
+
+static __attribute__((noinline)) void mark(uint32_t domain, const struct agent_event *e)
+{
+    struct agent_thread *t = agent_enter();
+    if (!t) {
+        agent_lose(agent_tls ? WIRE_LOSS_SIGNAL : WIRE_LOSS_NO_SPACE, 1);
+        return;
+    }
+    agent_single(t, WIRE_MARK, domain, 0, e);
+    agent_leave(t);
+}
+
+static __attribute__((noinline)) int push_any(uint32_t domain, const nvtxEventAttributes_t *a)
+{
+    struct agent_event e = {0};
+    agent_event_read(&e, domain, a);
+    return range_push(domain, &e);
+}
+
+static __attribute__((noinline)) void mark_any(uint32_t domain, const nvtxEventAttributes_t *a)
+{
+    struct agent_event e = {0};
+    agent_event_read(&e, domain, a);
+    mark(domain, &e);
+}
+
+/* A registered name, no category, and either no payload or one that fits, of a schema registered with us. */
+AGENT_INLINE bool event_is_common(const nvtxEventAttributes_t *a, const nvtxPayloadData_t **payload)
+{
+    if (agent_unlikely(!a) || agent_unlikely(a->messageType != NVTX_MESSAGE_TYPE_REGISTERED) || agent_unlikely(a->category))
+        return false;
+    if (a->payloadType != NVTX_PAYLOAD_TYPE_EXT)
+        return agent_likely(a->payloadType == NVTX_PAYLOAD_UNKNOWN);
+    const nvtxPayloadData_t *p = (const nvtxPayloadData_t *)(uintptr_t)a->payload.ullValue;
+    *payload = p;
+    return agent_likely(a->reserved0 == 1) && agent_likely(p != NULL) && agent_likely(p->payload != NULL) &&
+           agent_likely(p->size - 1 < WIRE_PAYLOAD_MAX) && agent_likely(p->schemaId >= NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START);
+}
+
+/* Range ids: 8 bits generation of the process since its first recording ancestor (an id made before a fork cannot equal one
+ * made after), 20 bits thread, 36 bits number. A range that is not recorded has DROPPED and the reason in the top byte instead.
+ */
+#define RANGE_DROPPED 0xf0u
+#define RANGE_EPOCHS  0xefu
+
+static nvtxRangeId_t range_dropped(enum wire_loss_reason reason)
+{
+    return (uint64_t)(RANGE_DROPPED | (uint32_t)reason) << 56 | 1;
+}
+
+__attribute__((noinline)) uint64_t agent_range_start(uint32_t domain, struct agent_event *e)
+{
+    struct agent_thread *t = agent_enter();
+    enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
+    if (agent_unlikely(!t)) {
+        reason = agent_tls ? WIRE_LOSS_SIGNAL : WIRE_LOSS_NO_SPACE;
+        agent_lose(reason, 1);
+        return range_dropped(reason);
+    }
+    nvtxRangeId_t id = range_dropped(WIRE_LOSS_PAUSED);
+    if (agent_unlikely(agent_paused())) {
+        agent_skip(t);
+    } else {
+        /* The id needs the thread's ordinal and so a segment. */
+        if (agent_unlikely(!t->line))
+            agent_thread_room(t, WIRE_RECORD_MAX, &reason);
+        e->range = (uint64_t)(agent_process->epoch % RANGE_EPOCHS + 1) << 56 | (uint64_t)(t->ordinal & 0xfffff) << 36 |
+                   (++t->range_seq & 0xfffffffff);
+        if (t->line && agent_append(t, WIRE_START, domain, 0, 0, e, &reason)) {
+            id = e->range;
+        } else {
+            agent_lose(reason, 1);
+            id = range_dropped(reason);
+        }
+    }
+    agent_leave(t);
+    return id;
+}
+
+__attribute__((noinline)) void agent_range_end(uint32_t domain, uint64_t id, struct agent_event *e)
+{
+    enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
+    if (id >> 60 == RANGE_DROPPED >> 4) {
+        uint32_t why = (uint32_t)(id >> 56) & 0xf;
+        agent_lose(why < WIRE_LOSS_COUNT ? (enum wire_loss_reason)why : WIRE_LOSS_UNBALANCED, 1);
+        return;
+    }
+    struct agent_thread *t = agent_enter();
+    if (agent_unlikely(!t)) {
+        agent_lose(agent_tls ? WIRE_LOSS_SIGNAL : WIRE_LOSS_NO_SPACE, 1);
+        return;
+    }
+    uint64_t now = agent_now();
+    e->range = id;
+    if (agent_unlikely(!agent_append(t, WIRE_END, domain, 0, now, e, &reason)))
+        agent_lose(reason, 1);
+    agent_leave(t);
+}
+
+/* ---- core callbacks ---- */
+
+static int NVTX_API cb_domain_push(nvtxDomainHandle_t h, const nvtxEventAttributes_t *a)
+{
+    uint32_t domain = agent_domain_index(h);
+    const nvtxPayloadData_t *p = NULL;
+    if (!event_is_common(a, &p))
+        return push_any(domain, a);
+    uint32_t name = (uint32_t)(uintptr_t)a->message.registered;
+    return p ? agent_push_fast(domain, name, p->schemaId, p->payload, p->size) : agent_push_fast(domain, name, 0, NULL, 0);
+}
+
+static int NVTX_API cb_domain_pop(nvtxDomainHandle_t h)
+{
+    return agent_pop_fast(agent_domain_index(h));
+}
+
+static nvtxRangeId_t NVTX_API cb_domain_start(nvtxDomainHandle_t h, const nvtxEventAttributes_t *a)
+{
+    uint32_t domain = agent_domain_index(h);
+    struct agent_event e = {0};
+    agent_event_read(&e, domain, a);
+    return agent_range_start(domain, &e);
+}
+
+static void NVTX_API cb_domain_end(nvtxDomainHandle_t h, nvtxRangeId_t id)
+{
+    struct agent_event e = {0};
+    agent_range_end(agent_domain_index(h), id, &e);
+}
+
+static void NVTX_API cb_domain_mark(nvtxDomainHandle_t h, const nvtxEventAttributes_t *a)
+{
+    uint32_t domain = agent_domain_index(h);
+    const nvtxPayloadData_t *p = NULL;
+    if (!event_is_common(a, &p)) {
+        mark_any(domain, a);
+        return;
+    }
+    uint32_t name = (uint32_t)(uintptr_t)a->message.registered;
+    if (p)
+        agent_mark_fast(domain, name, p->schemaId, p->payload, p->size);
+    else
+        agent_mark_fast(domain, name, 0, NULL, 0);
+}
+
+static int NVTX_API cb_push(const nvtxEventAttributes_t *a)
+{
+    return cb_domain_push(NULL, a);
+}
+
+static int NVTX_API cb_pop(void)
+{
+    return agent_pop_fast(0);
+}
+
+static nvtxRangeId_t NVTX_API cb_start(const nvtxEventAttributes_t *a)
+{
+    return cb_domain_start(NULL, a);
+}
+
+static void NVTX_API cb_end(nvtxRangeId_t id)
+{
+    cb_domain_end(NULL, id);
+}
+
+static void NVTX_API cb_mark(const nvtxEventAttributes_t *a)
+{
+    cb_domain_mark(NULL, a);
+}
+
+/* The plain forms take a string of char or wchar_t and no attributes. */
+#define PLAIN_FORMS(suffix, ctype, intern) \
+    static int NVTX_API cb_push_##suffix(const ctype *message) \
+    { \
+        return agent_push_fast(0, agent_paused() ? 0 : intern(message, false), 0, NULL, 0); \
+    } \
+    static nvtxRangeId_t NVTX_API cb_start_##suffix(const ctype *message) \
+    { \
+        struct agent_event e = {.name = agent_paused() ? 0 : intern(message, false)}; \
+        return agent_range_start(0, &e); \
+    } \
+    static void NVTX_API cb_mark_##suffix(const ctype *message) \
+    { \
+        agent_mark_fast(0, agent_paused() ? 0 : intern(message, false), 0, NULL, 0); \
+    } \
+    static void NVTX_API cb_domain_category_##suffix(nvtxDomainHandle_t h, uint32_t category, const ctype *name) \
+    { \
+        agent_map_set(AGENT_MAP_CATEGORY, agent_domain_index(h), category, intern(name, true)); \
+    } \
+    static void NVTX_API cb_category_##suffix(uint32_t category, const ctype *name) \
+    { \
+        cb_domain_category_##suffix(NULL, category, name); \
+    } \
+    static nvtxStringHandle_t NVTX_API cb_string_##suffix(nvtxDomainHandle_t h, const ctype *text) \
+    { \
+        (void)h; \
+        return (nvtxStringHandle_t)(uintptr_t)intern(text, true); \
+    } \
+    static nvtxDomainHandle_t NVTX_API cb_domain_##suffix(const ctype *name) \
+    { \
+        return agent_domain_create(intern(name, true)); \
+    } \
+    static void NVTX_API cb_thread_##suffix(uint32_t tid, const ctype *name) \
+    { \
+        name_thread(tid, intern(name, true)); \
+    }
+
+static void name_thread(uint32_t tid, uint32_t name)
+{
+    struct agent_event e = {.name = name};
+    if (tid != (uint32_t)syscall(SYS_gettid)) {
+        agent_thread_name(tid, name);
+        return;
+    }
+    struct agent_thread *t = agent_enter();
+    enum wire_loss_reason reason;
+    if (!t)
+        return;
+    if (!agent_append(t, WIRE_THREAD, 0, 0, 0, &e, &reason))
+        agent_lose(WIRE_LOSS_STRING_FULL, 1);
+    agent_leave(t);
+}
+
+PLAIN_FORMS(a, char, agent_name)
+PLAIN_FORMS(w, wchar_t, agent_name_wide)
+
+static void NVTX_API cb_domain_destroy(nvtxDomainHandle_t h)
+{
+    (void)h; /* others may have created it too, and its ranges may still be open */
+}
+
+static void NVTX_API cb_initialize(const void *reserved)
+{
+    (void)reserved;
+}
+
+/* ---- payload and counter callbacks ---- */
+
+AGENT_INLINE void event_of_payload(struct agent_event *e, uint32_t domain, const nvtxPayloadData_t *p, size_t count, bool named)
+{
+    agent_event_payload(e, domain, p, count);
+    if (named && e->data && !agent_paused())
+        e->name = agent_schema_message(e->schema, e->data, e->bytes);
+}
+
+static void cb_payload_mark(nvtxDomainHandle_t h, const nvtxPayloadData_t *p, size_t count)
+{
+    struct agent_event e = {0};
+    event_of_payload(&e, agent_domain_index(h), p, count, true);
+    mark(agent_domain_index(h), &e);
+}
+
+static int cb_payload_push(nvtxDomainHandle_t h, const nvtxPayloadData_t *p, size_t count)
+{
+    struct agent_event e = {0};
+    event_of_payload(&e, agent_domain_index(h), p, count, true);
+    return range_push(agent_domain_index(h), &e);
+}
+
+static int cb_payload_pop(nvtxDomainHandle_t h, const nvtxPayloadData_t *p, size_t count)
+{
+    struct agent_event e = {0};
+    event_of_payload(&e, agent_domain_index(h), p, count, false);
+    return range_pop(agent_domain_index(h), &e);
+}
+
+static nvtxRangeId_t cb_payload_start(nvtxDomainHandle_t h, const nvtxPayloadData_t *p, size_t count)
+{
+    struct agent_event e = {0};
+    event_of_payload(&e, agent_domain_index(h), p, count, true);
+    return agent_range_start(agent_domain_index(h), &e);
+}
+
+static void cb_payload_end(nvtxDomainHandle_t h, nvtxRangeId_t id, const nvtxPayloadData_t *p, size_t count)
+{
+    struct agent_event e = {0};
+    event_of_payload(&e, agent_domain_index(h), p, count, false);
+    agent_range_end(agent_domain_index(h), id, &e);
+}
+
+static uint64_t cb_schema(nvtxDomainHandle_t h, const nvtxPayloadSchemaAttr_t *a)
+{
+    return agent_schema_register(agent_domain_index(h), a);
+}
+
+static uint64_t cb_enum(nvtxDomainHandle_t h, const nvtxPayloadEnumAttr_t *a)
+{
+    return agent_schema_register_enum(agent_domain_index(h), a);
+}
+
+static uint8_t cb_enabled(nvtxDomainHandle_t h)
+{
+    (void)h;
+    return 1;
+}
+
+/* Scopes are not kept; their ids only have to be distinct and not 0. */
+static uint64_t cb_scope(nvtxDomainHandle_t h, const nvtxScopeAttr_t *a)
+{
+    (void)h;
+    if (!a)
+        return NVTX_SCOPE_NONE;
+    if (a->scopeId >= NVTX_SCOPE_ID_STATIC_START)
+        return a->scopeId;
+    return AGENT_ID_DYNAMIC | agent_name(a->path ? a->path : "", true);
+}
+
+static int64_t cb_timestamp(void)
+{
+    return (int64_t)agent_now();
+}
+
+static uint64_t cb_counter(nvtxDomainHandle_t h, const nvtxCounterAttr_t *a)
+{
+    return agent_counter_register(agent_domain_index(h), a);
+}
+
+static void cb_counter_int64(nvtxDomainHandle_t h, uint64_t id, int64_t value)
+{
+    agent_counter_int64(agent_domain_index(h), id, value);
+}
+
+static void cb_counter_float64(nvtxDomainHandle_t h, uint64_t id, double value)
+{
+    agent_counter_float64(agent_domain_index(h), id, value);
+}
+
+static void cb_counter_sample(nvtxDomainHandle_t h, uint64_t id, const void *values, size_t bytes)
+{
+    agent_counter_sample(agent_domain_index(h), id, values, bytes);
+}
+
+static void cb_counter_none(nvtxDomainHandle_t h, uint64_t id, uint8_t reason)
+{
+    agent_counter_none(agent_domain_index(h), id, reason);
+}
+
+static void cb_counter_batch(nvtxDomainHandle_t h, const nvtxCounterBatch_t *b)
+{
+    agent_counter_batch(agent_domain_index(h), b);
+}
+
+/* ---- tables ---- */
+
+#define SLOT(id, function) \
+    { \
+        (id), (void (*)(void))(function) \
+    }
+
+const struct agent_slot agent_core[] = {
+    SLOT(NVTX_CBID_CORE_MarkEx, cb_mark),
+    SLOT(NVTX_CBID_CORE_MarkA, cb_mark_a),
+    SLOT(NVTX_CBID_CORE_MarkW, cb_mark_w),
+    SLOT(NVTX_CBID_CORE_RangeStartEx, cb_start),
+    SLOT(NVTX_CBID_CORE_RangeStartA, cb_start_a),
+    SLOT(NVTX_CBID_CORE_RangeStartW, cb_start_w),
+    SLOT(NVTX_CBID_CORE_RangeEnd, cb_end),
+    SLOT(NVTX_CBID_CORE_RangePushEx, cb_push),
+    SLOT(NVTX_CBID_CORE_RangePushA, cb_push_a),
+    SLOT(NVTX_CBID_CORE_RangePushW, cb_push_w),
+    SLOT(NVTX_CBID_CORE_RangePop, cb_pop),
+    SLOT(NVTX_CBID_CORE_NameCategoryA, cb_category_a),
+    SLOT(NVTX_CBID_CORE_NameCategoryW, cb_category_w),
+    SLOT(NVTX_CBID_CORE_NameOsThreadA, cb_thread_a),
+    SLOT(NVTX_CBID_CORE_NameOsThreadW, cb_thread_w),
+    {0, NULL},
+};
+
+const struct agent_slot agent_core2[] = {
+    SLOT(NVTX_CBID_CORE2_DomainMarkEx, cb_domain_mark),
+    SLOT(NVTX_CBID_CORE2_DomainRangeStartEx, cb_domain_start),
+    SLOT(NVTX_CBID_CORE2_DomainRangeEnd, cb_domain_end),
+    SLOT(NVTX_CBID_CORE2_DomainRangePushEx, cb_domain_push),
+    SLOT(NVTX_CBID_CORE2_DomainRangePop, cb_domain_pop),
+    SLOT(NVTX_CBID_CORE2_DomainNameCategoryA, cb_domain_category_a),
+    SLOT(NVTX_CBID_CORE2_DomainNameCategoryW, cb_domain_category_w),
+    SLOT(NVTX_CBID_CORE2_DomainRegisterStringA, cb_string_a),
+    SLOT(NVTX_CBID_CORE2_DomainRegisterStringW, cb_string_w),
+    SLOT(NVTX_CBID_CORE2_DomainCreateA, cb_domain_a),
+    SLOT(NVTX_CBID_CORE2_DomainCreateW, cb_domain_w),
+    SLOT(NVTX_CBID_CORE2_DomainDestroy, cb_domain_destroy),
+    SLOT(NVTX_CBID_CORE2_Initialize, cb_initialize),
+    {0, NULL},
+};
+
+const struct agent_slot agent_payload[] = {
+    SLOT(NVTX3EXT_CBID_nvtxPayloadSchemaRegister, cb_schema),
+    SLOT(NVTX3EXT_CBID_nvtxPayloadEnumRegister, cb_enum),
+    SLOT(NVTX3EXT_CBID_nvtxMarkPayload, cb_payload_mark),
+    SLOT(NVTX3EXT_CBID_nvtxRangePushPayload, cb_payload_push),
+    SLOT(NVTX3EXT_CBID_nvtxRangePopPayload, cb_payload_pop),
+    SLOT(NVTX3EXT_CBID_nvtxRangeStartPayload, cb_payload_start),
+    SLOT(NVTX3EXT_CBID_nvtxRangeEndPayload, cb_payload_end),
+    SLOT(NVTX3EXT_CBID_nvtxDomainIsEnabled, cb_enabled),
+    SLOT(NVTX3EXT_CBID_nvtxScopeRegister, cb_scope),
+    SLOT(NVTX3EXT_CBID_nvtxTimestampGet, cb_timestamp),
+    {0, NULL},
+};
+
+const struct agent_slot agent_counters[] = {
+    SLOT(NVTX3EXT_CBID_nvtxCounterRegister, cb_counter),
+    SLOT(NVTX3EXT_CBID_nvtxCounterSampleInt64, cb_counter_int64),
+    SLOT(NVTX3EXT_CBID_nvtxCounterSampleFloat64, cb_counter_float64),
+    SLOT(NVTX3EXT_CBID_nvtxCounterSample, cb_counter_sample),
+    SLOT(NVTX3EXT_CBID_nvtxCounterSampleNoValue, cb_counter_none),
+    SLOT(NVTX3EXT_CBID_nvtxCounterBatchSubmit, cb_counter_batch),
+    {0, NULL},
+};

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Measuring the recorder's own cost: recording pauses for whole steps chosen at random, and the steps' durations with and
+ * without it are compared outside. One thread owns a pause, from the push of its tacho.step to the pop.
+ */
+#include "profiler/agent/core/agent.h"
+
+#define PAUSE_WARM_UP 10u /* steps at the start that are never paused */
+
+static uint64_t pause_random(struct agent_process *self)
+{
+    uint64_t x = self->random;
+    if (!x)
+        x = agent_now() ^ ((uint64_t)self->pid << 32) ^ 0x9e3779b97f4a7c15u;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    self->random = x;
+    return x * 0x2545f4914f6cdd1du;
+}
+
+bool agent_pause_decide(struct agent_thread *t, uint32_t domain, uint32_t depth)
+{
+    struct agent_process *self = agent_process;
+    struct agent_thread *none = NULL;
+    if (!agent_setup.pause_below)
+        return false;
+    uint64_t step = atomic_fetch_add_explicit(&self->steps, 1, memory_order_relaxed);
+    /* Steps do not nest: a pause whose pop never came ends at the thread's next step. */
+    agent_pause_abandon(t);
+    if (atomic_load_explicit(&agent_pause_flag, memory_order_relaxed))
+        return true;
+    if (step < PAUSE_WARM_UP)
+        return false;
+    if (!atomic_compare_exchange_strong_explicit(&self->pause_owner, &none, t, memory_order_acquire, memory_order_relaxed))
+        return false;
+    if (pause_random(self) >= agent_setup.pause_below && agent_setup.pause_below != UINT64_MAX) {
+        atomic_store_explicit(&self->pause_owner, NULL, memory_order_release);
+        return false;
+    }
+    self->pause_domain = domain;
+    self->pause_depth = depth;
+    return true;
+}
+
+void agent_pause_begin(struct agent_thread *t, bool recorded)
+{
+    struct agent_process *self = agent_process;
+    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != t)
+        return;
+    /* A pause that the file does not tell of would look like a step without events. */
+    if (!recorded) {
+        atomic_store_explicit(&self->pause_owner, NULL, memory_order_release);
+        return;
+    }
+    atomic_store(&agent_pause_flag, 1);
+    agent_thread_stop_common();
+}
+
+bool agent_pause_end(struct agent_thread *t, uint32_t domain, uint32_t depth)
+{
+    struct agent_process *self = agent_process;
+    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != t || self->pause_domain != domain ||
+        self->pause_depth < depth)
+        return false;
+    agent_pause_abandon(t);
+    return true;
+}
+
+void agent_pause_abandon(struct agent_thread *t)
+{
+    struct agent_process *self = agent_process;
+    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != t)
+        return;
+    atomic_store_explicit(&agent_pause_flag, 0, memory_order_relaxed);
+    atomic_store_explicit(&self->pause_owner, NULL, memory_order_release);
+    agent_thread_flush_skipped(t);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Payload schemas become text in the arena (wire.h): the reader then needs nothing of NVTX. C types are replaced by their exact
+ * widths, nested schemas and short arrays are written out as fields of their own ("outer.inner", "dims[1]"), and a field whose
+ * place is not fixed (pointers into the payload, arrays of variable length) is left out: absent is better than wrong.
+ * A line may have a fourth column: the number of characters or bytes of an embedded string.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/agent/core/agent.h"
+
+#define SCHEMA_TEXT   8192u
+#define SCHEMA_UNFOLD 16u /* elements of an array written out */
+
+struct schema_type {
+    uint8_t type;  /* NVTX_PAYLOAD_ENTRY_TYPE_* */
+    uint8_t exact; /* the type it is written as */
+    uint8_t size;
+    const char *name;
+};
+
+#define T(type) NVTX_PAYLOAD_ENTRY_TYPE_##type
+static const struct schema_type types[] = {
+    {T(CHAR), T(CHAR), 1, "char"},
+    {T(UCHAR), T(UINT8), 1, "uint8"},
+    {T(SHORT), T(INT16), 2, "int16"},
+    {T(USHORT), T(UINT16), 2, "uint16"},
+    {T(INT), T(INT32), 4, "int32"},
+    {T(UINT), T(UINT32), 4, "uint32"},
+    {T(LONG), sizeof(long) == 8 ? T(INT64) : T(INT32), sizeof(long), "long"},
+    {T(ULONG), sizeof(long) == 8 ? T(UINT64) : T(UINT32), sizeof(long), "ulong"},
+    {T(LONGLONG), T(INT64), 8, "int64"},
+    {T(ULONGLONG), T(UINT64), 8, "uint64"},
+    {T(INT8), T(INT8), 1, "int8"},
+    {T(UINT8), T(UINT8), 1, "uint8"},
+    {T(INT16), T(INT16), 2, "int16"},
+    {T(UINT16), T(UINT16), 2, "uint16"},
+    {T(INT32), T(INT32), 4, "int32"},
+    {T(UINT32), T(UINT32), 4, "uint32"},
+    {T(INT64), T(INT64), 8, "int64"},
+    {T(UINT64), T(UINT64), 8, "uint64"},
+    {T(FLOAT), T(FLOAT), 4, "float"},
+    {T(DOUBLE), T(DOUBLE), 8, "double"},
+    {T(LONGDOUBLE), T(LONGDOUBLE), sizeof(long double), "longdouble"},
+    {T(SIZE), sizeof(size_t) == 8 ? T(UINT64) : T(UINT32), sizeof(size_t), "size"},
+    {T(ADDRESS), T(ADDRESS), sizeof(void *), "address"},
+    {T(WCHAR), T(CHAR32), 4, "wchar"},
+    {T(CHAR8), T(CHAR), 1, "char8"},
+    {T(CHAR16), T(CHAR16), 2, "char16"},
+    {T(CHAR32), T(CHAR32), 4, "char32"},
+    {T(BYTE), T(BYTE), 1, "byte"},
+    {T(FLOAT16), T(FLOAT16), 2, "float16"},
+    {T(FLOAT32), T(FLOAT), 4, "float"},
+    {T(FLOAT64), T(DOUBLE), 8, "double"},
+    {T(BF16), T(BF16), 2, "bf16"},
+    {T(CATEGORY), T(UINT32), 4, "category"},
+    {T(COLOR_ARGB), T(UINT32), 4, "color"},
+    {T(SCOPE_ID), T(UINT64), 8, "scope"},
+    {T(PID_UINT32), T(UINT32), 4, "pid"},
+    {T(PID_UINT64), T(UINT64), 8, "pid"},
+    {T(TID_UINT32), T(UINT32), 4, "tid"},
+    {T(TID_UINT64), T(UINT64), 8, "tid"},
+    {T(CSTRING), T(CSTRING), 1, "cstring"},
+    {T(CSTRING_UTF8), T(CSTRING_UTF8), 1, "cstring"},
+    {T(CSTRING_UTF16), T(CSTRING_UTF16), 2, "cstring16"},
+    {T(CSTRING_UTF32), T(CSTRING_UTF32), 4, "cstring32"},
+    {T(NVTX_REGISTERED_STRING_HANDLE), T(NVTX_REGISTERED_STRING_HANDLE), sizeof(void *), "string"},
+    {T(UNION_SELECTOR), T(UINT32), 4, "selector"},
+};
+
+static const struct schema_type *type_find(uint64_t type)
+{
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].type == type)
+            return &types[i];
+    return NULL;
+}
+
+static bool type_is_text(uint64_t type)
+{
+    return type == T(CSTRING) || type == T(CSTRING_UTF8) || type == T(CSTRING_UTF16) || type == T(CSTRING_UTF32);
+}
+
+size_t agent_schema_type_size(uint64_t type)
+{
+    const struct schema_type *t = type_find(type);
+    return t && !type_is_text(type) ? t->size : 0;
+}
+
+/* ---- reading ---- */
+
+bool agent_schema_field(uint32_t schema, struct agent_field *f)
+{
+    if (!f->next) {
+        const struct wire_text *text = agent_name_text(schema);
+        if (!schema || !text || text->type != WIRE_TEXT_SCHEMA)
+            return false;
+        f->stop = text->text + text->bytes;
+        f->next = memchr(text->text, '\n', text->bytes);
+        if (!f->next)
+            return false;
+        f->next++;
+    }
+    if (f->next >= f->stop)
+        return false;
+    const char *end = memchr(f->next, '\n', (size_t)(f->stop - f->next)), *tab;
+    if (!end)
+        end = f->stop;
+    tab = memchr(f->next, '\t', (size_t)(end - f->next));
+    if (!tab)
+        return false;
+    snprintf(f->name, sizeof f->name, "%.*s", (int)(tab - f->next), f->next);
+    char *rest;
+    f->type = strtoull(tab + 1, &rest, 10);
+    f->offset = strtoull(rest + 1, &rest, 10);
+    f->count = *rest == '\t' ? strtoull(rest + 1, &rest, 10) : 1;
+    f->next = end + 1;
+    return true;
+}
+
+static size_t schema_static_size(uint32_t schema)
+{
+    const struct wire_text *text = agent_name_text(schema);
+    if (!schema || !text || text->type != WIRE_TEXT_SCHEMA)
+        return 0;
+    const char *tab = memchr(text->text, '\t', text->bytes);
+    return tab ? strtoull(tab + 1, NULL, 10) : 0;
+}
+
+/* ---- writing ---- */
+
+struct schema_text {
+    uint32_t domain;
+    size_t used;
+    uint64_t offset; /* where the next field starts by its natural alignment */
+    bool placed;     /* `offset` is known */
+    uint64_t pack;
+    uint64_t align; /* largest alignment seen */
+    uint64_t message;
+    char text[SCHEMA_TEXT];
+};
+
+/* Names come from the program: what separates fields here must not be in them. */
+static int put_field(struct schema_text *s, const char *outer, const char *name, int index, uint64_t type, uint64_t offset,
+                     uint64_t count)
+{
+    char full[64], line[128];
+    int n = snprintf(full, sizeof full, "%s%s%s", outer ? outer : "", outer ? "." : "", name ? name : "");
+    if (index >= 0 && n < (int)sizeof full)
+        snprintf(full + n, sizeof full - (size_t)n, "[%d]", index);
+    for (char *c = full; *c; c++)
+        if (*c == '\t' || *c == '\n')
+            *c = ' ';
+    n = snprintf(line, sizeof line, "\n%s\t%llu\t%llu", full, (unsigned long long)type, (unsigned long long)offset);
+    if (count > 1)
+        n += snprintf(line + n, sizeof line - (size_t)n, "\t%llu", (unsigned long long)count);
+    if (s->used + (size_t)n >= sizeof s->text)
+        return -1;
+    memcpy(s->text + s->used, line, (size_t)n);
+    s->used += (size_t)n;
+    return 0;
+}
+
+static uint64_t place(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, bool first, uint64_t align)
+{
+    if (s->pack && align > s->pack)
+        align = s->pack;
+    align = align ? align : 1;
+    if (align > s->align)
+        s->align = align;
+    if (e->offset || first) {
+        s->placed = true;
+        return e->offset;
+    }
+    return (s->offset + align - 1) / align * align;
+}
+
+static void put_nested(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, bool first, uint32_t schema)
+{
+    size_t size = schema_static_size(schema);
+    uint64_t at = place(s, e, first, 8);
+    struct agent_field f = {0};
+    if (!s->placed)
+        return;
+    while (agent_schema_field(schema, &f))
+        put_field(s, e->name ? e->name : "", f.name, -1, f.type, at + f.offset, f.count);
+    s->offset = at + size;
+    s->placed = size != 0;
+}
+
+static void put_entry(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, bool first)
+{
+    uint64_t type = e->type, array = NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_TYPE(e->flags), count = 1;
+    uint64_t as_enum = agent_map_get(AGENT_MAP_ENUM, s->domain, type);
+    if (as_enum)
+        type = as_enum;
+    if (e->flags & NVTX_PAYLOAD_ENTRY_FLAG_POINTER)
+        type = T(ADDRESS);
+    else if (array == NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE || (type_is_text(type) && !array && e->arrayOrUnionDetail))
+        count = e->arrayOrUnionDetail;
+    else if (array || (e->flags & (NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE | NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE)) ||
+             (type_is_text(type) && !(e->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE))) {
+        s->placed = false;
+        return;
+    } else if (type_is_text(type)) /* the event's message by pointer */
+        type = T(ADDRESS);
+    if (type >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START) {
+        put_nested(s, e, first, (uint32_t)agent_schema_find(s->domain, type));
+        return;
+    }
+    const struct schema_type *t = type_find(type);
+    if (!t) {
+        s->placed = false;
+        return;
+    }
+    uint64_t at = place(s, e, first, t->size);
+    if (!s->placed)
+        return;
+    if (e->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE) {
+        bool by_pointer = type == T(ADDRESS);
+        uint64_t kind = by_pointer ? T(CSTRING) : type == T(NVTX_REGISTERED_STRING_HANDLE) ? type : T(CHAR);
+        s->message = (uint64_t)1 << 62 | kind << 48 | (count & 0xffffff) << 24 | (at & 0xffffff);
+    } else if (count > 1 && t->size > 1 && !type_is_text(type)) {
+        for (uint64_t i = 0; i < count && i < SCHEMA_UNFOLD; i++)
+            put_field(s, NULL, e->name, (int)i, t->exact, at + i * t->size, 1);
+    } else {
+        put_field(s, NULL, e->name, -1, t->exact, at, count);
+    }
+    s->offset = at + t->size * count;
+}
+
+static uint64_t schema_publish(struct schema_text *s, uint64_t static_id, const char *name)
+{
+    uint32_t id = agent_name_intern(WIRE_TEXT_SCHEMA, s->text, s->used, true);
+    if (!id)
+        return 0;
+    uint64_t ours = AGENT_ID_DYNAMIC | id | (name && !strcmp(name, "tacho.step") ? AGENT_ID_STEP : 0);
+    if (s->message)
+        agent_map_set(AGENT_MAP_MESSAGE, 0, id, s->message);
+    if (static_id >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START && static_id < NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START) {
+        agent_map_set(AGENT_MAP_SCHEMA, s->domain, static_id, ours);
+        return static_id;
+    }
+    return ours;
+}
+
+static size_t put_head(char *to, size_t size, const char *name, size_t bytes)
+{
+    char clean[128];
+    snprintf(clean, sizeof clean, "%s", name ? name : "");
+    for (char *c = clean; *c; c++)
+        if (*c == '\t' || *c == '\n')
+            *c = ' ';
+    return (size_t)snprintf(to, size, "%s\t%llu", clean, (unsigned long long)bytes);
+}
+
+uint64_t agent_schema_register(uint32_t domain, const nvtxPayloadSchemaAttr_t *a)
+{
+    struct schema_text s;
+    char body[SCHEMA_TEXT];
+    uint64_t mask = a ? a->fieldMask : 0;
+    if (!a || !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES) || !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES) ||
+        !a->entries)
+        return 0;
+    memset(&s, 0, offsetof(struct schema_text, text));
+    s.domain = domain;
+    s.placed = true;
+    s.pack = mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ALIGNMENT ? a->packAlign : 0;
+    bool fixed = !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE) || a->type == NVTX_PAYLOAD_SCHEMA_TYPE_STATIC ||
+                 a->type == NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC;
+    for (size_t i = 0; fixed && i < a->numEntries; i++)
+        put_entry(&s, &a->entries[i], i == 0);
+    const char *name = mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME ? a->name : NULL;
+    uint64_t bytes = s.placed && s.align ? (s.offset + s.align - 1) / s.align * s.align : 0;
+    if (mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE)
+        bytes = a->payloadStaticSize;
+    size_t head = put_head(body, 256, name, bytes), tail = s.used;
+    if (head + tail > sizeof body)
+        tail = sizeof body - head;
+    memcpy(body + head, s.text, tail);
+    memcpy(s.text, body, head + tail);
+    s.used = head + tail;
+    return schema_publish(&s, mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID ? a->schemaId : 0, name);
+}
+
+/* One field named "value" of a plain type. */
+static uint64_t schema_of_type(uint32_t domain, uint64_t static_id, const char *name, uint64_t type, size_t bytes)
+{
+    struct schema_text s;
+    memset(&s, 0, offsetof(struct schema_text, text));
+    s.domain = domain;
+    s.used = put_head(s.text, sizeof s.text, name, bytes);
+    put_field(&s, NULL, "value", -1, type, 0, 1);
+    return schema_publish(&s, static_id, name);
+}
+
+uint64_t agent_schema_register_enum(uint32_t domain, const nvtxPayloadEnumAttr_t *a)
+{
+    if (!a)
+        return 0;
+    size_t bytes = a->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE ? a->sizeOfEnum : 4;
+    uint64_t type = bytes == 1 ? T(UINT8) : bytes == 2 ? T(UINT16) : bytes == 8 ? T(UINT64) : T(INT32);
+    const char *name = a->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_NAME && a->name ? a->name : "enum";
+    uint64_t id =
+        schema_of_type(domain, a->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID ? a->schemaId : 0, name, type, bytes);
+    if (id)
+        agent_map_set(AGENT_MAP_ENUM, domain, id, type);
+    return id;
+}
+
+uint64_t agent_schema_find(uint32_t domain, uint64_t id)
+{
+    if (id >= NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START)
+        return id;
+    if (id >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START)
+        return agent_map_get(AGENT_MAP_SCHEMA, domain, id);
+    const struct schema_type *t = type_find(id);
+    if (!t)
+        return 0;
+    uint64_t known = agent_map_get(AGENT_MAP_SCHEMA, 0, id);
+    if (!known) {
+        char name[32];
+        snprintf(name, sizeof name, "nvtx.%s", t->name);
+        known = schema_of_type(0, 0, name, t->exact, agent_schema_type_size(id));
+        if (known)
+            agent_map_set(AGENT_MAP_SCHEMA, 0, id, known);
+    }
+    return known;
+}
+
+size_t agent_schema_size(uint64_t id, const void *data)
+{
+    uint32_t schema = (uint32_t)id;
+    size_t bytes = schema_static_size(schema);
+    struct agent_field f = {0};
+    if (!bytes && data && agent_schema_field(schema, &f) && (f.type == T(CSTRING) || f.type == T(CSTRING_UTF8)) && !f.offset)
+        bytes = strnlen(data, WIRE_PAYLOAD_MAX);
+    return bytes;
+}
+
+uint32_t agent_schema_message(uint64_t id, const void *data, size_t bytes)
+{
+    uint32_t schema = (uint32_t)id;
+    uint64_t m = agent_map_get(AGENT_MAP_MESSAGE, 0, schema);
+    const char *at = (const char *)data + (m & 0xffffff);
+    uint64_t kind = m >> 48 & 0xff, count = m >> 24 & 0xffffff;
+    if (m && data && kind == T(CHAR) && (m & 0xffffff) + count <= bytes)
+        return agent_name_intern(WIRE_TEXT_NAME, at, strnlen(at, count < WIRE_STRING_MAX ? count : WIRE_STRING_MAX), false);
+    if (m && data && kind != T(CHAR) && (m & 0xffffff) + sizeof(void *) <= bytes) {
+        uintptr_t word;
+        memcpy(&word, at, sizeof word);
+        return kind == T(CSTRING) ? agent_name((const char *)word, false) : (uint32_t)word;
+    }
+    const struct wire_text *text = schema ? agent_name_text(schema) : NULL;
+    if (!text || text->type != WIRE_TEXT_SCHEMA)
+        return 0;
+    const char *tab = memchr(text->text, '\t', text->bytes);
+    return tab ? agent_name_intern(WIRE_TEXT_NAME, text->text, (size_t)(tab - text->text), false) : 0;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to profiler/agent/: what the agent must know of CUPTI's binary interface, CUDA 11.0 to 13.x. Own declarations,
+ * because the library is found at run time and tacho builds without a CUDA toolkit. tests/unit/agent/test_agent_cupti_abi.c
+ * compares them with the real headers where they are installed. Everything is looked up by name; a function that is absent is a
+ * feature missing.
+ */
+#ifndef TACHO_AGENT_CUPTI_ABI_H
+#define TACHO_AGENT_CUPTI_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum cupti_result {
+    CUPTI_OK = 0,
+    CUPTI_MAX_LIMIT_REACHED = 12,
+    CUPTI_QUEUE_EMPTY = 18,
+    CUPTI_MULTIPLE_SUBSCRIBERS = 39,
+    CUPTI_UNKNOWN = 999,
+};
+
+/* Activity kinds: what is recorded by default (nonzero second column), and how it is called. */
+#define CUPTI_KIND_MAP(X) \
+    X(MEMCPY, 1, 1) \
+    X(MEMSET, 2, 1) \
+    X(DRIVER, 4, 0) \
+    X(RUNTIME, 5, 1) \
+    X(DEVICE, 8, 1) \
+    X(CONTEXT, 9, 1) \
+    X(CONCURRENT_KERNEL, 10, 1) \
+    X(OVERHEAD, 17, 1) \
+    X(MEMCPY2, 22, 1) \
+    X(CUDA_EVENT, 36, 1) \
+    X(STREAM, 37, 1) \
+    X(SYNCHRONIZATION, 38, 1) \
+    X(MEMORY2, 49, 0) \
+    X(GRAPH_TRACE, 51, 0)
+enum cupti_kind {
+#define CUPTI_KIND_ENUM(name, value, on) CUPTI_KIND_##name = (value),
+    CUPTI_KIND_MAP(CUPTI_KIND_ENUM)
+#undef CUPTI_KIND_ENUM
+        CUPTI_KIND_KERNEL = 3
+};
+
+/* Fields of records that the agent touches: the same in every version. */
+#define CUPTI_KERNEL_NAME_AT     104u
+#define CUPTI_DEVICE_NAME_AT     136u
+#define CUPTI_API_CBID_AT        4u
+#define CUPTI_OVERHEAD_DATA_AT   48u /* only in records that are longer; the client frees it */
+#define CUPTI_OVERHEAD_LONG_SIZE 56u
+
+enum cupti_attribute { CUPTI_ATTR_ZEROED_BUFFER = 5, CUPTI_ATTR_PER_THREAD_BUFFER = 9 };
+enum { CUPTI_FLUSH_FORCED = 1, CUPTI_THREAD_ID_SYSTEM = 1, CUPTI_SITE_ENTER = 0 };
+enum cupti_domain {
+    CUPTI_DOMAIN_DRIVER = 1,
+    CUPTI_DOMAIN_RUNTIME = 2,
+    CUPTI_DOMAIN_RESOURCE = 3,
+};
+enum { CUPTI_RESOURCE_MODULE_UNLOAD = 7 };
+enum { CUPTI_EXTERNAL_CUSTOM0 = 3, CUPTI_EXTERNAL_CUSTOM1 = 4 };
+
+/* Calls of the driver interface that launch work: those of programs that do not use the runtime (Triton, JAX). */
+#define CUPTI_DRIVER_LAUNCH_MAP(X) \
+    X(cuLaunchKernel, 307) \
+    X(cuLaunchKernel_ptsz, 442) \
+    X(cuLaunchCooperativeKernel, 477) \
+    X(cuLaunchCooperativeKernel_ptsz, 478) \
+    X(cuGraphLaunch, 514) \
+    X(cuGraphLaunch_ptsz, 515) \
+    X(cuLaunchKernelEx, 652) \
+    X(cuLaunchKernelEx_ptsz, 653)
+#define CUPTI_RUNTIME_LAUNCH_MAP(X) \
+    X(cudaLaunchKernel_v7000, 211) \
+    X(cudaLaunchKernel_ptsz_v7000, 214) \
+    X(cudaLaunchCooperativeKernel_v9000, 269) \
+    X(cudaGraphLaunch_v10000, 311) \
+    X(cudaGraphLaunch_ptsz_v10000, 312) \
+    X(cudaLaunchKernelExC_v11060, 430) \
+    X(cudaLaunchKernelExC_ptsz_v11060, 431)
+/* ... and that copy, set, record and wait, also recorded. */
+#define CUPTI_DRIVER_WORK_MAP(X) \
+    X(cuMemcpyHtoD_v2, 276) \
+    X(cuMemcpyHtoDAsync_v2, 277) \
+    X(cuMemcpyDtoH_v2, 278) \
+    X(cuMemcpyDtoHAsync_v2, 279) \
+    X(cuMemcpyDtoD_v2, 280) \
+    X(cuMemcpyDtoDAsync_v2, 281) \
+    X(cuMemcpy, 305) \
+    X(cuMemcpyAsync, 306) \
+    X(cuMemcpyPeerAsync, 319) \
+    X(cuMemsetD8_v2, 249) \
+    X(cuMemsetD32_v2, 251) \
+    X(cuMemsetD8Async, 216) \
+    X(cuMemsetD32Async, 220) \
+    X(cuEventRecord, 119) \
+    X(cuEventSynchronize, 121) \
+    X(cuStreamSynchronize, 126) \
+    X(cuStreamWaitEvent, 295) \
+    X(cuCtxSynchronize, 17)
+/* Calls of the runtime that are frequent and say nothing. */
+#define CUPTI_RUNTIME_MUTED_MAP(X) \
+    X(cudaGetLastError_v3020, 10) \
+    X(cudaPeekAtLastError_v3020, 11) \
+    X(cudaGetDevice_v3020, 17) \
+    X(cudaEventQuery_v3020, 138) \
+    X(cudaStreamIsCapturing_v10000, 317) \
+    X(cudaStreamIsCapturing_ptsz_v10000, 318) \
+    X(cudaStreamGetCaptureInfo_v10010, 324) \
+    X(cudaStreamGetCaptureInfo_ptsz_v10010, 325) \
+    X(cudaStreamGetCaptureInfo_v2_v11030, 409) \
+    X(cudaStreamGetCaptureInfo_v2_ptsz_v11030, 410)
+
+struct cupti_subscriber_params {
+    size_t struct_size;
+    const char *name;
+    char *old;
+    size_t old_size;
+};
+#define CUPTI_OLD_NAME_BYTES 64u
+
+/* The beginning of what a callback of an API call gets. */
+struct cupti_callback_data {
+    int site; /* CUPTI_SITE_ENTER */
+    const char *function;
+};
+
+typedef void (*cupti_callback)(void *user, int domain, uint32_t cbid, const void *data);
+typedef void (*cupti_request)(uint8_t **buffer, size_t *size, size_t *max_records);
+typedef void (*cupti_complete)(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
+
+/* name after "cupti", required, result and arguments */
+#define CUPTI_FUNCTION_MAP(X) \
+    X(GetVersion, 0, (uint32_t * version)) \
+    X(GetTimestamp, 0, (uint64_t * time)) \
+    X(GetCallbackName, 0, (int domain, uint32_t cbid, const char **name)) \
+    X(Subscribe, 0, (void **subscriber, cupti_callback callback, void *user)) \
+    X(Subscribe_v2, 0, (void **subscriber, cupti_callback callback, void *user, struct cupti_subscriber_params *params)) \
+    X(Unsubscribe, 0, (void *subscriber)) \
+    X(EnableCallback, 0, (uint32_t enable, void *subscriber, int domain, uint32_t cbid)) \
+    X(SetThreadIdType, 0, (int type)) \
+    X(ActivityEnable, 1, (int kind)) \
+    X(ActivityDisable, 1, (int kind)) \
+    X(ActivityRegisterCallbacks, 1, (cupti_request request, cupti_complete complete)) \
+    X(ActivityGetNextRecord, 1, (uint8_t * buffer, size_t valid, uint8_t * *record)) \
+    X(ActivityGetNumDroppedRecords, 0, (void *context, uint32_t stream, size_t *dropped)) \
+    X(ActivityFlushAll, 1, (uint32_t flag)) \
+    X(ActivitySetAttribute, 0, (int attribute, size_t *size, void *value)) \
+    X(ActivityEnableRuntimeApi, 0, (uint32_t cbid, uint8_t enable)) \
+    X(ActivityEnableDriverApi, 0, (uint32_t cbid, uint8_t enable)) \
+    X(ActivityRegisterTimestampCallback, 0, (uint64_t(*now)(void))) \
+    X(ActivityPushExternalCorrelationId, 0, (int kind, uint64_t id)) \
+    X(ActivityPopExternalCorrelationId, 0, (int kind, uint64_t *last))
+
+struct cupti {
+    void *library;
+#define CUPTI_FUNCTION_FIELD(name, required, arguments) int(*name) arguments;
+    CUPTI_FUNCTION_MAP(CUPTI_FUNCTION_FIELD)
+#undef CUPTI_FUNCTION_FIELD
+};
+
+/* Versions as cuptiGetVersion counts them. */
+#define CUPTI_VERSION_NULL_BUFFER_OK 27u     /* 12.9: a NULL buffer no longer crashes */
+#define CUPTI_VERSION_TIMESTAMP_OK   130100u /* 13.1: the timestamp callback no longer loses kernel times */
+
+#endif

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The file of buffers that CUPTI fills and the collector decodes (profiler/wire.h). CUPTI asks for a buffer on the program's
+ * own threads: there one is only taken, never made; the flush thread keeps some ready.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "profiler/agent/gpu/cuda.h"
+
+#define FIRST         4u          /* buffers backed at the start */
+#define READY         3u          /* free ones that the flush thread keeps */
+#define SCRATCH_BYTES (64u << 10) /* given to CUPTI where there is none: what it writes there is counted and lost */
+#define SCRATCHES     64u
+
+struct agent_cuda agent_cuda;
+
+/* Only around the walk over a buffer; the request path never takes it (CUPTI holds locks of its own there). */
+static pthread_mutex_t walk_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER; /* takes no other */
+static _Atomic(uint8_t *) scratch[SCRATCHES];                 /* free ones */
+static uint32_t written[WIRE_GPU_BUFFERS * 64u];              /* flush thread: how far a lent buffer was filled */
+
+static uint64_t page_up(uint64_t n)
+{
+    return (n + 4095) & ~(uint64_t)4095;
+}
+
+/* ---- the file ---- */
+
+static uint32_t buffer_cap(uint64_t offset)
+{
+    const char *mib = getenv(WIRE_ENV_GPU_MIB);
+    uint64_t cap = WIRE_GPU_BUFFERS;
+    struct rlimit limit;
+    if (mib && atol(mib) > 0)
+        cap = (uint64_t)atol(mib) * (1u << 20) / WIRE_GPU_BUFFER_BYTES;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        uint64_t room = limit.rlim_cur > offset ? (limit.rlim_cur - offset) / WIRE_GPU_BUFFER_BYTES : 0;
+        cap = room < cap ? room : cap;
+    }
+    const uint64_t most = sizeof written / sizeof *written;
+    return (uint32_t)(cap < 1 ? 1 : cap > most ? most : cap);
+}
+
+static void file_path(char *path, size_t size, const char *prefix)
+{
+    snprintf(path, size, "%s/%s%u.%u", agent_setup.folder, prefix, agent_process->pid, agent_cuda.number);
+}
+
+bool agent_buffer_open(int driver_version)
+{
+    struct agent_cuda *self = &agent_cuda;
+    const struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_acquire);
+    uint64_t directory = page_up(sizeof(struct wire_gpu));
+    uint64_t most = page_up(sizeof written / sizeof *written * sizeof(struct wire_buffer));
+    uint64_t names = directory + most, buffers = page_up(names + WIRE_GPU_NAMES * sizeof(struct wire_gpu_name));
+    uint32_t cap = buffer_cap(buffers), first = cap < FIRST ? cap : FIRST;
+    uint64_t bytes = buffers + (uint64_t)cap * WIRE_GPU_BUFFER_BYTES;
+    char path[4096], final[4096];
+    self->number = agent_process->number;
+    file_path(path, sizeof path, WIRE_NEW WIRE_GPU_PREFIX);
+    file_path(final, sizeof final, WIRE_GPU_PREFIX);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return false;
+    char *map = ftruncate(fd, (off_t)bytes) ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        goto fail;
+    if (!agent_pool_back(fd, map, 0, buffers) || !agent_pool_back(fd, map, buffers, (uint64_t)first * WIRE_GPU_BUFFER_BYTES)) {
+        munmap(map, bytes);
+        goto fail;
+    }
+    struct wire_gpu *g = (struct wire_gpu *)(void *)map;
+    g->version = WIRE_VERSION;
+    g->pid = agent_process->pid;
+    g->start_ticks = pool->start_ticks;
+    g->buffer_bytes = WIRE_GPU_BUFFER_BYTES;
+    g->buffer_cap = cap;
+    g->name_cap = WIRE_GPU_NAMES;
+    g->driver_version = driver_version;
+    g->directory_offset = directory;
+    g->names_offset = names;
+    g->buffers_offset = buffers;
+    g->file_bytes = bytes;
+    atomic_store_explicit(&g->buffers_backed, first, memory_order_relaxed);
+    __atomic_store_n(&g->magic, WIRE_GPU_MAGIC, __ATOMIC_RELEASE);
+    self->directory = (struct wire_buffer *)(void *)(map + directory);
+    self->names = (struct wire_gpu_name *)(void *)(map + names);
+    self->buffers = (uint8_t *)map + buffers;
+    self->gpu = g;
+    atomic_store_explicit(&self->epoch, 1, memory_order_relaxed);
+    close(fd);
+    return rename(path, final) == 0;
+fail:
+    unlink(path);
+    close(fd);
+    return false;
+}
+
+static uint32_t ready_buffers(uint32_t backed)
+{
+    uint32_t ready = 0;
+    for (uint32_t i = 0; i < backed; i++)
+        ready += atomic_load_explicit(&agent_cuda.directory[i].state, memory_order_relaxed) == WIRE_BUFFER_FREE;
+    return ready;
+}
+
+/* Backs some more if fewer than `least` are ready. */
+static void grow(uint32_t least)
+{
+    struct wire_gpu *g = agent_cuda.gpu;
+    char path[4096];
+    struct stat st;
+    pthread_mutex_lock(&grow_lock);
+    uint32_t backed = atomic_load_explicit(&g->buffers_backed, memory_order_relaxed);
+    if (backed == g->buffer_cap || ready_buffers(backed) >= least)
+        goto out;
+    uint32_t target = backed + WIRE_GPU_GROW < g->buffer_cap ? backed + WIRE_GPU_GROW : g->buffer_cap;
+    file_path(path, sizeof path, WIRE_GPU_PREFIX);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0 && (fstat(fd, &st) || (uint64_t)st.st_size != g->file_bytes)) {
+        close(fd);
+        fd = -1;
+    }
+    if (agent_pool_back(fd, (char *)g, g->buffers_offset + (uint64_t)backed * g->buffer_bytes,
+                        (uint64_t)(target - backed) * g->buffer_bytes))
+        atomic_store_explicit(&g->buffers_backed, target, memory_order_release);
+    if (fd >= 0)
+        close(fd);
+out:
+    pthread_mutex_unlock(&grow_lock);
+}
+
+void agent_buffer_grow(void)
+{
+    atomic_store_explicit(&agent_cuda.want_buffers, 0, memory_order_relaxed);
+    grow(READY);
+}
+
+/* ---- lending ---- */
+
+static uint8_t *scratch_take(void)
+{
+    for (unsigned i = 0; i < SCRATCHES; i++) {
+        uint8_t *p = atomic_exchange_explicit(&scratch[i], NULL, memory_order_acq_rel);
+        if (p)
+            return p;
+    }
+    void *p = mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+static void scratch_give(uint8_t *p)
+{
+    memset(p, 0, SCRATCH_BYTES);
+    for (unsigned i = 0; i < SCRATCHES; i++) {
+        uint8_t *none = NULL;
+        if (atomic_compare_exchange_strong_explicit(&scratch[i], &none, p, memory_order_acq_rel, memory_order_relaxed))
+            return;
+    }
+    munmap(p, SCRATCH_BYTES);
+}
+
+static uint8_t *buffer_take(void)
+{
+    struct wire_gpu *g = agent_cuda.gpu;
+    uint32_t backed = atomic_load_explicit(&g->buffers_backed, memory_order_acquire), ready = 0;
+    uint8_t *taken = NULL;
+    for (uint32_t i = 0; i < backed; i++) {
+        struct wire_buffer *b = &agent_cuda.directory[i];
+        uint32_t state = WIRE_BUFFER_FREE;
+        if (atomic_load_explicit(&b->state, memory_order_relaxed) != WIRE_BUFFER_FREE)
+            continue;
+        if (!taken && atomic_compare_exchange_strong_explicit(&b->state, &state, WIRE_BUFFER_LENT, memory_order_acquire,
+                                                              memory_order_relaxed)) {
+            b->generation++;
+            b->valid = b->records = b->dropped = 0;
+            b->sequence = 0;
+            taken = agent_cuda.buffers + (uint64_t)i * g->buffer_bytes;
+        } else {
+            ready++;
+        }
+    }
+    if (ready < READY - 1 && backed < g->buffer_cap)
+        atomic_store_explicit(&agent_cuda.want_buffers, 1, memory_order_relaxed);
+    return taken;
+}
+
+/* On a thread of the program, inside an API call of CUDA. */
+void agent_buffer_request(uint8_t **buffer, size_t *size, size_t *max_records)
+{
+    *max_records = 0;
+    *buffer = NULL;
+    if (agent_cuda_live()) {
+        atomic_fetch_add_explicit(&agent_cuda.requests, 1, memory_order_relaxed);
+        *buffer = buffer_take();
+        if (!*buffer) { /* many threads at once: better a stall here, once, than records that are lost */
+            int saved = errno;
+            grow(1);
+            errno = saved;
+            *buffer = buffer_take();
+        }
+        *size = agent_cuda.gpu->buffer_bytes;
+    }
+    if (*buffer)
+        return;
+    /* No room, or a child of the process that started this. NULL crashed CUPTI before 12.9. */
+    *buffer = scratch_take();
+    *size = *buffer ? SCRATCH_BYTES : 0;
+}
+
+/* ---- records: what means nothing outside of this process ---- */
+
+static uint64_t read64(const uint8_t *at)
+{
+    uint64_t x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+static uint32_t read32(const uint8_t *at)
+{
+    uint32_t x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+static uint32_t name_intern(const char *text)
+{
+    return agent_name_intern(WIRE_TEXT_NAME, text, strnlen(text, WIRE_GPU_NAME_MAX), true);
+}
+
+/* The arena id of a name, by its address: the text behind an address may change only when a module was unloaded. */
+static uint32_t name_of(uint64_t pointer)
+{
+    uint32_t epoch = atomic_load_explicit(&agent_cuda.epoch, memory_order_acquire), mask = WIRE_GPU_NAMES - 1;
+    uint32_t i = (uint32_t)((pointer * 0x9e3779b97f4a7c15u) >> 40) & mask;
+    if (!pointer)
+        return 0;
+    for (uint32_t probes = 0; probes < 64; probes++, i = (i + 1) & mask) {
+        struct wire_gpu_name *n = &agent_cuda.names[i];
+        uint64_t have = atomic_load_explicit(&n->pointer, memory_order_relaxed);
+        if (have == pointer && n->epoch == epoch)
+            return n->id;
+        if (have && have != pointer)
+            continue;
+        uint32_t id = name_intern((const char *)(uintptr_t)pointer);
+        n->id = id;
+        n->epoch = epoch;
+        atomic_store_explicit(&n->pointer, pointer, memory_order_release);
+        return id;
+    }
+    return name_intern((const char *)(uintptr_t)pointer);
+}
+
+static void replace_name(uint8_t *record, size_t bytes, size_t at)
+{
+    if (bytes < at + 8)
+        return;
+    uint64_t tagged = WIRE_GPU_NAME_TAG | name_of(read64(record + at));
+    memcpy(record + at, &tagged, sizeof tagged);
+}
+
+/* "cudaLaunchKernel_v7000" is cudaLaunchKernel. */
+static void note_api(unsigned domain, uint32_t cbid)
+{
+    const char *name = NULL;
+    if (cbid >= WIRE_GPU_APIS || atomic_load_explicit(&agent_cuda.gpu->api_name[domain][cbid], memory_order_relaxed) ||
+        !agent_cuda.cupti.GetCallbackName ||
+        agent_cuda.cupti.GetCallbackName(domain ? CUPTI_DOMAIN_RUNTIME : CUPTI_DOMAIN_DRIVER, cbid, &name) || !name)
+        return;
+    size_t n = strnlen(name, 256), digits = n;
+    while (digits && name[digits - 1] >= '0' && name[digits - 1] <= '9')
+        digits--;
+    if (domain && digits < n && digits > 2 && name[digits - 1] == 'v' && name[digits - 2] == '_')
+        n = digits - 2;
+    atomic_store_explicit(&agent_cuda.gpu->api_name[domain][cbid], agent_name_intern(WIRE_TEXT_NAME, name, n, true),
+                          memory_order_release);
+}
+
+static void note_record(uint8_t *record, size_t bytes)
+{
+    uint32_t kind = read32(record);
+    if (kind < WIRE_GPU_KINDS && bytes && !atomic_load_explicit(&agent_cuda.gpu->record_bytes[kind], memory_order_relaxed))
+        atomic_store_explicit(&agent_cuda.gpu->record_bytes[kind], (uint32_t)bytes, memory_order_release);
+    switch (kind) {
+    case CUPTI_KIND_KERNEL:
+    case CUPTI_KIND_CONCURRENT_KERNEL:
+        replace_name(record, bytes, CUPTI_KERNEL_NAME_AT);
+        break;
+    case CUPTI_KIND_DEVICE:
+        replace_name(record, bytes, CUPTI_DEVICE_NAME_AT);
+        break;
+    case CUPTI_KIND_DRIVER:
+    case CUPTI_KIND_RUNTIME:
+        note_api(kind == CUPTI_KIND_RUNTIME, read32(record + CUPTI_API_CBID_AT));
+        break;
+    case CUPTI_KIND_OVERHEAD:
+        if (bytes >= CUPTI_OVERHEAD_LONG_SIZE) {
+            void *data = (void *)(uintptr_t)read64(record + CUPTI_OVERHEAD_DATA_AT);
+            memset(record + CUPTI_OVERHEAD_DATA_AT, 0, 8);
+            free(data); /* CUPTI's documentation makes it the client's */
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+/* Steps over the records with the CUPTI that wrote them: it knows its own sizes. */
+static uint32_t walk(uint8_t *buffer, size_t valid, bool note)
+{
+    uint8_t *record = NULL, *before = NULL;
+    uint32_t count = 0;
+    while (agent_cuda.cupti.ActivityGetNextRecord(buffer, valid, &record) == CUPTI_OK && record) {
+        if (before && note)
+            note_record(before, (size_t)(record - before));
+        before = record;
+        count++;
+    }
+    if (before && note)
+        note_record(before, (size_t)(buffer + valid - before));
+    return count;
+}
+
+static void buffer_done(struct wire_buffer *b, void *context, uint32_t stream, uint8_t *data, size_t valid)
+{
+    size_t dropped = 0;
+    pthread_mutex_lock(&walk_lock);
+    b->records = walk(data, valid, true);
+    b->valid = (uint32_t)valid;
+    b->context = (uint64_t)(uintptr_t)context;
+    b->stream = stream;
+    b->sequence = atomic_fetch_add_explicit(&agent_cuda.gpu->sequence, 1, memory_order_relaxed) + 1;
+    pthread_mutex_unlock(&walk_lock);
+    if (agent_cuda.cupti.ActivityGetNumDroppedRecords &&
+        agent_cuda.cupti.ActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_OK && dropped) {
+        b->dropped = (uint32_t)dropped;
+        agent_lose(WIRE_LOSS_GPU_DROPPED, dropped);
+    }
+    atomic_fetch_add_explicit(&agent_cuda.records, b->records, memory_order_relaxed);
+    atomic_store_explicit(&b->state, valid ? WIRE_BUFFER_DONE : WIRE_BUFFER_FREE, memory_order_release);
+}
+
+/* On a thread of CUPTI's, or on one that flushes. */
+void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+{
+    if (!buffer || !agent_cuda_live())
+        return;
+    int saved = errno;
+    const struct wire_gpu *g = agent_cuda.gpu;
+    uint64_t offset = (uint64_t)(buffer - agent_cuda.buffers);
+    if (valid > size)
+        valid = size;
+    atomic_fetch_add_explicit(&agent_cuda.completions, 1, memory_order_relaxed);
+    if (buffer >= agent_cuda.buffers && offset < (uint64_t)g->buffer_cap * g->buffer_bytes && offset % g->buffer_bytes == 0) {
+        buffer_done(&agent_cuda.directory[offset / g->buffer_bytes], context, stream, buffer, valid);
+    } else {
+        uint32_t lost = walk(buffer, valid, false);
+        if (lost)
+            agent_lose(WIRE_LOSS_GPU_NO_BUFFER, lost);
+        scratch_give(buffer);
+    }
+    errno = saved;
+}
+
+/* ---- for the watchdog ---- */
+
+/* A glance at memory that CUPTI may be writing at this moment: whether anything is there is all that is asked. */
+__attribute__((no_sanitize("thread"))) bool agent_buffer_written(void)
+{
+    const struct wire_gpu *g = agent_cuda.gpu;
+    uint32_t backed = atomic_load_explicit(&g->buffers_backed, memory_order_relaxed);
+    bool grew = false;
+    for (uint32_t i = 0; i < backed; i++) {
+        uint32_t from = written[i];
+        if (atomic_load_explicit(&agent_cuda.directory[i].state, memory_order_acquire) != WIRE_BUFFER_LENT) {
+            written[i] = 0;
+            continue;
+        }
+        const uint8_t *at = agent_cuda.buffers + (uint64_t)i * g->buffer_bytes;
+        uint32_t last = from;
+        /* no record has that many zeros in a row */
+        for (uint32_t k = from; k + 8 <= g->buffer_bytes && k - last < 512; k += 8)
+            if (__atomic_load_n((const uint64_t *)(const void *)(at + k), __ATOMIC_RELAXED))
+                last = k + 8;
+        grew |= last > from;
+        from = last;
+        written[i] = from;
+    }
+    return grew;
+}
+
+void agent_buffer_anchor(void)
+{
+    struct wire_gpu *g = agent_cuda.gpu;
+    struct wire_gpu_anchor best = {0};
+    int64_t best_span = INT64_MAX;
+    for (int i = 0; i < 5; i++) {
+        struct wire_gpu_anchor a = {0};
+        struct timespec real;
+        int64_t before = (int64_t)agent_clock_monotonic();
+        clock_gettime(CLOCK_REALTIME, &real);
+        a.realtime = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec;
+        if (!agent_cuda.cupti.GetTimestamp || agent_cuda.cupti.GetTimestamp(&a.cupti))
+            a.cupti = (uint64_t)a.realtime;
+        a.tsc = agent_setup.clock == WIRE_CLOCK_TSC ? agent_now() : 0;
+        int64_t after = (int64_t)agent_clock_monotonic();
+        a.monotonic = before + (after - before) / 2;
+        if (after - before < best_span) {
+            best_span = after - before;
+            best = a;
+        }
+    }
+    uint32_t n = atomic_load_explicit(&g->anchors, memory_order_relaxed);
+    g->anchor[n % WIRE_GPU_ANCHORS] = best;
+    atomic_store_explicit(&g->anchors, n + 1, memory_order_release);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sampling of a whole device over time. Everything here runs on the counters' thread.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/agent/gpu/gpu_counters.h"
+
+#define INTERVAL_NS    5000000u /* 200 samples a second */
+#define INTERVAL_TICKS 8000000u /* about the same, where the chip triggers by cycles of its system clock only */
+#define HARDWARE_BYTES ((size_t)16 << 20)
+#define SAMPLES        1024u /* a read; ten a second */
+
+struct sampler {
+    struct gpu_host host;
+    void *object; /* CUPTI's; NULL: not sampled */
+    uint8_t *data;
+    size_t data_bytes;
+    uint32_t counter[GPU_HOST_METRICS];
+};
+static struct sampler sampler[GPU_DEVICES];
+
+static bool fail(struct sampler *s, enum wire_counters_stage stage, int error)
+{
+    struct profiler_pm_sampler p = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler), .sampler = s->object};
+    if (s->object && gpu_functions.PmSamplingDisable)
+        gpu_functions.PmSamplingDisable(&p);
+    gpu_host_close(&s->host);
+    free(s->data);
+    *s = (struct sampler){0};
+    gpu_counters_fail(WIRE_COUNTERS_PM, stage, error);
+    return false;
+}
+
+static bool complete(void)
+{
+    const struct profiler_functions *f = &gpu_functions;
+    return f->DeviceGetChipName && f->PmSamplingGetCounterAvailability && f->PmSamplingEnable && f->PmSamplingDisable &&
+           f->PmSamplingSetConfig && f->PmSamplingGetCounterDataSize && f->PmSamplingCounterDataImageInitialize &&
+           f->PmSamplingStart && f->PmSamplingStop && f->PmSamplingDecodeData && f->PmSamplingGetCounterDataInfo &&
+           f->PmSamplingCounterDataGetSampleInfo;
+}
+
+static int open_host(struct sampler *s, int device, enum wire_counters_stage *stage)
+{
+    const char *chip;
+    struct profiler_pm_availability free_ones = {.size = PROFILER_SIZE(profiler_pm_availability, image),
+                                                 .device = (size_t)device};
+    *stage = WIRE_COUNTERS_STAGE_CHIP;
+    int rc = gpu_counters_chip(WIRE_COUNTERS_PM, device, &chip);
+    if (rc)
+        return rc;
+    *stage = WIRE_COUNTERS_STAGE_AVAILABLE;
+    if ((rc = gpu_functions.PmSamplingGetCounterAvailability(&free_ones)))
+        return rc;
+    free_ones.image = malloc(free_ones.image_bytes ? free_ones.image_bytes : 1);
+    rc = free_ones.image ? gpu_functions.PmSamplingGetCounterAvailability(&free_ones) : -1;
+    if (!rc) {
+        *stage = WIRE_COUNTERS_STAGE_METRICS;
+        rc = gpu_host_open(&s->host, &gpu_functions, PROFILER_PM_SAMPLING, chip, free_ones.image, gpu_pm_metrics,
+                           GPU_PM_METRICS, 1);
+    }
+    free(free_ones.image);
+    return rc ? rc : s->host.count ? 0 : -1;
+}
+
+static int configure(struct sampler *s)
+{
+    struct profiler_pm_config p = {.size = PROFILER_SIZE(profiler_pm_config, append),
+                                   .sampler = s->object,
+                                   .bytes = s->host.config_bytes,
+                                   .image = s->host.config,
+                                   .hardware_bytes = HARDWARE_BYTES,
+                                   .interval = INTERVAL_NS,
+                                   .trigger = PROFILER_TRIGGER_TIME,
+                                   .append = PROFILER_KEEP_LATEST};
+    int rc = gpu_functions.PmSamplingSetConfig(&p);
+    if (!rc)
+        return 0;
+    p.trigger = PROFILER_TRIGGER_CYCLES; /* GA100 and Turing know no other; Turing keeps the oldest, too */
+    p.interval = INTERVAL_TICKS;
+    if ((rc = gpu_functions.PmSamplingSetConfig(&p))) {
+        p.append = PROFILER_KEEP_OLDEST;
+        rc = gpu_functions.PmSamplingSetConfig(&p);
+    }
+    return rc;
+}
+
+/* Empties the image. */
+static int reset(struct sampler *s)
+{
+    struct profiler_pm_data p = {
+        .size = PROFILER_SIZE(profiler_pm_data, data), .sampler = s->object, .bytes = s->data_bytes, .data = s->data};
+    return gpu_functions.PmSamplingCounterDataImageInitialize(&p);
+}
+
+static int make_image(struct sampler *s)
+{
+    const char *names[GPU_HOST_METRICS];
+    memcpy(names, s->host.name, sizeof names);
+    struct profiler_pm_data_bytes p = {.size = PROFILER_SIZE(profiler_pm_data_bytes, bytes),
+                                       .sampler = s->object,
+                                       .names = names,
+                                       .count = s->host.count,
+                                       .most = SAMPLES};
+    int rc = gpu_functions.PmSamplingGetCounterDataSize(&p);
+    if (rc)
+        return rc;
+    s->data_bytes = p.bytes;
+    s->data = malloc(p.bytes ? p.bytes : 1);
+    return s->data ? reset(s) : -1;
+}
+
+bool gpu_pm_look(int device)
+{
+    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_PM];
+    struct sampler *s = &sampler[device];
+    struct profiler_pm_enable enable = {.size = PROFILER_SIZE(profiler_pm_enable, sampler), .device = (size_t)device};
+    enum wire_counters_stage stage;
+    if (!complete())
+        return fail(s, WIRE_COUNTERS_STAGE_LIBRARY, 0);
+    int rc = open_host(s, device, &stage);
+    if (rc)
+        return fail(s, stage, rc);
+    if ((rc = gpu_functions.PmSamplingEnable(&enable)))
+        return fail(s, WIRE_COUNTERS_STAGE_ENABLE, rc);
+    s->object = enable.sampler;
+    if ((rc = configure(s)) || (rc = make_image(s)))
+        return fail(s, WIRE_COUNTERS_STAGE_CONFIG, rc);
+    struct profiler_pm_sampler start = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler), .sampler = s->object};
+    if ((rc = gpu_functions.PmSamplingStart(&start)))
+        return fail(s, WIRE_COUNTERS_STAGE_START, rc);
+    for (size_t i = 0; i < s->host.count; i++)
+        s->counter[i] = agent_counter_own(s->host.metric[i]->name, s->host.metric[i]->unit, device);
+    atomic_store_explicit(&c->metrics, (uint32_t)s->host.count, memory_order_relaxed);
+    atomic_store_explicit(&c->passes, (uint32_t)s->host.passes, memory_order_relaxed);
+    atomic_store_explicit(&c->state, WIRE_COUNTERS_ON, memory_order_release);
+    return true;
+}
+
+static int read_sample(struct sampler *s, size_t index)
+{
+    struct profiler_pm_sample p = {.size = PROFILER_SIZE(profiler_pm_sample, end),
+                                   .sampler = s->object,
+                                   .data = s->data,
+                                   .data_bytes = s->data_bytes,
+                                   .index = index};
+    double value[GPU_HOST_METRICS];
+    int rc = gpu_functions.PmSamplingCounterDataGetSampleInfo(&p);
+    if (rc || (rc = gpu_host_values(&s->host, s->data, s->data_bytes, index, value)))
+        return rc;
+    uint64_t time = gpu_counters_time(p.end);
+    for (size_t i = 0; i < s->host.count; i++)
+        agent_counter_put(s->counter[i], value[i], time);
+    atomic_fetch_add_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].values, 1, memory_order_relaxed);
+    return 0;
+}
+
+static void read_device(struct sampler *s)
+{
+    struct profiler_pm_decode decode = {.size = PROFILER_SIZE(profiler_pm_decode, overflow),
+                                        .sampler = s->object,
+                                        .data = s->data,
+                                        .data_bytes = s->data_bytes};
+    struct profiler_pm_info info = {
+        .size = PROFILER_SIZE(profiler_pm_info, completed), .data = s->data, .data_bytes = s->data_bytes};
+    int rc = gpu_functions.PmSamplingDecodeData(&decode);
+    if (!rc)
+        rc = gpu_functions.PmSamplingGetCounterDataInfo(&info);
+    for (size_t i = 0; i < info.completed && !rc; i++)
+        rc = read_sample(s, i);
+    if (decode.overflow)
+        atomic_fetch_add_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].overflows, 1, memory_order_relaxed);
+    if (rc || (rc = reset(s)))
+        fail(s, WIRE_COUNTERS_STAGE_DECODE, rc);
+}
+
+void gpu_pm_read(void)
+{
+    for (int i = 0; i < GPU_DEVICES; i++)
+        if (sampler[i].object)
+            read_device(&sampler[i]);
+}
+
+void gpu_pm_stop(void)
+{
+    for (int i = 0; i < GPU_DEVICES; i++) {
+        struct sampler *s = &sampler[i];
+        struct profiler_pm_sampler p = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler), .sampler = s->object};
+        if (!s->object)
+            continue;
+        gpu_functions.PmSamplingStop(&p);
+        read_device(s);
+        p.sampler = s->object;
+        if (s->object)
+            gpu_functions.PmSamplingDisable(&p);
+        gpu_host_close(&s->host);
+        free(s->data);
+        *s = (struct sampler){0};
+    }
+}

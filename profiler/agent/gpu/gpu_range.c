@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counting over whole steps, then over the ranges inside them. The metrics take several passes; a pass is a step, from its
+ * begin to the begin of the next one, so the steps must be alike. Meanwhile nothing is recorded on the device: tracing and
+ * counting would change each other. The device is synchronised at both ends of a pass, and at each end of a range that is
+ * counted, so that a kernel belongs to the range that launched it. It is done once: from the fourth step on, or in the window
+ * of --steps.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profiler/agent/gpu/gpu_counters.h"
+#include "profiler/agent/gpu/gpu_plan.h"
+
+#define WARM_UP 3u /* steps that are let go by: memory pools, autotuning */
+#define TRIES   3u /* plans for the ranges */
+
+/* The thread of the steps goes from phase to phase; the counters' thread tells what is ready (whole, parts). */
+enum phase { IDLE, WHOLE, LOOKING, PARTS, DONE };
+enum values { NONE, READY, TOLD };
+
+static struct {
+    _Atomic uint32_t phase, whole, parts;
+    uint32_t seen, tries;
+    struct gpu_host host;
+    void *profiler; /* CUPTI's */
+    uint8_t *data;
+    size_t data_bytes;
+    int device;
+    const struct agent_thread *_Atomic thread; /* that runs the steps */
+    struct gpu_plan plan;
+    uint64_t begin, parts_begin; /* of the first pass, the pool's clock */
+    double value[GPU_HOST_METRICS];
+    double (*piece)[GPU_HOST_METRICS]; /* NAN: not counted */
+} range;
+
+static void set_phase(enum phase phase)
+{
+    atomic_store_explicit(&range.phase, phase, memory_order_release);
+}
+
+static void watch(bool on)
+{
+    if (atomic_exchange(&agent_watch_flag, on) != on && on)
+        agent_thread_stop_common();
+}
+
+static void release(void)
+{
+    struct profiler_range_object p = {.size = PROFILER_SIZE(profiler_range_object, profiler), .profiler = range.profiler};
+    if (range.profiler)
+        gpu_functions.RangeProfilerDisable(&p);
+    range.profiler = NULL;
+    free(range.data);
+    range.data = NULL;
+}
+
+static void end_all(void)
+{
+    release();
+    watch(false);
+    set_phase(DONE);
+    agent_cupti_pause(false);
+}
+
+static void fail(enum wire_counters_stage stage, int error)
+{
+    bool parts = atomic_load_explicit(&range.phase, memory_order_relaxed) >= LOOKING;
+    gpu_counters_fail(parts ? WIRE_COUNTERS_PARTS : WIRE_COUNTERS_RANGE, stage, error);
+    end_all();
+}
+
+static bool complete(void)
+{
+    const struct profiler_functions *f = &gpu_functions;
+    return f->DeviceGetChipName && f->RangeProfilerEnable && f->RangeProfilerDisable && f->RangeProfilerGetCounterDataSize &&
+           f->RangeProfilerCounterDataImageInitialize && f->RangeProfilerSetConfig && f->RangeProfilerStart &&
+           f->RangeProfilerStop && f->RangeProfilerPushRange && f->RangeProfilerPopRange && f->RangeProfilerDecodeData &&
+           f->RangeProfilerGetCounterDataInfo && f->RangeProfilerCounterDataGetRangeInfo && gpu_driver.current &&
+           gpu_driver.current_device && gpu_driver.synchronize;
+}
+
+static int open_host(void *context, enum wire_counters_stage *stage)
+{
+    const char *chip;
+    struct profiler_availability counters = {.size = PROFILER_SIZE(profiler_availability, image), .context = context};
+    *stage = WIRE_COUNTERS_STAGE_CHIP;
+    int rc = gpu_counters_chip(WIRE_COUNTERS_RANGE, range.device, &chip);
+    if (rc)
+        return rc;
+    *stage = WIRE_COUNTERS_STAGE_AVAILABLE;
+    if (gpu_functions.ProfilerGetCounterAvailability) {
+        if ((rc = gpu_functions.ProfilerGetCounterAvailability(&counters)))
+            return rc;
+        counters.image = malloc(counters.image_bytes ? counters.image_bytes : 1);
+        rc = counters.image ? gpu_functions.ProfilerGetCounterAvailability(&counters) : -1;
+    }
+    if (!rc) {
+        *stage = WIRE_COUNTERS_STAGE_METRICS;
+        rc = gpu_host_open(&range.host, &gpu_functions, PROFILER_RANGE, chip, counters.image, gpu_range_metrics,
+                           GPU_RANGE_METRICS, 0);
+    }
+    free(counters.image);
+    return rc ? rc : range.host.count ? 0 : -1;
+}
+
+/* ---- a session: passes over a step in so many pieces ----------------------------------------------------------------------- */
+
+static int make_image(size_t pieces)
+{
+    const char *names[GPU_HOST_METRICS];
+    memcpy(names, range.host.name, sizeof names);
+    struct profiler_range_data_bytes size = {.size = PROFILER_SIZE(profiler_range_data_bytes, bytes),
+                                             .profiler = range.profiler,
+                                             .names = names,
+                                             .count = range.host.count,
+                                             .ranges = pieces,
+                                             .nodes = (uint32_t)pieces};
+    int rc = gpu_functions.RangeProfilerGetCounterDataSize(&size);
+    if (rc)
+        return rc;
+    range.data_bytes = size.bytes;
+    range.data = calloc(size.bytes ? size.bytes : 1, 1);
+    struct profiler_range_data image = {
+        .size = PROFILER_SIZE(profiler_range_data, data), .profiler = range.profiler, .bytes = size.bytes, .data = range.data};
+    return range.data ? gpu_functions.RangeProfilerCounterDataImageInitialize(&image) : -1;
+}
+
+static int configure(size_t pieces)
+{
+    struct profiler_range_config p = {.size = PROFILER_SIZE(profiler_range_config, level),
+                                      .profiler = range.profiler,
+                                      .bytes = range.host.config_bytes,
+                                      .image = range.host.config,
+                                      .data_bytes = range.data_bytes,
+                                      .data = range.data,
+                                      .range = PROFILER_USER_RANGE,
+                                      .replay = PROFILER_USER_REPLAY,
+                                      .ranges_a_pass = pieces,
+                                      .levels = 1,
+                                      .least_level = 1,
+                                      .level = 1};
+    return gpu_functions.RangeProfilerSetConfig(&p);
+}
+
+/* Pieces are named by their numbers: what a pass did not count is then seen by its name. */
+static int push(size_t piece)
+{
+    char name[16];
+    snprintf(name, sizeof name, "%zu", piece);
+    struct profiler_range_push p = {.size = PROFILER_SIZE(profiler_range_push, name), .profiler = range.profiler, .name = name};
+    return gpu_functions.RangeProfilerPushRange(&p);
+}
+
+static int pop(void)
+{
+    struct profiler_range_object p = {.size = PROFILER_SIZE(profiler_range_object, profiler), .profiler = range.profiler};
+    return gpu_functions.RangeProfilerPopRange(&p);
+}
+
+static int start_pass(void)
+{
+    struct profiler_range_object start = {.size = PROFILER_SIZE(profiler_range_object, profiler), .profiler = range.profiler};
+    int rc = gpu_driver.synchronize();
+    if (!rc)
+        rc = gpu_functions.RangeProfilerStart(&start);
+    return rc ? rc : push(0);
+}
+
+static int end_pass(bool *all)
+{
+    struct profiler_range_stop stop = {.size = PROFILER_SIZE(profiler_range_stop, all_passes), .profiler = range.profiler};
+    int rc = gpu_driver.synchronize();
+    if (!rc)
+        rc = pop();
+    if (!rc)
+        rc = gpu_functions.RangeProfilerStop(&stop);
+    *all = stop.all_passes;
+    return rc;
+}
+
+static int open_session(void *context, size_t pieces, enum wire_counters_stage *stage)
+{
+    struct profiler_range_enable enable = {.size = PROFILER_SIZE(profiler_range_enable, profiler), .context = context};
+    *stage = WIRE_COUNTERS_STAGE_ENABLE;
+    int rc = gpu_functions.RangeProfilerEnable(&enable);
+    range.profiler = rc ? NULL : enable.profiler;
+    if (!rc) {
+        *stage = WIRE_COUNTERS_STAGE_CONFIG;
+        rc = make_image(pieces);
+        rc = rc ? rc : configure(pieces);
+    }
+    if (!rc) {
+        *stage = WIRE_COUNTERS_STAGE_START;
+        rc = start_pass();
+    }
+    return rc;
+}
+
+/* Values of all pieces into value[piece]. A piece without work may be missing. */
+static int read_values(double (*value)[GPU_HOST_METRICS], size_t pieces)
+{
+    struct profiler_range_decode decode = {.size = PROFILER_SIZE(profiler_range_decode, dropped), .profiler = range.profiler};
+    struct profiler_range_info info = {
+        .size = PROFILER_SIZE(profiler_range_info, total), .data = range.data, .data_bytes = range.data_bytes};
+    int rc = gpu_functions.RangeProfilerDecodeData(&decode);
+    rc = rc ? rc : decode.dropped ? -1 : gpu_functions.RangeProfilerGetCounterDataInfo(&info);
+    for (size_t i = 0; i < info.total && !rc; i++) {
+        struct profiler_range_name p = {.size = PROFILER_SIZE(profiler_range_name, name),
+                                        .data = range.data,
+                                        .data_bytes = range.data_bytes,
+                                        .index = i,
+                                        .delimiter = "/"};
+        rc = gpu_functions.RangeProfilerCounterDataGetRangeInfo(&p);
+        size_t piece = rc || !p.name ? pieces : (size_t)strtoul(p.name, NULL, 10);
+        if (!rc)
+            rc = piece < pieces ? gpu_host_values(&range.host, range.data, range.data_bytes, i, value[piece]) : -1;
+    }
+    return rc;
+}
+
+/* ---- the thread of the steps ----------------------------------------------------------------------------------------------- */
+
+static void begin(void)
+{
+    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE];
+    enum wire_counters_stage stage;
+    void *context = NULL;
+    if (!complete()) {
+        fail(WIRE_COUNTERS_STAGE_LIBRARY, 0);
+        return;
+    }
+    /* without a context the real library does not return an error but dies */
+    if (gpu_driver.current(&context) || !context || gpu_driver.current_device(&range.device))
+        return;
+    agent_cupti_pause(true);
+    range.begin = agent_now();
+    int rc = open_host(context, &stage);
+    rc = rc ? rc : open_session(context, 1, &stage);
+    if (rc) {
+        fail(stage, rc);
+        return;
+    }
+    atomic_store_explicit(&c->metrics, (uint32_t)range.host.count, memory_order_relaxed);
+    atomic_store_explicit(&c->passes, (uint32_t)range.host.passes, memory_order_relaxed);
+    atomic_store_explicit(&range.thread, agent_tls, memory_order_relaxed);
+    gpu_plan_clear(&range.plan);
+    set_phase(WHOLE);
+    watch(true);
+}
+
+/* The step that was looked at is over: counts the ranges that it had, in the next ones. */
+static void begin_parts(void)
+{
+    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_PARTS];
+    size_t pieces = gpu_plan_pieces(&range.plan);
+    enum wire_counters_stage stage = WIRE_COUNTERS_STAGE_CONFIG;
+    void *context = NULL;
+    set_phase(LOOKING);
+    if (range.plan.levels && pieces == 1) { /* nothing but kernels of the step itself */
+        end_all();
+        return;
+    }
+    memcpy(c->chip, agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE].chip, sizeof c->chip);
+    atomic_store_explicit(&c->metrics, (uint32_t)range.host.count, memory_order_relaxed);
+    atomic_store_explicit(&c->passes, (uint32_t)range.host.passes, memory_order_relaxed);
+    atomic_store_explicit(&c->state, WIRE_COUNTERS_WAITING, memory_order_release);
+    if (!range.plan.levels) {
+        fail(WIRE_COUNTERS_STAGE_MANY, 0);
+        return;
+    }
+    free(range.piece);
+    range.piece = malloc(pieces * sizeof *range.piece);
+    for (size_t i = 0; range.piece && i < pieces * GPU_HOST_METRICS; i++)
+        range.piece[i / GPU_HOST_METRICS][i % GPU_HOST_METRICS] = (double)NAN;
+    agent_cupti_pause(true);
+    range.parts_begin = agent_now();
+    gpu_plan_begin(&range.plan);
+    int rc = !range.piece || gpu_driver.current(&context) || !context ? -1 : open_session(context, pieces, &stage);
+    if (rc)
+        fail(stage, rc);
+    else
+        set_phase(PARTS);
+}
+
+/* A pass has ended (rc): begins another one with the plan as `prepare` leaves it, or, when these were all, reads the values.
+ * Are they read? What fails is told. */
+static bool all_counted(int rc, bool all, void (*prepare)(struct gpu_plan *), double (*value)[GPU_HOST_METRICS], size_t pieces)
+{
+    enum wire_counters_stage stage = WIRE_COUNTERS_STAGE_START;
+    if (!rc && all) {
+        stage = WIRE_COUNTERS_STAGE_DECODE;
+        rc = read_values(value, pieces);
+    } else if (!rc) {
+        prepare(&range.plan);
+        rc = start_pass();
+    }
+    if (rc)
+        fail(stage, rc);
+    return !rc && all;
+}
+
+static void go_on_whole(void)
+{
+    bool all = false;
+    int rc = end_pass(&all);
+    if (!all_counted(rc, all, gpu_plan_clear, &range.value, 1))
+        return;
+    release();
+    atomic_store_explicit(&range.whole, READY, memory_order_release);
+    begin_parts();
+}
+
+static void go_on_parts(void)
+{
+    bool all = false, kept = gpu_plan_kept(&range.plan);
+    int rc = end_pass(&all);
+    if (!rc && !kept) { /* this step lacked a range of the plan: another plan */
+        release();
+        if (++range.tries == TRIES) {
+            fail(WIRE_COUNTERS_STAGE_DIFFER, 0);
+            return;
+        }
+        gpu_plan_clear(&range.plan);
+        set_phase(LOOKING);
+        agent_cupti_pause(false);
+        return;
+    }
+    if (!all_counted(rc, all, gpu_plan_begin, range.piece, gpu_plan_pieces(&range.plan)))
+        return;
+    atomic_store_explicit(&range.parts, READY, memory_order_release);
+    end_all();
+}
+
+void gpu_range_step(uint64_t index)
+{
+    uint32_t phase = atomic_load_explicit(&range.phase, memory_order_relaxed);
+    uint32_t state = atomic_load_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE].state, memory_order_relaxed);
+    if (state == WIRE_COUNTERS_OFF || state == WIRE_COUNTERS_FAILED || phase == DONE)
+        return;
+    if (phase == WHOLE)
+        go_on_whole();
+    else if (phase == LOOKING)
+        begin_parts();
+    else if (phase == PARTS)
+        go_on_parts();
+    else if (range.seen++ >= WARM_UP && agent_cupti_wanted(index))
+        begin();
+}
+
+void gpu_range_cut(const struct agent_thread *t, bool push_, uint32_t domain, uint32_t name)
+{
+    uint32_t phase = atomic_load_explicit(&range.phase, memory_order_relaxed);
+    if (t != atomic_load_explicit(&range.thread, memory_order_relaxed))
+        return;
+    if (phase == WHOLE || phase == LOOKING)
+        gpu_plan_see(&range.plan, push_, (uint16_t)domain, name);
+    if (phase != PARTS)
+        return;
+    int piece = gpu_plan_cut(&range.plan, push_, (uint16_t)domain, name);
+    if (piece < 0)
+        return;
+    int rc = gpu_driver.synchronize();
+    rc = rc ? rc : pop();
+    rc = rc ? rc : push((size_t)piece);
+    if (rc)
+        fail(WIRE_COUNTERS_STAGE_START, rc);
+}
+
+bool gpu_range_busy(void)
+{
+    uint32_t phase = atomic_load_explicit(&range.phase, memory_order_relaxed);
+    return phase == WHOLE || phase == PARTS;
+}
+
+/* ---- the counters' thread -------------------------------------------------------------------------------------------------- */
+
+static void tell_whole(void)
+{
+    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE];
+    for (size_t i = 0; i < range.host.count; i++)
+        agent_counter_put(agent_counter_own(range.host.metric[i]->name, range.host.metric[i]->unit, range.device),
+                          range.value[i], range.begin);
+    atomic_fetch_add_explicit(&c->values, 1, memory_order_relaxed);
+    atomic_store_explicit(&c->state, WIRE_COUNTERS_ON, memory_order_release);
+}
+
+#define PATH_BYTES 256u
+#define FIELDS     7u /* metrics in a mark: what fits beside the head */
+struct counted {
+    uint32_t device, pieces;
+    double value[FIELDS];
+};
+_Static_assert(sizeof(struct counted) == WIRE_PAYLOAD_MAX, "a mark holds it whole");
+
+/* "forward/h.0": names of the ranges around a piece. */
+static void path_of(size_t piece, char path[PATH_BYTES])
+{
+    uint32_t name[GPU_PLAN_DEPTH];
+    size_t n = gpu_plan_path(&range.plan, piece, name), at = 0;
+    snprintf(path, PATH_BYTES, "%s", n ? "" : "(no range)");
+    for (size_t i = 0; i < n && at < PATH_BYTES - 1; i++) {
+        const struct wire_text *text = agent_name_text(name[i]);
+        int more =
+            snprintf(path + at, PATH_BYTES - at, "%s%.*s", i ? "/" : "", text ? (int)text->bytes : 1, text ? text->text : "?");
+        at += more > 0 ? (size_t)more : 0;
+    }
+}
+
+/* Shares and warps are means over time, all else are sums. */
+static bool is_mean(const struct gpu_metric *m)
+{
+    return !strcmp(m->unit, "%") || !strcmp(m->unit, "warps");
+}
+
+/* Of all pieces with this path. */
+static double over_pieces(const char (*path)[PATH_BYTES], size_t first, size_t pieces, size_t metric, size_t time)
+{
+    double sum = 0, weight = 0;
+    bool mean = is_mean(range.host.metric[metric]);
+    for (size_t i = first; i < pieces; i++) {
+        double v = range.piece[i][metric], w = mean && time < range.host.count ? range.piece[i][time] : 1;
+        if (strcmp(path[i], path[first]) != 0 || !isfinite(v) || !(w > 0))
+            continue;
+        sum += v * w;
+        weight += w;
+    }
+    return !(weight > 0) ? (double)NAN : mean ? sum / weight : sum;
+}
+
+/* Schema of metrics first .. first + FIELDS - 1, which the collector writes down as JSON. */
+static uint32_t schema_of(size_t first)
+{
+    char text[640];
+    int n = snprintf(text, sizeof text, "tacho.counted\t%zu\ndevice\t%d\t0\npieces\t%d\t4\n", sizeof(struct counted),
+                     NVTX_PAYLOAD_ENTRY_TYPE_UINT32, NVTX_PAYLOAD_ENTRY_TYPE_UINT32);
+    for (size_t i = first; i < range.host.count && i < first + FIELDS; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%.60s\t%d\t%zu\n", range.host.metric[i]->name,
+                      NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, offsetof(struct counted, value) + 8 * (i - first));
+    return agent_name_intern(WIRE_TEXT_SCHEMA, text, (size_t)n, true);
+}
+
+static void tell_path(const char (*path)[PATH_BYTES], size_t first, size_t pieces, size_t time)
+{
+    uint32_t same = 0, name = agent_name_intern(WIRE_TEXT_NAME, path[first], strlen(path[first]), true);
+    for (size_t i = first; i < pieces; i++)
+        same += !strcmp(path[i], path[first]);
+    for (size_t m = 0; m < range.host.count; m += FIELDS) {
+        struct counted c = {.device = (uint32_t)range.device, .pieces = same};
+        for (size_t i = 0; i < FIELDS; i++)
+            c.value[i] = m + i < range.host.count ? over_pieces(path, first, pieces, m + i, time) : 0;
+        agent_mark_put(name, schema_of(m), &c, sizeof c, range.parts_begin);
+    }
+}
+
+static void tell_parts(void)
+{
+    struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_PARTS];
+    size_t pieces = gpu_plan_pieces(&range.plan), time = 0;
+    char(*path)[PATH_BYTES] = malloc(pieces * sizeof *path);
+    while (time < range.host.count && strcmp(range.host.metric[time]->name, "range_time") != 0)
+        time++;
+    for (size_t i = 0; path && i < pieces; i++)
+        path_of(i, path[i]);
+    for (size_t i = 0; path && i < pieces; i++) {
+        bool first = true;
+        for (size_t k = 0; k < i && first; k++)
+            first = strcmp(path[k], path[i]) != 0;
+        if (!first)
+            continue;
+        tell_path((const char(*)[PATH_BYTES])path, i, pieces, time);
+        atomic_fetch_add_explicit(&c->values, 1, memory_order_relaxed);
+    }
+    free(path);
+    atomic_store_explicit(&c->state, WIRE_COUNTERS_ON, memory_order_release);
+}
+
+static void tell(_Atomic uint32_t *values, void (*how)(void))
+{
+    if (atomic_load_explicit(values, memory_order_acquire) != READY)
+        return;
+    how();
+    atomic_store_explicit(values, TOLD, memory_order_relaxed);
+}
+
+void gpu_range_read(void)
+{
+    if (atomic_load_explicit(&agent_pause_flag, memory_order_relaxed))
+        return; /* recording is paused for a step: later */
+    tell(&range.whole, tell_whole);
+    tell(&range.parts, tell_parts);
+}
+
+/* A count that is under way when the process ends is given up with the process. */
+void gpu_range_stop(void)
+{
+    gpu_range_read();
+}

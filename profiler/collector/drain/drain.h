@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private: reads the pools of all processes of a run into the store, in rounds.
+ *
+ * A round, in transactions of about 6 MiB of records: look for new pools; note how far every segment is written; take a clock
+ * anchor; decode up to there; COMMIT; only then give fully read segments back. What the next reader needs if this one dies
+ * (positions, open ranges, chains, steps that are not written yet) goes into the same transaction as the rows, so nothing is
+ * read twice and nothing is skipped.
+ *
+ * drain.c rounds, losses, commit · processes.c processes and their pools · chains.c threads and their segments ·
+ * decode.c records to rows (decode.h) · restore.c saving and loading the live state
+ *
+ * A store that fails (a full disk) leaves this object out of step with the file: throw it away (col_drain_close), roll back by
+ * closing the store, and load what was committed last (col_drain_load).
+ */
+#ifndef COL_DRAIN_H
+#define COL_DRAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "profiler/collector/os/clock.h"
+#include "profiler/collector/pool/payload.h"
+#include "profiler/collector/pool/pool.h"
+#include "profiler/collector/pool/state.h"
+#include "profiler/collector/pool/steps.h"
+#include "store/store.h"
+
+#define COL_POOL_NAME    48
+#define COL_COMMIT_BYTES (6u << 20) /* of records in one transaction */
+
+/* Which detail is kept. Steps, totals and losses are always kept. */
+struct col_volume {
+    int64_t from, to, every; /* from < 0: all steps */
+    int64_t max_bytes;       /* 0: no limit */
+    bool full;               /* the file has reached max_bytes */
+    bool no_space;           /* the disk is full */
+    bool no_detail;          /* no new payloads either: totals go on by name alone */
+};
+
+/* A process of the run: one row of the table `process`. */
+struct col_process {
+    int64_t id; /* row */
+    int64_t rank, parent_pid, start, end, exit_status;
+    uint64_t start_ticks; /* 0: not known */
+    int32_t pid;
+    bool dirty, gone; /* gone: it has ended */
+    bool has_pool;
+    bool awaited; /* another tacho waits for it and will say how it ended */
+    char program[128];
+    char ended[96];
+};
+
+/* An open push/pop range, or a start/end range of which one end has been read. */
+struct col_range {
+    int64_t start; /* absent: only its END has been read */
+    int64_t end;   /* of a range of which only the END has been read; else absent */
+    int64_t child; /* time covered by ranges nested in it */
+    int64_t slice; /* row, 0 = not written yet */
+    int64_t name, category, detail, correlation;
+    int64_t step;   /* index of the step it is, absent if it is none */
+    uint64_t id;    /* NVTX id of a start/end range */
+    uint64_t round; /* in which its END was read */
+    uint8_t domain, depth;
+    bool dirty; /* start/end: changed since it was saved */
+    bool saved; /* start/end: it has a row of live state */
+    bool comm;  /* start/end: a collective, on the track of these */
+};
+
+struct col_thread {
+    uint32_t ordinal, tid;
+    int64_t track;
+    uint64_t chain;    /* chain_seq of the segment being read */
+    int32_t segment;   /* its index, -1 = not seen yet */
+    uint32_t position; /* bytes of it decoded */
+    struct col_range *stack;
+    uint32_t depth, cap;
+    bool dirty, damaged, has_step, saved;
+};
+
+struct col_segment {
+    uint64_t generation; /* of the use that the fields below are about */
+    uint32_t position;   /* bytes of it that are decoded */
+    uint32_t saved;      /* bytes of it that the file knows about */
+    bool done;           /* read to its end, on its way to FREE */
+    /* noted at the start of a round */
+    uint32_t state, committed, last;
+};
+
+struct col_counter {
+    uint32_t arena;
+    int64_t track;
+};
+
+struct col_pool {
+    char name[COL_POOL_NAME];
+    struct col_map map;
+    struct col_process *process;
+    struct col_segment *segment; /* map.segment_cap */
+    uint32_t peak;               /* directory lines of this round */
+    uint32_t *touched;           /* segments read since the last commit */
+    uint32_t touched_count;
+    struct col_thread **thread; /* by ordinal */
+    uint32_t thread_cap;
+    int64_t *string; /* arena id -> string id, 0 = not yet */
+    uint64_t string_cap;
+    int64_t domain[WIRE_DOMAINS]; /* category of events without NVTX category, 0 = not yet */
+    struct {
+        uint64_t key; /* domain << 32 | arena id of the category's name */
+        int64_t category;
+    } category[16];
+    struct col_schema **schema; /* parsed, by order of use */
+    uint32_t *schema_arena;
+    uint32_t schema_count;
+    struct col_counter *counter;
+    uint32_t counter_count;
+    int64_t range_track;     /* 0 = none yet */
+    int64_t comm_track;      /* of collectives; 0 = none yet */
+    struct col_range *range; /* open start/end ranges, hashed by id */
+    uint32_t range_count, range_slots;
+    bool range_dirty;
+    struct col_steps steps;
+    struct col_gpu *gpu;                /* device work (gpu.h); NULL: none so far */
+    uint64_t loss[WIRE_LOSS_COUNT];     /* counts that the file has */
+    int64_t last_event;                 /* time of the newest record read, 0 = none */
+    bool dirty, gone, drained, present; /* present: the file is (still) there */
+    bool saved_drained;                 /* its state in the file is that of a pool read to its end */
+};
+
+struct col_stats {
+    int64_t records, slices, counters, steps, lost, cut, threads;
+    int64_t ranges_without_end, ends_without_start;
+    int64_t last_event; /* time of the newest record */
+};
+
+struct col_payload_cache;
+
+/* Slices that are not stored on purpose. name, text of the loss row */
+#define COL_CUT_MAP(X) \
+    X(WINDOW, "slice not stored: outside of --steps or --every") \
+    X(SIZE, "slice or counter sample not stored: file at --max-size") \
+    X(SPACE, "slice or counter sample not stored: no space left on the disk of the file") \
+    X(DETAIL, "payload of a range not stored: file beyond --max-size, or no space left on its disk")
+enum col_cut {
+#define COL_CUT_ENUM(name, text) COL_CUT_##name,
+    COL_CUT_MAP(COL_CUT_ENUM)
+#undef COL_CUT_ENUM
+        COL_CUT_COUNT
+};
+
+struct col_drain {
+    store *db;
+    int folder; /* segments, -1 = gone */
+    struct col_clock clock;
+    struct col_anchor stored[2]; /* the last two that are in the file */
+    struct col_volume volume;
+    struct col_stats stats;
+    struct col_pool **pool;
+    uint32_t pool_count;
+    struct col_process **process;
+    uint32_t process_count;
+    struct col_payload_cache *cache;
+    struct col_buffer scratch;
+    uint64_t round;
+    uint64_t bytes_since_commit;
+    bool unfinished;                  /* the last round stopped at COL_COMMIT_BYTES: the next one goes on where it stopped */
+    int64_t last_commit, last_anchor; /* monotonic */
+    struct {
+        int64_t count, first, last; /* since the last commit */
+    } cut[COL_CUT_COUNT];
+    char host[128];
+    bool in_transaction;
+    bool taken_over; /* from a collector that died: when a process ended, its last record tells best */
+    bool other_boot; /* the clocks of the recording are not those of now: no anchors can be taken */
+    struct {
+        struct col_pool *pool;
+        uint32_t segment;
+    } * release; /* FULL segments read to their end since the last commit */
+    uint32_t release_count, release_cap;
+};
+
+/* ---- drain.c ----------------------------------------------------------------------------------------------------------- */
+
+/* Starts on an open store. `folder` is a descriptor of the folder of the pools, which stays the
+ * caller's, or -1 if there is none any more. Times of the anchors of an earlier collector are
+ * loaded by col_drain_load. */
+int col_drain_open(struct col_drain *d, store *db, int folder, struct tacho_error *err);
+void col_drain_close(struct col_drain *d);
+
+/* Opens a transaction if none is open. */
+int col_drain_begin(struct col_drain *d);
+/* One round, or the next part of one that is too long for one transaction. *more: another one should follow at once, after a
+ * commit. */
+int col_drain_round(struct col_drain *d, bool *more);
+/* Stores live state, commits, gives segments back. */
+int col_drain_commit(struct col_drain *d);
+/* Everything that is left: closes chains, writes all steps. The run has ended. */
+int col_drain_end(struct col_drain *d);
+/* Forgets pools whose process has ended and that are read to their end, and removes their files. Call after a commit. */
+int col_drain_reap(struct col_drain *d);
+/* Is any process with a pool alive? */
+int col_drain_alive(const struct col_drain *d);
+
+/* Adopts a pool by name, and a thread of a pool: for this room's own use. */
+int col_drain_pool(struct col_drain *d, const char *name, struct col_pool **out);
+int col_drain_thread(struct col_drain *d, struct col_pool *p, uint32_t ordinal, struct col_thread **out);
+
+/* Adds a process that has no pool yet to the store. start: no later than its first instruction. program may be NULL. */
+int col_drain_process(struct col_drain *d, int32_t pid, int64_t start, const char *program, struct col_process **out);
+/* Notes how a process ended; status as of waitid, or STORE_ABSENT. */
+void col_process_ended(struct col_process *p, int64_t end, int64_t exit_status, const char *ended);
+int col_drain_loss(struct col_drain *d, const char *source, const char *reason, int64_t count, int64_t t0, int64_t t1);
+
+/* ---- processes.c, chains.c: for the rounds -------------------------------------------------------------------------------- */
+
+void col_process_row(const struct col_drain *d, const struct col_process *p, struct store_process *row);
+/* Adopts the pools that have appeared, lower numbers of a pid first (a later one means exec). */
+int col_pools_scan(struct col_drain *d);
+/* Has the process of this pool ended? Asked before its segments are looked at, so that nothing can be recorded after the
+ * answer. */
+void col_pool_check_gone(struct col_drain *d, struct col_pool *p);
+void col_pool_free(struct col_pool *p);
+void col_thread_free(struct col_thread *t);
+/* Notes how far each segment of a pool is written, and which thread goes on in it. */
+int col_chains_note(struct col_drain *d, struct col_pool *p);
+/* Reads the threads that have (or have not) steps up to what was noted, or until COL_COMMIT_BYTES are read. */
+int col_chains_read(struct col_drain *d, struct col_pool *p, bool with_steps);
+/* The process is gone and everything noted is read: nothing more can come. */
+int col_chains_finish(struct col_drain *d, struct col_pool *p);
+
+/* ---- decode.c ---------------------------------------------------------------------------------------------------------- */
+
+int col_decode_open(struct col_drain *d); /* allocates the cache of payloads */
+/* Is detail of this step (absent: outside of steps) kept? *why says by what it is cut. */
+bool col_decode_keeps(const struct col_drain *d, int64_t step, enum col_cut *why);
+/* Decodes whole records in [from, to). A damaged record ends the reading of this thread. Returns 0 or a store error. */
+int col_decode(struct col_drain *d, struct col_pool *p, struct col_thread *t, const uint8_t *from, const uint8_t *to);
+/* Writes a row for every open range that has none: push/pop of a thread, start/end of a pool. */
+int col_decode_materialise(struct col_drain *d, struct col_pool *p, struct col_thread *t);
+int col_decode_materialise_ranges(struct col_drain *d, struct col_pool *p);
+/* The table of open start/end ranges: adds one; forgets the saved state of one. */
+int col_range_put(struct col_pool *p, const struct col_range *r);
+int col_range_forget(struct col_drain *d, struct col_pool *p, uint64_t id);
+/* Drops ENDs that have waited for their START for more than two rounds: it was lost. */
+int col_range_expire(struct col_drain *d, struct col_pool *p);
+/* Time of a pool's clock in ns. */
+int64_t col_pool_time(const struct col_drain *d, const struct col_pool *p, uint64_t time);
+/* Makes a table of string ids by place in an arena long enough for `index`; new ones are 0. 0 or TACHO_ENOMEM. */
+int col_ids_room(int64_t **ids, uint64_t *cap, uint64_t index);
+/* The string id of an arena entry; 0 on failure with *rc set. */
+int64_t col_pool_string(struct col_drain *d, struct col_pool *p, uint32_t arena, int *rc);
+
+/* ---- restore.c --------------------------------------------------------------------------------------------------------- */
+
+int col_save_thread(struct col_drain *d, struct col_pool *p, struct col_thread *t, bool ended);
+int col_save_pool(struct col_drain *d, struct col_pool *p);
+int col_save_ranges(struct col_drain *d, struct col_pool *p);
+int col_save_process(struct col_drain *d, struct col_process *x);
+int col_save_totals(struct col_drain *d);
+int col_save_anchors(struct col_drain *d);
+int col_forget_pool(struct col_drain *d, struct col_pool *p);
+/* Loads what the file's last commit says. Call once, after col_drain_open. */
+int col_drain_load(struct col_drain *d, struct tacho_error *err);
+
+#endif

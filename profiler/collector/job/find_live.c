@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which run is being recorded on this machine: its recorder holds a descriptor of the lock in the run's folder.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "profiler/collector/job/live.h"
+#include "profiler/collector/os/proc.h"
+
+#define LOCK_SUFFIX COL_LIVE_SUFFIX "/lock"
+
+struct newest {
+    struct col_found *found;
+    struct timespec begun;
+};
+
+/* `path` is what a descriptor leads to: is it the lock of a live run that began later than the one known? */
+static void consider(struct newest *n, char *path)
+{
+    struct stat st;
+    size_t length = strlen(path), suffix = strlen(LOCK_SUFFIX);
+    if (length <= suffix || strcmp(path + length - suffix, LOCK_SUFFIX) != 0 || stat(path, &st) != 0)
+        return;
+    if (n->found->live && (st.st_mtim.tv_sec < n->begun.tv_sec ||
+                           (st.st_mtim.tv_sec == n->begun.tv_sec && st.st_mtim.tv_nsec <= n->begun.tv_nsec)))
+        return;
+    path[length - strlen("/lock")] = 0;
+    if (!col_live_locked(path))
+        return;
+    n->begun = st.st_mtim;
+    n->found->live = true;
+    snprintf(n->found->run, sizeof n->found->run, "%s", path);
+    snprintf(n->found->path, sizeof n->found->path, "%.4000s/run.db", path);
+}
+
+static void look_at(struct newest *n, const char *pid)
+{
+    char name[64], path[COL_PATH_MAX];
+    snprintf(name, sizeof name, "/proc/%.20s/fd", pid);
+    DIR *dir = opendir(name); /* only of this user's processes */
+    if (!dir)
+        return;
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+        ssize_t length = readlinkat(dirfd(dir), e->d_name, path, sizeof path - 1);
+        if (length <= 0)
+            continue;
+        path[length] = 0;
+        consider(n, path);
+    }
+    closedir(dir);
+}
+
+int col_find_live(struct col_found *f, struct tacho_error *err)
+{
+    struct newest n = {.found = f};
+    memset(f, 0, sizeof *f);
+    DIR *proc = opendir("/proc");
+    if (!proc)
+        return tacho_fail(err, TACHO_ENOTFOUND, NULL, "no run is being recorded that this machine tells of");
+    for (struct dirent *e; (e = readdir(proc)) != NULL;) {
+        struct col_proc_stat st;
+        char *end;
+        long pid = strtol(e->d_name, &end, 10);
+        if (pid > 0 && !*end && col_proc_read_stat((int32_t)pid, &st) == 0 && !strcmp(st.comm, "tacho"))
+            look_at(&n, e->d_name);
+    }
+    closedir(proc);
+    if (!f->live)
+        return tacho_fail(err, TACHO_ENOTFOUND, "record one with 'tacho run -- COMMAND'",
+                          "no run is being recorded on this machine");
+    return 0;
+}

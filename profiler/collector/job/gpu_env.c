@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profiler/collector/job/gpu_env.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "profiler/collector/os/clock.h"
+
+static bool set_by_user(const char *name, const char *library, const char **value)
+{
+    *value = getenv(name);
+    return *value && **value && strcmp(*value, library) != 0;
+}
+
+static void warn(struct col_gpu_env *keep, const char *name, const char *old, const char *what)
+{
+    size_t n = strlen(keep->warning);
+    snprintf(keep->warning + n, sizeof keep->warning - n, "%s%s was set to %.1000s: %s", n ? "\n" : "", name, old, what);
+}
+
+size_t col_gpu_environment(const struct col_options *o, const char *library, struct col_env *env, struct col_gpu_env *keep)
+{
+    size_t n = 0;
+    const char *old;
+    keep->mode[0] = keep->warning[0] = 0;
+    if (o->gpu == COL_GPU_OFF) {
+        env[n++] = (struct col_env){WIRE_ENV_GPU, "off"};
+        return n;
+    }
+    const struct {
+        bool on;
+        const char *word;
+    } words[] = {{o->whole_graphs, "whole-graphs"},
+                 {o->gpu_memory, "memory"},
+                 {o->gpu_counters & COL_COUNTERS_SAMPLED, "pm"},
+                 {o->gpu_counters & COL_COUNTERS_ROOFLINE, "range"}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        size_t used = strlen(keep->mode);
+        if (words[i].on)
+            snprintf(keep->mode + used, sizeof keep->mode - used, "%s%s", used ? "," : "", words[i].word);
+    }
+    if (keep->mode[0])
+        env[n++] = (struct col_env){WIRE_ENV_GPU, keep->mode};
+    if (set_by_user("CUDA_INJECTION64_PATH", library, &old)) {
+        warn(keep, "CUDA_INJECTION64_PATH", old, "it is loaded after tacho's library; two users of CUPTI cannot both record");
+        env[n++] = (struct col_env){WIRE_ENV_CHAIN, old};
+    }
+    env[n++] = (struct col_env){"CUDA_INJECTION64_PATH", library};
+    if (set_by_user("NCCL_PROFILER_PLUGIN", library, &old))
+        warn(keep, "NCCL_PROFILER_PLUGIN", old, "left as it is; NCCL's NVTX ranges tell of collectives instead");
+    else
+        env[n++] = (struct col_env){"NCCL_PROFILER_PLUGIN", library};
+    return n;
+}
+
+static void control_path(char *path, size_t size, const char *segments)
+{
+    snprintf(path, size, "%s/" WIRE_CONTROL, segments);
+}
+
+static void control_write(struct wire_control *c, enum wire_capture mode, int64_t from, int64_t to, int64_t every,
+                          int64_t until)
+{
+    atomic_fetch_add_explicit(&c->sequence, 1, memory_order_acq_rel);
+    atomic_store_explicit(&c->mode, mode, memory_order_relaxed);
+    atomic_store_explicit(&c->from, from, memory_order_relaxed);
+    atomic_store_explicit(&c->to, to, memory_order_relaxed);
+    atomic_store_explicit(&c->every, every, memory_order_relaxed);
+    atomic_store_explicit(&c->until, until, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->sequence, 1, memory_order_acq_rel);
+}
+
+int col_control_create(int folder, const struct col_options *o)
+{
+    struct wire_control c = {.magic = WIRE_CONTROL_MAGIC};
+    if (o->gpu == COL_GPU_LATER)
+        control_write(&c, WIRE_CAPTURE_NONE, 0, 0, 1, 0);
+    else if (o->duration_ns > 0)
+        control_write(&c, WIRE_CAPTURE_UNTIL, 0, 0, 1, col_clock_now() + o->duration_ns);
+    else if (o->steps_from >= 0 || o->every > 1)
+        control_write(&c, WIRE_CAPTURE_STEPS, o->steps_from < 0 ? 0 : o->steps_from,
+                      o->steps_from < 0 ? INT64_MAX : o->steps_to, o->every, 0);
+    int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
+    int fd = openat(folder, WIRE_CONTROL, flags, 0600);
+    if (fd < 0)
+        return errno == ENOSPC ? TACHO_ENOSPACE : TACHO_EIO;
+    ssize_t n = write(fd, &c, sizeof c);
+    close(fd);
+    return n == (ssize_t)sizeof c ? 0 : TACHO_ENOSPACE;
+}
+
+int col_control_set(const char *segments, enum wire_capture mode, int64_t from, int64_t to, int64_t every, int64_t ns)
+{
+    char path[COL_PATH_MAX + 16];
+    struct stat st;
+    control_path(path, sizeof path, segments);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return TACHO_ENOTFOUND;
+    struct wire_control *c = fstat(fd, &st) || (size_t)st.st_size < sizeof *c
+                                 ? MAP_FAILED
+                                 : mmap(NULL, sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (c == MAP_FAILED)
+        return TACHO_EIO;
+    int rc = c->magic == WIRE_CONTROL_MAGIC ? 0 : TACHO_EVERSION;
+    if (rc == 0)
+        control_write(c, mode, from, to, every, col_clock_now() + ns);
+    munmap(c, sizeof *c);
+    return rc;
+}
+
+int col_control_mode(const char *segments, enum wire_capture *mode)
+{
+    char path[COL_PATH_MAX + 16];
+    struct wire_control c;
+    control_path(path, sizeof path, segments);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return TACHO_ENOTFOUND;
+    ssize_t n = read(fd, &c, sizeof c);
+    close(fd);
+    if (n != (ssize_t)sizeof c || c.magic != WIRE_CONTROL_MAGIC)
+        return TACHO_EVERSION;
+    *mode = (enum wire_capture)c.mode;
+    return 0;
+}

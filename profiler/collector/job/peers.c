@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finding each other. The leader's work with its peers is in leader.c, a peer's own in attach.c.
+ */
+#include "profiler/collector/job/peers.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "profiler/collector/os/clock.h"
+#include "store/store.h"
+
+#define PEER_MAGIC   0x54435052u   /* "TCPR" */
+#define JOIN_NS      60000000000ll /* a leader measures the machine's peak before it answers */
+#define JOIN_ATTEMPT 60000
+
+void col_peers_init(struct col_peers *p)
+{
+    memset(p, 0, sizeof *p);
+    p->listener = -1;
+}
+
+static const char *environment(const char *name)
+{
+    return getenv(name);
+}
+
+void col_peers_setup(struct col_peers *p, const struct col_options *o)
+{
+    char folder[COL_PATH_MAX], real[COL_PATH_MAX];
+    p->is_known = col_job_read(environment, &p->job);
+    const char *slash = o->output ? strrchr(o->output, '/') : NULL;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - o->output) + 1 : 1, slash ? o->output : ".");
+    if (!realpath(folder, real))
+        snprintf(real, sizeof real, "%.4000s", folder); /* recording there will fail, and say why */
+    snprintf(p->path, sizeof p->path, "%.3000s/%.1000s", real, slash ? slash + 1 : o->output ? o->output : "");
+}
+
+static socklen_t name_of(const struct col_peers *p, unsigned session, struct sockaddr_un *a)
+{
+    *a = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "tacho-%u-%016llx-%u", (unsigned)geteuid(),
+                     (unsigned long long)col_job_hash(p->job.id), session);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+static int socket_new(void)
+{
+    return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static bool is_own_user(int fd)
+{
+    struct ucred who = {0};
+    socklen_t n = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.uid == geteuid();
+}
+
+bool col_peer_send(int fd, struct peer_message *m, enum peer_type type)
+{
+    m->magic = PEER_MAGIC;
+    m->bytes = sizeof *m;
+    m->type = type;
+    ssize_t n;
+    do {
+        n = send(fd, m, sizeof *m, MSG_NOSIGNAL);
+        if (n < 0 && errno == EAGAIN && poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, 1000) <= 0)
+            return false;
+    } while (n < 0 && (errno == EINTR || errno == EAGAIN));
+    return n == (ssize_t)sizeof *m;
+}
+
+int col_peer_receive(int fd, struct peer_message *m, int ms)
+{
+    int64_t until = col_clock_now() + (int64_t)ms * 1000000;
+    for (;;) {
+        ssize_t n = recv(fd, m, sizeof *m, 0);
+        if (n == (ssize_t)sizeof *m && m->magic == PEER_MAGIC && m->bytes == sizeof *m) {
+            m->program[sizeof m->program - 1] = m->job[sizeof m->job - 1] = 0;
+            m->path[sizeof m->path - 1] = m->segments[sizeof m->segments - 1] = 0;
+            return 1;
+        }
+        if (n >= 0 || (errno != EAGAIN && errno != EINTR))
+            return -1;
+        int64_t left = ms < 0 ? 1000 : (until - col_clock_now()) / 1000000;
+        if (ms >= 0 && left <= 0)
+            return 0;
+        poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, (int)left);
+    }
+}
+
+bool col_peers_bind(struct col_peers *p)
+{
+    struct sockaddr_un a;
+    socklen_t n = name_of(p, p->session, &a);
+    int fd = socket_new();
+    if (fd < 0)
+        return false;
+    if (bind(fd, (struct sockaddr *)&a, n) != 0 || listen(fd, COL_PEERS_MAX) != 0) {
+        close(fd);
+        return false;
+    }
+    p->listener = fd;
+    return true;
+}
+
+void col_peers_close(struct col_peers *p)
+{
+    if (p->listener >= 0)
+        close(p->listener);
+    p->listener = -1;
+    for (unsigned i = 0; i < p->count; i++)
+        if (p->peer[i].fd >= 0)
+            close(p->peer[i].fd);
+    free(p->peer);
+    p->peer = NULL;
+    p->count = 0;
+}
+
+/* Asks the leader of a session. 1: welcome; 0: it refused; -1: there is none, or it has just gone (*gone). */
+static int ask(struct col_peers *p, unsigned session, struct peer_message *hello, int *out, struct peer_message *welcome,
+               bool *gone)
+{
+    struct sockaddr_un a;
+    socklen_t n = name_of(p, session, &a);
+    int fd = socket_new();
+    *gone = false;
+    if (fd < 0)
+        return -1;
+    int rc = connect(fd, (struct sockaddr *)&a, n) ? errno : 0;
+    if (rc) {
+        close(fd);
+        *gone = rc == EAGAIN; /* its queue is full: look again */
+        return -1;
+    }
+    int got = 0;
+    if (is_own_user(fd)) {
+        snprintf(hello->job, sizeof hello->job, "%s", p->job.id);
+        snprintf(hello->path, sizeof hello->path, "%s", p->path);
+        got = col_peer_send(fd, hello, PEER_HELLO) ? col_peer_receive(fd, welcome, (int)(JOIN_NS / 1000000)) : -1;
+        *gone = got < 0;
+    }
+    if (got == 1 && welcome->type == PEER_WELCOME) {
+        *out = fd;
+        return 1;
+    }
+    close(fd);
+    return *gone ? -1 : 0;
+}
+
+bool col_peers_call(struct col_peers *p, unsigned session, struct peer_message *hello, int *fd, struct peer_message *welcome)
+{
+    bool gone;
+    return ask(p, session, hello, fd, welcome, &gone) == 1;
+}
+
+enum col_join col_peers_join(struct col_peers *p, struct peer_message *hello, int *fd, struct peer_message *welcome)
+{
+    if (!p->is_known)
+        return COL_JOIN_LEADER;
+    for (int attempt = 0; attempt < JOIN_ATTEMPT; attempt++) {
+        unsigned vacant = COL_PEERS_SESSIONS;
+        bool again = false, refused = false, gone;
+        for (unsigned i = 0; i < COL_PEERS_SESSIONS && !again; i++) {
+            int rc = ask(p, i, hello, fd, welcome, &gone);
+            if (rc == 1) {
+                p->session = i;
+                return COL_JOIN_PEER;
+            }
+            refused |= rc == 0;
+            again |= gone;
+            if (rc < 0 && !gone && i < vacant)
+                vacant = i;
+        }
+        if (!again && vacant == COL_PEERS_SESSIONS)
+            break;
+        p->session = vacant;
+        p->again = refused;
+        if (!again && col_peers_bind(p))
+            return COL_JOIN_LEADER;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* somebody was faster: ask again */
+    }
+    p->session = 0;
+    return COL_JOIN_LEADER; /* alone */
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profiler/collector/os/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Stopping and continuing keep their default action: the shell's job control sees one job. */
+static const int passed_on[] = {SIGINT,  SIGTERM,  SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2,
+                                SIGALRM, SIGWINCH, SIGPWR, SIGIO,   SIGXCPU, SIGCHLD};
+
+int col_signals_begin(struct col_signals *s, struct tacho_error *err)
+{
+    sigset_t set;
+    memset(s, 0, sizeof *s);
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
+        sigaddset(&set, passed_on[i]);
+    for (int n = SIGRTMIN; n <= SIGRTMAX; n++)
+        sigaddset(&set, n);
+    s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (s->fd < 0)
+        return tacho_fail(err, TACHO_EINTERNAL, NULL, "signalfd: %s", strerror(errno));
+    sigprocmask(SIG_BLOCK, &set, &s->old);
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, normal = {.sa_handler = SIG_DFL};
+    sigaction(SIGPIPE, &ignore, &s->old_pipe);
+    sigaction(SIGCHLD, &normal, &s->old_child); /* inherited as ignored it would reap children behind our back */
+    s->active = true;
+    return 0;
+}
+
+void col_signals_end(struct col_signals *s)
+{
+    if (!s->active)
+        return;
+    close(s->fd);
+    s->fd = -1;
+    sigaction(SIGPIPE, &s->old_pipe, NULL);
+    sigaction(SIGCHLD, &s->old_child, NULL);
+    /* what arrived for us and was not read has no taker any more; delivering it now would kill us after the file is finished */
+    struct timespec none = {0, 0};
+    sigset_t pending;
+    sigemptyset(&pending);
+    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++)
+        sigaddset(&pending, passed_on[i]);
+    while (sigtimedwait(&pending, NULL, &none) > 0)
+        continue;
+    sigprocmask(SIG_SETMASK, &s->old, NULL);
+    s->active = false;
+}
+
+bool col_signals_next(struct col_signals *s, struct signalfd_siginfo *info)
+{
+    ssize_t n;
+    do
+        n = read(s->fd, info, sizeof *info);
+    while (n < 0 && errno == EINTR);
+    return n == (ssize_t)sizeof *info;
+}
+
+bool col_signal_by_process(const struct signalfd_siginfo *info)
+{
+    return info->ssi_code <= 0; /* SI_USER, SI_QUEUE, SI_TKILL ...; what the kernel sends is positive */
+}
+
+static void child_main(char *const *argv, const struct col_env *env, size_t env_count, const struct col_signals *signals,
+                       int go, int report)
+{
+    char byte;
+    ssize_t n;
+    do
+        n = read(go, &byte, 1);
+    while (n < 0 && errno == EINTR);
+    if (n != 1)
+        _exit(125); /* the parent is gone */
+    for (size_t i = 0; i < env_count; i++)
+        if (env[i].value)
+            setenv(env[i].name, env[i].value, 1);
+        else
+            unsetenv(env[i].name);
+    sigaction(SIGPIPE, &signals->old_pipe, NULL);
+    sigaction(SIGCHLD, &signals->old_child, NULL);
+    sigprocmask(SIG_SETMASK, &signals->old, NULL);
+    execvp(argv[0], argv);
+    int error = errno;
+    n = write(report, &error, sizeof error);
+    _exit(error == ENOENT ? 127 : 126);
+}
+
+/* Why a program that is there could not be started, and what to do. */
+static const char *hint_for(const char *program, int error)
+{
+    if (error == ENOENT && strchr(program, '/') && access(program, F_OK) == 0)
+        return "the file is there, but not the interpreter of its first line, or the loader that it was linked for";
+    return error == ENOENT    ? "is it spelled right, and in PATH?"
+           : error == EACCES  ? "is it a program, and may you execute it?"
+           : error == ENOEXEC ? "is it a program for this machine? A script needs a first line like #!/bin/sh"
+           : error == E2BIG   ? "its arguments and the environment together are too long"
+                              : NULL;
+}
+
+int col_launch(char *const *argv, const struct col_env *env, size_t env_count, const struct col_signals *signals,
+               void (*prepare)(void *ctx, pid_t pid), void *ctx, pid_t *pid, int *error, struct tacho_error *err)
+{
+    int go[2] = {-1, -1}, report[2] = {-1, -1}, rc = 0;
+    *error = 0;
+    if (pipe2(go, O_CLOEXEC) != 0 || pipe2(report, O_CLOEXEC) != 0) {
+        rc = tacho_fail(err, TACHO_EINTERNAL, NULL, "pipe: %s", strerror(errno));
+        goto out;
+    }
+    *pid = fork();
+    if (*pid < 0) {
+        rc = tacho_fail(err, TACHO_EINTERNAL, "too many processes?", "fork: %s", strerror(errno));
+        goto out;
+    }
+    if (*pid == 0) {
+        close(go[1]);
+        close(report[0]);
+        child_main(argv, env, env_count, signals, go[0], report[1]);
+    }
+    close(go[0]);
+    close(report[1]);
+    go[0] = report[1] = -1;
+    if (prepare)
+        prepare(ctx, *pid);
+    ssize_t n = write(go[1], "g", 1);
+    do
+        n = read(report[0], error, sizeof *error);
+    while (n < 0 && errno == EINTR);
+    if (n == (ssize_t)sizeof *error) {
+        while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+        rc = tacho_fail(err, *error == ENOENT ? TACHO_ENOTFOUND : TACHO_EDENIED, hint_for(argv[0], *error), "%s: %s",
+                        *argv[0] ? argv[0] : "''", strerror(*error));
+    }
+out:
+    for (int i = 0; i < 2; i++) {
+        if (go[i] >= 0)
+            close(go[i]);
+        if (report[i] >= 0)
+            close(report[i]);
+    }
+    return rc;
+}

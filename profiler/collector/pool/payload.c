@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profiler/collector/pool/payload.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tacho_nvtx.h"
+
+/* What a field of one of tacho's schemas fills. schema, field, target */
+#define FIELD_MAP(X) \
+    X(WORK, flops, FLOPS) \
+    X(WORK, bytes_read, BYTES_READ) \
+    X(WORK, bytes_written, BYTES_WRITTEN) \
+    X(WORK, model_flops, MODEL_FLOPS) \
+    X(WORK, palm_flops, PALM_FLOPS) \
+    X(WORK, dtype, DTYPE) \
+    X(WORK, pass, PASS) \
+    X(WORK, kind, WORK_KIND) \
+    X(STEP, index, INDEX) \
+    X(STEP, tokens, TOKENS) \
+    X(STEP, samples, SAMPLES) \
+    X(COMM, bytes, BYTES) \
+    X(COMM, communicator, COMMUNICATOR) \
+    X(COMM, sequence, SEQUENCE) \
+    X(COMM, op, OP) \
+    X(COMM, ranks, RANKS) \
+    X(RANGE, bytes, BYTES) \
+    X(RANGE, samples, SAMPLES) \
+    X(RANGE, kind, RANGE_KIND)
+
+enum target {
+    TARGET_FLOPS,
+    TARGET_BYTES_READ,
+    TARGET_BYTES_WRITTEN,
+    TARGET_MODEL_FLOPS,
+    TARGET_PALM_FLOPS,
+    TARGET_DTYPE,
+    TARGET_PASS,
+    TARGET_WORK_KIND,
+    TARGET_INDEX,
+    TARGET_TOKENS,
+    TARGET_SAMPLES,
+    TARGET_BYTES,
+    TARGET_COMMUNICATOR,
+    TARGET_SEQUENCE,
+    TARGET_OP,
+    TARGET_RANKS,
+    TARGET_RANGE_KIND,
+    TARGET_COUNT,
+};
+
+static const struct {
+    enum col_schema_kind kind;
+    const char *field;
+    enum target target;
+} field_targets[] = {
+#define FIELD_ROW(schema, field, target) {COL_SCHEMA_##schema, #field, TARGET_##target},
+    FIELD_MAP(FIELD_ROW)
+#undef FIELD_ROW
+};
+
+static const struct {
+    const char *name;
+    enum col_schema_kind kind;
+} schema_kinds[] = {
+    {"tacho.work", COL_SCHEMA_WORK},
+    {"tacho.step", COL_SCHEMA_STEP},
+    {"tacho.comm", COL_SCHEMA_COMM},
+    {"tacho.range", COL_SCHEMA_RANGE},
+};
+
+#define TEXT_ROW(name, value, text) [value] = text,
+static const char *const dtype_text[] = {TACHO_DTYPE_MAP(TEXT_ROW)};
+static const char *const pass_text[] = {TACHO_PASS_MAP(TEXT_ROW)};
+static const char *const work_text[] = {TACHO_WORK_MAP(TEXT_ROW)};
+static const char *const range_text[] = {TACHO_RANGE_MAP(TEXT_ROW)};
+static const char *const comm_text[] = {TACHO_COMM_MAP(TEXT_ROW)};
+#undef TEXT_ROW
+#define LENGTH(a) (sizeof(a) / sizeof *(a))
+
+/* Text of an enum value; NULL (absent) for "none" and for values of a newer header. */
+static const char *enum_text(const char *const *table, size_t count, int64_t value)
+{
+    if (value < 0 || (uint64_t)value >= count || !table[value] || !*table[value])
+        return NULL;
+    return table[value];
+}
+
+/* ---- schemas ----------------------------------------------------------------------------------------------------------- */
+
+static void copy_name(char *to, const char *from, size_t bytes)
+{
+    if (bytes >= COL_SCHEMA_NAME)
+        bytes = COL_SCHEMA_NAME - 1;
+    memcpy(to, from, bytes);
+    to[bytes] = 0;
+}
+
+/* Cuts one decimal number that ends at `end` or at a tab. */
+static const char *cut_number(const char *p, const char *end, uint32_t *out)
+{
+    uint64_t v = 0;
+    const char *start = p;
+    while (p < end && *p >= '0' && *p <= '9' && v <= UINT32_MAX)
+        v = v * 10 + (uint64_t)(*p++ - '0');
+    if (p == start || v > UINT32_MAX || (p < end && *p != '\t'))
+        return NULL;
+    *out = (uint32_t)v;
+    return p < end ? p + 1 : p;
+}
+
+static int field_target(enum col_schema_kind kind, const char *name)
+{
+    for (size_t i = 0; i < LENGTH(field_targets); i++)
+        if (field_targets[i].kind == kind && strcmp(field_targets[i].field, name) == 0)
+            return (int)field_targets[i].target;
+    return -1;
+}
+
+int col_schema_parse(const char *text, size_t bytes, struct col_schema *out)
+{
+    memset(out, 0, sizeof *out);
+    const char *end = text + bytes;
+    const char *line = text;
+    const char *stop = memchr(line, '\n', bytes);
+    if (!stop)
+        stop = end;
+    const char *tab = memchr(line, '\t', (size_t)(stop - line));
+    copy_name(out->name, line, (size_t)((tab ? tab : stop) - line));
+    for (size_t i = 0; i < LENGTH(schema_kinds); i++)
+        if (strcmp(schema_kinds[i].name, out->name) == 0)
+            out->kind = schema_kinds[i].kind;
+    while (stop < end && out->count < COL_SCHEMA_FIELDS) {
+        line = stop + 1;
+        if (line >= end)
+            break;
+        stop = memchr(line, '\n', (size_t)(end - line));
+        if (!stop)
+            stop = end;
+        if (stop == line)
+            continue;
+        struct col_field *f = &out->field[out->count];
+        /* a field name may be anything but a tab or a newline; type and offset are the last two columns */
+        tab = memchr(line, '\t', (size_t)(stop - line));
+        const char *p = tab ? cut_number(tab + 1, stop, &f->type) : NULL;
+        if (!p || !cut_number(p, stop, &f->offset))
+            return TACHO_EFORMAT;
+        copy_name(f->name, line, (size_t)(tab - line));
+        f->target = field_target(out->kind, f->name);
+        out->count++;
+    }
+    return 0;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------------ */
+
+enum shape { SHAPE_NONE, SHAPE_SIGNED, SHAPE_UNSIGNED, SHAPE_FLOAT, SHAPE_CHAR };
+
+/* How a scalar of an NVTX type is read. Types of unknown size (schemas within schemas, strings in the target's memory) are not.
+ */
+static enum shape type_shape(uint32_t type, unsigned *size)
+{
+    switch (type) {
+    case NVTX_PAYLOAD_ENTRY_TYPE_CHAR:
+    case NVTX_PAYLOAD_ENTRY_TYPE_CHAR8:
+        return *size = 1, SHAPE_CHAR;
+    case NVTX_PAYLOAD_ENTRY_TYPE_INT8:
+        return *size = 1, SHAPE_SIGNED;
+    case NVTX_PAYLOAD_ENTRY_TYPE_SHORT:
+    case NVTX_PAYLOAD_ENTRY_TYPE_INT16:
+        return *size = 2, SHAPE_SIGNED;
+    case NVTX_PAYLOAD_ENTRY_TYPE_INT:
+    case NVTX_PAYLOAD_ENTRY_TYPE_INT32:
+        return *size = 4, SHAPE_SIGNED;
+    case NVTX_PAYLOAD_ENTRY_TYPE_LONG:
+    case NVTX_PAYLOAD_ENTRY_TYPE_LONGLONG:
+    case NVTX_PAYLOAD_ENTRY_TYPE_INT64:
+        return *size = 8, SHAPE_SIGNED;
+    case NVTX_PAYLOAD_ENTRY_TYPE_UCHAR:
+    case NVTX_PAYLOAD_ENTRY_TYPE_UINT8:
+    case NVTX_PAYLOAD_ENTRY_TYPE_BYTE:
+        return *size = 1, SHAPE_UNSIGNED;
+    case NVTX_PAYLOAD_ENTRY_TYPE_USHORT:
+    case NVTX_PAYLOAD_ENTRY_TYPE_UINT16:
+        return *size = 2, SHAPE_UNSIGNED;
+    case NVTX_PAYLOAD_ENTRY_TYPE_UINT:
+    case NVTX_PAYLOAD_ENTRY_TYPE_UINT32:
+    case NVTX_PAYLOAD_ENTRY_TYPE_CATEGORY:
+    case NVTX_PAYLOAD_ENTRY_TYPE_COLOR_ARGB:
+    case NVTX_PAYLOAD_ENTRY_TYPE_PID_UINT32:
+    case NVTX_PAYLOAD_ENTRY_TYPE_TID_UINT32:
+        return *size = 4, SHAPE_UNSIGNED;
+    case NVTX_PAYLOAD_ENTRY_TYPE_ULONG:
+    case NVTX_PAYLOAD_ENTRY_TYPE_ULONGLONG:
+    case NVTX_PAYLOAD_ENTRY_TYPE_UINT64:
+    case NVTX_PAYLOAD_ENTRY_TYPE_SIZE:
+    case NVTX_PAYLOAD_ENTRY_TYPE_ADDRESS:
+    case NVTX_PAYLOAD_ENTRY_TYPE_SCOPE_ID:
+    case NVTX_PAYLOAD_ENTRY_TYPE_PID_UINT64:
+    case NVTX_PAYLOAD_ENTRY_TYPE_TID_UINT64:
+        return *size = 8, SHAPE_UNSIGNED;
+    case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT:
+    case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT32:
+        return *size = 4, SHAPE_FLOAT;
+    case NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE:
+    case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT64:
+        return *size = 8, SHAPE_FLOAT;
+    default:
+        return *size = 0, SHAPE_NONE;
+    }
+}
+
+struct scalar {
+    enum shape shape;
+    int64_t i;
+    uint64_t u;
+    double f;
+};
+
+static bool read_scalar(const struct col_field *f, const uint8_t *data, size_t size, struct scalar *v)
+{
+    unsigned n;
+    v->shape = type_shape(f->type, &n);
+    if (v->shape == SHAPE_NONE || f->offset > size || n > size - f->offset)
+        return false;
+    uint64_t raw = 0;
+    memcpy(&raw, data + f->offset, n);
+    if (v->shape == SHAPE_FLOAT) {
+        float narrow;
+        memcpy(&narrow, &raw, sizeof narrow);
+        if (n == 4)
+            v->f = (double)narrow;
+        else
+            memcpy(&v->f, &raw, sizeof v->f);
+        v->i = fabs(v->f) < 9e18 ? (int64_t)v->f : 0;
+        return true;
+    }
+    v->u = raw;
+    unsigned unused = 64 - 8 * n;
+    v->i = (int64_t)(raw << unused) >> unused;
+    if (v->shape != SHAPE_SIGNED)
+        v->i = raw <= INT64_MAX ? (int64_t)raw : INT64_MAX;
+    return true;
+}
+
+void col_detail_clear(struct store_detail *d)
+{
+    *d = (struct store_detail)STORE_DETAIL_NONE;
+    d->id = STORE_ABSENT;
+}
+
+/* Appends formatted text; what does not fit is cut. */
+__attribute__((format(printf, 4, 5))) static void put(char *buffer, size_t size, size_t *at, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(buffer + *at, size - *at, format, ap);
+    va_end(ap);
+    if (n > 0)
+        *at = *at + (size_t)n < size ? *at + (size_t)n : size - 1;
+}
+
+static void put_json_text(char *buffer, size_t size, size_t *at, const char *text)
+{
+    put(buffer, size, at, "\"");
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+        if (*p == '"' || *p == '\\')
+            put(buffer, size, at, "\\%c", *p);
+        else if (*p < 0x20)
+            put(buffer, size, at, "\\u%04x", *p);
+        else
+            put(buffer, size, at, "%c", *p);
+    }
+    put(buffer, size, at, "\"");
+}
+
+static void put_json_scalar(char *buffer, size_t size, size_t *at, const struct scalar *v)
+{
+    if (v->shape == SHAPE_SIGNED)
+        put(buffer, size, at, "%lld", (long long)v->i);
+    else if (v->shape == SHAPE_FLOAT && isfinite(v->f))
+        put(buffer, size, at, "%.17g", v->f);
+    else if (v->shape == SHAPE_FLOAT)
+        put(buffer, size, at, "null");
+    else if (v->shape == SHAPE_CHAR)
+        put_json_text(buffer, size, at, (char[2]){(char)v->u, 0});
+    else
+        put(buffer, size, at, "%llu", (unsigned long long)v->u);
+}
+
+/* The fields that fill no column. A member is written whole or not at all, so the text is JSON whatever its size. */
+static void foreign_json(const struct col_schema *s, const uint8_t *data, size_t size, char *json, size_t json_size)
+{
+    size_t at = 0;
+    unsigned members = 0;
+    put(json, json_size, &at, "{");
+    for (unsigned i = 0; i < s->count; i++) {
+        struct scalar v;
+        if (s->field[i].target >= 0 || !read_scalar(&s->field[i], data, size, &v))
+            continue;
+        char member[7 * COL_SCHEMA_NAME];
+        size_t n = 0;
+        put(member, sizeof member, &n, members ? "," : "");
+        put_json_text(member, sizeof member, &n, s->field[i].name);
+        put(member, sizeof member, &n, ":");
+        put_json_scalar(member, sizeof member, &n, &v);
+        if (at + n + 2 > json_size)
+            break;
+        put(json, json_size, &at, "%s", member);
+        members++;
+    }
+    put(json, json_size, &at, "}");
+}
+
+static int64_t absent_if_zero(int64_t v)
+{
+    return v ? v : STORE_ABSENT;
+}
+
+static void set_target(struct col_payload *out, enum col_schema_kind kind, enum target target, const struct scalar *v)
+{
+    struct store_detail *d = &out->detail;
+    switch (target) {
+    case TARGET_FLOPS:
+        d->flops = v->i;
+        break;
+    case TARGET_BYTES_READ:
+        d->bytes_read = v->i;
+        break;
+    case TARGET_BYTES_WRITTEN:
+        d->bytes_written = v->i;
+        break;
+    case TARGET_MODEL_FLOPS:
+        d->model_flops = v->i;
+        break;
+    case TARGET_PALM_FLOPS:
+        d->palm_flops = v->i;
+        break;
+    case TARGET_DTYPE:
+        d->dtype = enum_text(dtype_text, LENGTH(dtype_text), v->i);
+        break;
+    case TARGET_PASS:
+        d->pass = enum_text(pass_text, LENGTH(pass_text), v->i);
+        break;
+    case TARGET_WORK_KIND:
+        d->kind = enum_text(work_text, LENGTH(work_text), v->i);
+        break;
+    case TARGET_INDEX:
+        out->index = v->i;
+        break;
+    case TARGET_TOKENS:
+        out->tokens = v->i;
+        break;
+    case TARGET_SAMPLES:
+        if (kind == COL_SCHEMA_STEP)
+            out->samples = v->i;
+        else
+            d->samples = absent_if_zero(v->i); /* tacho.range: 0 where it makes no sense */
+        break;
+    case TARGET_BYTES:
+        d->bytes = kind == COL_SCHEMA_RANGE ? absent_if_zero(v->i) : v->i;
+        break;
+    case TARGET_COMMUNICATOR:
+        d->communicator = (int64_t)v->u; /* an identifier: all 64 bits count */
+        break;
+    case TARGET_SEQUENCE:
+        out->correlation = v->i;
+        break;
+    case TARGET_OP:
+        d->collective = enum_text(comm_text, LENGTH(comm_text), v->i);
+        break;
+    case TARGET_RANKS:
+        d->ranks = v->i;
+        break;
+    case TARGET_RANGE_KIND:
+        d->kind = enum_text(range_text, LENGTH(range_text), v->i);
+        break;
+    case TARGET_COUNT:
+        break;
+    }
+}
+
+static void payload_clear(struct col_payload *out)
+{
+    col_detail_clear(&out->detail);
+    out->correlation = out->index = out->tokens = out->samples = STORE_ABSENT;
+    out->json[0] = 0;
+}
+
+/* A program that gives only `flops` means: the model needs them, except where it computes something twice or changes weights.
+ */
+static void complete_work(struct store_detail *d)
+{
+    if (d->flops == STORE_ABSENT)
+        return;
+    if (d->model_flops == STORE_ABSENT)
+        d->model_flops = d->pass && (!strcmp(d->pass, "recompute") || !strcmp(d->pass, "optimizer")) ? 0 : d->flops;
+    if (d->palm_flops == STORE_ABSENT)
+        d->palm_flops = d->model_flops;
+}
+
+/* NCCL's own payloads (src/include/nvtx_payload_schemas.h of NCCL, 2.28): what a column has a place for. */
+static void nccl_columns(const struct col_schema *s, const uint8_t *data, size_t size, struct store_detail *d)
+{
+    for (unsigned i = 0; i < s->count; i++) {
+        struct scalar v;
+        bool bytes = !strcmp(s->field[i].name, "Message size [bytes]");
+        if ((!bytes && strcmp(s->field[i].name, "NCCL communicator ID") != 0) || !read_scalar(&s->field[i], data, size, &v))
+            continue;
+        if (bytes)
+            d->bytes = v.i;
+        else if (v.u) /* 0: a call without communicator, which NCCL refuses */
+            d->communicator = (int64_t)v.u;
+    }
+}
+
+void col_payload_decode(const struct col_schema *schema, const void *data, size_t size, struct col_payload *out)
+{
+    payload_clear(out);
+    if (!schema) {
+        size_t at = 0;
+        put(out->json, sizeof out->json, &at, "\"");
+        for (size_t i = 0; i < size && i < 256; i++)
+            put(out->json, sizeof out->json, &at, "%02x", ((const uint8_t *)data)[i]);
+        put(out->json, sizeof out->json, &at, "\"");
+        out->detail.schema = "unknown";
+        out->detail.payload = out->json;
+        return;
+    }
+    out->detail.schema = schema->name;
+    if (schema->kind == COL_SCHEMA_FOREIGN) {
+        foreign_json(schema, data, size, out->json, sizeof out->json);
+        out->detail.payload = out->json;
+        nccl_columns(schema, data, size, &out->detail);
+        return;
+    }
+    for (unsigned i = 0; i < schema->count; i++) {
+        struct scalar v;
+        if (!read_scalar(&schema->field[i], data, size, &v))
+            continue;
+        if (schema->field[i].target >= 0)
+            set_target(out, schema->kind, (enum target)schema->field[i].target, &v);
+        else if (schema->kind == COL_SCHEMA_WORK)
+            out->detail.payload = out->json; /* shapes, for instance */
+    }
+    if (out->detail.payload)
+        foreign_json(schema, data, size, out->json, sizeof out->json);
+    if (schema->kind == COL_SCHEMA_WORK)
+        complete_work(&out->detail);
+}
+
+void col_payload_value(uint64_t value, struct col_payload *out)
+{
+    payload_clear(out);
+    snprintf(out->json, sizeof out->json, "{\"value\":%llu}", (unsigned long long)value);
+    out->detail.schema = "nvtx.value";
+    out->detail.payload = out->json;
+}
+
+void col_payload_normalize(const struct col_schema *schema, void *data, size_t size)
+{
+    if (schema->kind != COL_SCHEMA_STEP && schema->kind != COL_SCHEMA_COMM)
+        return;
+    for (unsigned i = 0; i < schema->count; i++) {
+        const struct col_field *f = &schema->field[i];
+        bool varies = schema->kind == COL_SCHEMA_STEP || f->target == TARGET_SEQUENCE;
+        unsigned n;
+        if (varies && type_shape(f->type, &n) != SHAPE_NONE && f->offset <= size && n <= size - f->offset)
+            memset((uint8_t *)data + f->offset, 0, n);
+    }
+}

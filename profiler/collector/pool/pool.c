@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profiler/collector/pool/pool.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool inside(uint64_t offset, uint64_t bytes, uint64_t whole)
+{
+    return offset <= whole && bytes <= whole - offset;
+}
+
+/* What decides where to read, out of a header that its process may be scribbling over: each word is read once. */
+struct layout {
+    uint32_t segment_bytes, segment_cap;
+    uint64_t directory_offset, arena_offset, arena_cap, segments_offset;
+};
+
+static struct layout layout_of(const volatile struct wire_pool *h)
+{
+    return (struct layout){h->segment_bytes, h->segment_cap, h->directory_offset,
+                           h->arena_offset,  h->arena_cap,   h->segments_offset};
+}
+
+static bool layout_ok(const struct layout *h, uint64_t bytes)
+{
+    if (h->segment_bytes < 4096 || h->segment_bytes > (64u << 20) || h->segment_bytes % 8 || h->segment_cap == 0 ||
+        h->segment_cap > (1u << 20) || h->directory_offset % 64 || h->arena_offset % 8 || h->segments_offset % 8)
+        return false;
+    return inside(h->directory_offset, (uint64_t)h->segment_cap * sizeof(struct wire_segment), bytes) &&
+           inside(h->arena_offset, h->arena_cap, bytes) &&
+           inside(h->segments_offset, (uint64_t)h->segment_cap * h->segment_bytes, bytes);
+}
+
+static const char *after_number(const char *text)
+{
+    while (isdigit((unsigned char)*text))
+        text++;
+    return text;
+}
+
+/* "PID.N" */
+static bool is_pid_and_number(const char *text)
+{
+    const char *dot = after_number(text);
+    return dot > text && *dot == '.' && dot[1] && !*after_number(dot + 1);
+}
+
+bool col_pool_is_name(const char *name)
+{
+    static const char *const prefixes[] = {
+        WIRE_PREFIX, WIRE_GPU_PREFIX, WIRE_NEW, WIRE_NEW WIRE_GPU_PREFIX, WIRE_NONE,
+    };
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        size_t length = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], length) == 0 && is_pid_and_number(name + length))
+            return true;
+    }
+    const char *pid = name + strlen(WIRE_NONE);
+    bool is_mark = strncmp(name, WIRE_NONE, strlen(WIRE_NONE)) == 0 && *pid && !*after_number(pid);
+    return is_mark || strcmp(name, WIRE_CONTROL) == 0;
+}
+
+static bool is_own(const struct stat *st)
+{
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && st->st_nlink == 1;
+}
+
+bool col_pool_is_own(int dirfd, const char *name)
+{
+    struct stat st;
+    return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_own(&st);
+}
+
+int col_map_open(int dirfd, const char *name, struct col_map *m, struct tacho_error *err)
+{
+    memset(m, 0, sizeof *m);
+    int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO, NULL, "%s: %s", name, strerror(errno));
+    int rc = 0;
+    void *at = MAP_FAILED;
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !is_own(&st) || (uint64_t)st.st_size < WIRE_HEADER_BYTES) {
+        rc = tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a pool of the agent", name);
+        goto out;
+    }
+    m->bytes = (uint64_t)st.st_size;
+    at = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) {
+        rc = tacho_fail(err, TACHO_EIO, NULL, "%s: cannot map it: %s", name, strerror(errno));
+        goto out;
+    }
+    struct wire_pool *h = at;
+    if (__atomic_load_n(&h->magic, __ATOMIC_ACQUIRE) != WIRE_MAGIC) {
+        rc = tacho_fail(err, TACHO_EFORMAT, NULL, "%s: not a pool of the agent", name);
+        goto out;
+    }
+    if (h->version != WIRE_VERSION) {
+        rc = tacho_fail(err, TACHO_EVERSION, "use libtacho.so and tacho of the same build", "%s: pool of version %u, not %u",
+                        name, h->version, WIRE_VERSION);
+        goto out;
+    }
+    struct layout l = layout_of(h);
+    if (!layout_ok(&l, m->bytes)) {
+        rc = tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged pool header", name);
+        goto out;
+    }
+    m->head = h;
+    m->segment_bytes = l.segment_bytes;
+    m->segment_cap = l.segment_cap;
+    m->arena_cap = l.arena_cap;
+    m->directory = (struct wire_segment *)((uint8_t *)at + l.directory_offset);
+    m->arena = (uint8_t *)at + l.arena_offset;
+    m->segments = (uint8_t *)at + l.segments_offset;
+out:
+    close(fd);
+    if (rc && at != MAP_FAILED)
+        munmap(at, m->bytes);
+    if (rc)
+        memset(m, 0, sizeof *m);
+    return rc;
+}
+
+void col_map_close(struct col_map *m)
+{
+    if (m->head)
+        munmap(m->head, m->bytes);
+    memset(m, 0, sizeof *m);
+}
+
+const char *col_map_text(const struct col_map *m, uint32_t id, enum wire_text_type type, uint32_t *bytes)
+{
+    uint64_t used = atomic_load_explicit(&m->head->arena_used, memory_order_acquire);
+    if (used > m->arena_cap)
+        used = m->arena_cap;
+    uint64_t offset = (uint64_t)id * 8;
+    *bytes = 0;
+    if (!inside(offset, sizeof(struct wire_text), used))
+        return NULL;
+    const struct wire_text *t = (const struct wire_text *)(m->arena + offset);
+    uint32_t length = t->bytes;
+    if (t->type != (uint32_t)type || !inside(offset + sizeof *t, length, used))
+        return NULL;
+    *bytes = length;
+    return t->text;
+}
+
+uint32_t col_map_peak(const struct col_map *m)
+{
+    uint32_t peak = atomic_load_explicit(&m->head->segments_peak, memory_order_acquire);
+    uint32_t backed = atomic_load_explicit(&m->head->segments_backed, memory_order_acquire);
+    if (peak > backed)
+        peak = backed;
+    return peak < m->segment_cap ? peak : m->segment_cap;
+}

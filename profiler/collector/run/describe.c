@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profiler/collector/run/describe.h"
+
+#include <limits.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "profiler/collector/os/clock.h"
+#include "profiler/collector/os/proc.h"
+#include "profiler/collector/run/redact.h"
+
+extern char **environ;
+
+void col_read_boot_id(char *to, size_t size)
+{
+    if (col_proc_read("/proc/sys/kernel/random/boot_id", to, size) < 0)
+        to[0] = 0;
+    to[strcspn(to, "\n")] = 0;
+}
+
+void col_cpu_model(char *to, size_t size)
+{
+    char text[8192];
+    to[0] = 0;
+    if (col_proc_read("/proc/cpuinfo", text, sizeof text) <= 0)
+        return;
+    const char *p = strstr(text, "model name");
+    p = p ? strchr(p, ':') : NULL;
+    if (p)
+        snprintf(to, size, "%.*s", (int)strcspn(p + 2, "\n"), p + 2);
+}
+
+static int resolve(const char *path, char out[COL_PATH_MAX])
+{
+    char real[PATH_MAX];
+    struct stat st;
+    if (!realpath(path, real) || stat(real, &st) != 0 || !S_ISREG(st.st_mode) || access(real, R_OK) != 0)
+        return -1;
+    snprintf(out, COL_PATH_MAX, "%s", real);
+    return 0;
+}
+
+int col_find_library(const char *given, char path[COL_PATH_MAX], struct tacho_error *err)
+{
+    static const char *const places[] = {"libtacho.so", "../lib/libtacho.so", "../lib64/libtacho.so",
+                                         "../lib/tacho/libtacho.so", "../../libtacho.so"};
+    const char *asked = given ? given : getenv("TACHO_LIBRARY");
+    if (asked && *asked) {
+        if (resolve(asked, path) == 0)
+            return 0;
+        return tacho_fail(err, TACHO_ENOTFOUND, "it is built beside tacho", "%s: agent library not found", asked);
+    }
+    char self[PATH_MAX / 2], try[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n > 0) {
+        self[n] = 0;
+        char *slash = strrchr(self, '/');
+        if (slash)
+            *slash = 0;
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            snprintf(try, sizeof try, "%s/%s", self, places[i]);
+            if (resolve(try, path) == 0)
+                return 0;
+        }
+    }
+    return tacho_fail(err, TACHO_ENOTFOUND, "put it beside tacho or in ../lib of it, or set TACHO_LIBRARY",
+                      "libtacho.so: agent library not found");
+}
+
+static void describe_cpus(char *to, size_t size)
+{
+    cpu_set_t set;
+    to[0] = 0;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return;
+    size_t at = 0;
+    for (size_t i = 0; i < CPU_SETSIZE && at + 24 < size; i++) {
+        if (!CPU_ISSET(i, &set))
+            continue;
+        size_t last = i;
+        while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set))
+            last++;
+        int n = last > i ? snprintf(to + at, size - at, "%s%zu-%zu", at ? "," : "", i, last)
+                         : snprintf(to + at, size - at, "%s%zu", at ? "," : "", i);
+        at += n > 0 ? (size_t)n : 0;
+        i = last;
+    }
+}
+
+static int set_number(store *db, const char *key, double v)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.10g", v);
+    return store_run_set(db, key, text);
+}
+
+/* The smaller of `least` and the limits in `file` of the control group below `root` that `path` names, and of those around it.
+ * A group that is not to be seen from here (a container) has no file; the outermost one that is has. */
+static int64_t group_limit(const char *root, const char *path, size_t length, const char *file, int64_t least)
+{
+    char name[PATH_MAX], text[64];
+    for (;;) {
+        snprintf(name, sizeof name, "%s%.*s/%s", root, (int)length, path, file);
+        long long bytes = col_proc_read(name, text, sizeof text) > 0 ? strtoll(text, NULL, 10) : 0; /* "max" is 0 */
+        least = bytes > 0 && bytes < least ? bytes : least;
+        if (!length)
+            return least;
+        while (length && path[--length] != '/')
+            ;
+    }
+}
+
+/* Memory that the control groups of this process allow, at most `machine`. */
+static int64_t memory_limit(int64_t machine)
+{
+    char text[8192];
+    int64_t least = machine;
+    if (col_proc_read("/proc/self/cgroup", text, sizeof text) <= 0)
+        return least;
+    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') { /* "4:memory:/a/b" */
+        const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+        if (!path || path > line + strcspn(line, "\n"))
+            continue;
+        size_t length = strcspn(path + 1, "\n");
+        if (!strncmp(list, "::", 2))
+            least = group_limit("/sys/fs/cgroup", path + 1, length, "memory.max", least);
+        else if (!strncmp(list, ":memory:", 8))
+            least = group_limit("/sys/fs/cgroup/memory", path + 1, length, "memory.limit_in_bytes", least);
+    }
+    return least;
+}
+
+static int describe_machine(store *db)
+{
+    char text[4096], host[128];
+    struct utsname u;
+    cpu_set_t set;
+    int rc = 0;
+    if (gethostname(host, sizeof host) == 0)
+        rc = store_run_set(db, "host", host);
+    col_cpu_model(text, sizeof text);
+    if (rc == 0 && text[0])
+        rc = store_run_set(db, "cpu.model", text);
+    if (rc == 0)
+        rc = store_run_set_int(db, "cpu.online", sysconf(_SC_NPROCESSORS_ONLN));
+    if (rc == 0 && sched_getaffinity(0, sizeof set, &set) == 0)
+        rc = store_run_set_int(db, "cpu.usable", CPU_COUNT(&set));
+    describe_cpus(text, sizeof text);
+    if (rc == 0 && text[0])
+        rc = store_run_set(db, "cpu.affinity", text);
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (rc == 0 && pages > 0)
+        rc = store_run_set_int(db, "memory.bytes", (int64_t)pages * page);
+    int64_t limit = pages > 0 ? memory_limit((int64_t)pages * page) : 0;
+    if (rc == 0 && pages > 0 && limit < (int64_t)pages * page)
+        rc = store_run_set_int(db, "memory.limit_bytes", limit);
+    if (rc == 0 && uname(&u) == 0) {
+        snprintf(text, sizeof text, "%s %s %s", u.sysname, u.release, u.machine);
+        rc = store_run_set(db, "kernel", text);
+    }
+    col_read_boot_id(text, sizeof text);
+    if (rc == 0 && text[0])
+        rc = store_run_set(db, "boot_id", text);
+    if (rc == 0)
+        rc = store_run_set(db, "clock", col_clock_invariant() ? "tsc" : "monotonic: no invariant time stamp counter");
+    return rc;
+}
+
+static int describe_options(store *db, const struct col_options *o)
+{
+    int rc = set_number(db, "pause.probability", o->pause);
+    if (rc == 0)
+        rc = store_run_set_int(db, "sample.interval_ms", o->sample_ms);
+    if (rc == 0 && o->max_bytes > 0)
+        rc = store_run_set_int(db, "max_size", o->max_bytes);
+    if (rc == 0 && o->steps_from >= 0) {
+        char text[64];
+        snprintf(text, sizeof text, "%lld:%lld", (long long)o->steps_from, (long long)o->steps_to);
+        rc = store_run_set(db, "steps.window", text);
+    }
+    if (rc == 0 && o->every > 1)
+        rc = store_run_set_int(db, "steps.every", o->every);
+    return rc;
+}
+
+int col_describe(store *db, const struct col_options *o)
+{
+    char *command = col_redact_command(o->command), *environment = col_redact_environment(environ), stamp[64];
+    int rc = command && environment ? 0 : TACHO_ENOMEM;
+    int64_t now = col_clock_realtime();
+    time_t seconds = (time_t)(now / 1000000000);
+    struct tm tm;
+    gmtime_r(&seconds, &tm);
+    strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    if (rc == 0)
+        rc = store_run_set(db, "tacho.version", TACHO_VERSION);
+    if (rc == 0)
+        rc = store_run_set(db, "command", command);
+    if (rc == 0)
+        rc = store_run_set(db, "environment", environment);
+    if (rc == 0)
+        rc = store_run_set(db, "start", stamp);
+    if (rc == 0)
+        rc = store_run_set_int(db, "start.realtime_ns", now);
+    if (rc == 0)
+        rc = store_run_set_int(db, "start.monotonic_ns", col_clock_now());
+    if (rc == 0)
+        rc = describe_machine(db);
+    if (rc == 0)
+        rc = describe_options(db, o);
+    free(command);
+    free(environment);
+    return rc;
+}

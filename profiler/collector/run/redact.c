@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profiler/collector/run/redact.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "profiler/collector/pool/state.h"
+#include "tacho_utf8.h"
+
+/* Exact names, or prefixes where they end in '*'. */
+static const char *const allowed[] = {
+    "OMP_*",
+    "MKL_*",
+    "OPENBLAS_*",
+    "GOMP_*",
+    "KMP_*",
+    "BLIS_NUM_THREADS",
+    "NUMEXPR_MAX_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "NVIDIA_VISIBLE_DEVICES",
+    "NVIDIA_TF32_OVERRIDE",
+    "HIP_VISIBLE_DEVICES",
+    "NCCL_*",
+    "UCX_TLS",
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "NODE_RANK",
+    "MASTER_PORT",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_NTASKS",
+    "SLURM_NNODES",
+    "SLURM_NTASKS_PER_NODE",
+    "SLURM_CPUS_PER_TASK",
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMIX_RANK",
+    "MPI_LOCALRANKID",
+    "LANG",
+    "LC_*",
+    "PYTHONHASHSEED",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "TORCH_NCCL_*",
+    "TORCHDYNAMO_DISABLE",
+    "XLA_FLAGS",
+    "MALLOC_ARENA_MAX",
+    "TACHO_*",
+};
+
+static const char *const secret_words[] = {"token",       "passw",       "passphrase", "secret",     "credential", "apikey",
+                                           "api-key",     "api_key",     "auth",       "private",    "access-key", "access_key",
+                                           "accesskey",   "signature",   "cookie",     "session-id", "session_id", "bearer",
+                                           "license-key", "license_key", "dsn"};
+/* Words that hold one of the above and are harmless. */
+static const char *const harmless_words[] = {"tokenizer", "author",    "tokens",   "num-token",
+                                             "num_token", "max-token", "max_token"};
+
+bool col_redact_env_allowed(const char *name)
+{
+    if (col_redact_name_is_secret(name))
+        return false;
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
+        size_t n = strlen(allowed[i]);
+        if (allowed[i][n - 1] == '*' ? strncmp(name, allowed[i], n - 1) == 0 : strcmp(name, allowed[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool col_redact_name_is_secret(const char *name)
+{
+    char low[256];
+    size_t n = 0;
+    for (; name[n] && n < sizeof low - 1; n++)
+        low[n] = (char)tolower((unsigned char)name[n]);
+    low[n] = 0;
+    for (size_t i = 0; i < sizeof harmless_words / sizeof *harmless_words; i++)
+        for (char *p; (p = strstr(low, harmless_words[i])) != NULL;)
+            memset(p, '.', strlen(harmless_words[i]));
+    for (size_t i = 0; i < sizeof secret_words / sizeof *secret_words; i++)
+        if (strstr(low, secret_words[i]))
+            return true;
+    /* "key" and "pwd" as a whole word: --key, SSH_KEY, but not --keyboard or monkey */
+    for (const char *word = low; *word;) {
+        word += strspn(word, "-_.");
+        size_t length = strcspn(word, "-_.");
+        if ((length == 3 && (strncmp(word, "key", 3) == 0 || strncmp(word, "pwd", 3) == 0)) ||
+            (length == 4 && strncmp(word, "keys", 4) == 0))
+            return true;
+        word += length;
+    }
+    return false;
+}
+
+/* user:password@ in front of a host; in a URL whatever stands before the @. */
+static bool has_credentials(const char *value)
+{
+    const char *scheme = strstr(value, "://"), *host = scheme ? scheme + 3 : value;
+    size_t authority = strcspn(host, "/?# ");
+    const char *at = memchr(host, '@', authority);
+    return at && (scheme || memchr(host, ':', (size_t)(at - host)));
+}
+
+/* What well-known services begin their keys with. */
+static bool has_known_prefix(const char *word, size_t length)
+{
+    static const char *const prefix[] = {"sk-",    "ghp_",  "gho_",  "ghs_", "ghu_", "github_pat_", "hf_",
+                                         "glpat-", "xoxb-", "xoxp-", "AKIA", "ASIA", "AIza",        "eyJhbGci"};
+    for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
+        if (length >= 16 && strncmp(word, prefix[i], strlen(prefix[i])) == 0)
+            return true;
+    return false;
+}
+
+/* A word of at least 24 characters of a key's alphabet that uses them as evenly as a random one, and is no path or plain name.
+ */
+static bool looks_random(const char *word, size_t length)
+{
+    if (length < 24)
+        return false;
+    unsigned count[256] = {0}, digits = 0, upper = 0, lower = 0, other = 0;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)word[i];
+        count[c]++;
+        digits += isdigit(c) != 0;
+        upper += isupper(c) != 0;
+        lower += islower(c) != 0;
+        other += !isalnum(c);
+    }
+    if (other > length / 10 || digits == 0 || upper + lower == 0)
+        return false;
+    double bits = 0;
+    for (int i = 0; i < 256; i++)
+        if (count[i]) {
+            double p = (double)count[i] / (double)length;
+            bits -= p * log2(p);
+        }
+    bool hexadecimal = strspn(word, "0123456789abcdefABCDEF") >= length;
+    if (hexadecimal)
+        return length >= 32 && bits > 3.0;
+    return bits > 3.7 && digits >= 3 && (upper >= 3 || digits >= 6);
+}
+
+bool col_redact_value_is_secret(const char *value)
+{
+    if (has_credentials(value) || strstr(value, "-----BEGIN"))
+        return true;
+    for (const char *p = value; *p;) {
+        p += strspn(p, " \t\n,;:=/\"'()[]{}|&?@<>");
+        size_t length = strcspn(p, " \t\n,;:=/\"'()[]{}|&?@<>");
+        if (has_known_prefix(p, length) || looks_random(p, length))
+            return true;
+        p += length;
+    }
+    return false;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------------------ */
+
+static void put_text(struct col_buffer *b, const char *text)
+{
+    col_buffer_put(b, text, strlen(text));
+}
+
+/* Bytes that are not valid UTF-8 become U+FFFD: JSON is text, an argument may be anything. */
+static void put_json(struct col_buffer *b, const char *text, size_t bytes)
+{
+    const unsigned char *p = (const unsigned char *)text, *end = p + bytes;
+    put_text(b, "\"");
+    while (p < end) {
+        char escape[8];
+        if (*p < 0x80) {
+            if (*p == '"' || *p == '\\')
+                snprintf(escape, sizeof escape, "\\%c", *p);
+            else if (*p < 0x20 || *p == 0x7f)
+                snprintf(escape, sizeof escape, "\\u%04x", *p);
+            else
+                snprintf(escape, sizeof escape, "%c", *p);
+            put_text(b, escape);
+            p++;
+            continue;
+        }
+        size_t n = tacho_utf8_sequence(p, (size_t)(end - p));
+        if (n)
+            col_buffer_put(b, p, n);
+        else
+            put_text(b, "\xef\xbf\xbd");
+        p += n ? n : 1;
+    }
+    put_text(b, "\"");
+}
+
+static char *finish(struct col_buffer *b)
+{
+    col_buffer_put(b, "", 1);
+    if (b->failed) {
+        free(b->bytes);
+        return NULL;
+    }
+    return (char *)b->bytes;
+}
+
+char *col_redact_command(char *const *argv)
+{
+    struct col_buffer b = {0};
+    bool next_is_secret = false;
+    put_text(&b, "[");
+    for (int i = 0; argv[i]; i++) {
+        const char *arg = argv[i];
+        if (i)
+            put_text(&b, ",");
+        const char *equals = strchr(arg, '=');
+        char name[256];
+        snprintf(name, sizeof name, "%.*s",
+                 (int)(equals                    ? equals - arg
+                       : (long)strlen(arg) < 255 ? (long)strlen(arg)
+                                                 : 255),
+                 arg);
+        bool option = arg[0] == '-' && arg[1];
+        if (next_is_secret && !option) {
+            put_json(&b, COL_REDACTED, strlen(COL_REDACTED));
+            next_is_secret = false;
+            continue;
+        }
+        next_is_secret = false;
+        if (equals && i > 0 && (col_redact_name_is_secret(name) || col_redact_value_is_secret(equals + 1))) {
+            struct col_buffer whole = {0};
+            col_buffer_put(&whole, arg, (size_t)(equals - arg) + 1);
+            put_text(&whole, COL_REDACTED);
+            put_json(&b, whole.failed ? COL_REDACTED : (char *)whole.bytes, whole.failed ? strlen(COL_REDACTED) : whole.used);
+            free(whole.bytes);
+            continue;
+        }
+        if (col_redact_value_is_secret(arg)) {
+            put_json(&b, COL_REDACTED, strlen(COL_REDACTED));
+            continue;
+        }
+        next_is_secret = option && !equals && i > 0 && col_redact_name_is_secret(name);
+        put_json(&b, arg, strlen(arg));
+    }
+    put_text(&b, "]");
+    return finish(&b);
+}
+
+static int order_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+char *col_redact_environment(char *const *envp)
+{
+    size_t count = 0, kept = 0;
+    while (envp[count])
+        count++;
+    const char **list = calloc(count + 1, sizeof *list);
+    if (!list)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        const char *equals = strchr(envp[i], '=');
+        char name[256];
+        if (!equals || equals == envp[i] || equals - envp[i] >= (long)sizeof name)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(equals - envp[i]), envp[i]);
+        if (col_redact_env_allowed(name))
+            list[kept++] = envp[i];
+    }
+    qsort(list, kept, sizeof *list, order_text);
+    struct col_buffer b = {0};
+    put_text(&b, "{");
+    for (size_t i = 0; i < kept; i++) {
+        const char *equals = strchr(list[i], '=');
+        const char *value = col_redact_value_is_secret(equals + 1) ? COL_REDACTED : equals + 1;
+        if (i)
+            put_text(&b, ",");
+        put_json(&b, list[i], (size_t)(equals - list[i]));
+        put_text(&b, ":");
+        put_json(&b, value, strlen(value));
+    }
+    put_text(&b, "}");
+    free(list);
+    return finish(&b);
+}

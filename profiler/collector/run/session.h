@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private: a run being recorded or recovered: live folder, store, drain and samplers together, and what to do when the store
+ * fails.
+ */
+#ifndef COL_SESSION_H
+#define COL_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "profiler/collector/collector.h"
+#include "profiler/collector/drain/drain.h"
+#include "profiler/collector/job/live.h"
+#include "profiler/collector/job/peers.h"
+#include "profiler/collector/job/together.h"
+#include "profiler/collector/os/launch.h"
+#include "profiler/collector/samplers/nvml.h"
+#include "profiler/collector/samplers/perf.h"
+#include "profiler/collector/samplers/system.h"
+#include "profiler/collector/stacks/stacks.h"
+
+#define COL_TURN_NS 80000000 /* between drains: a commit each, so at most 100 ms apart */
+
+struct col_session {
+    const struct col_options *options;
+    struct col_result *result;
+    struct col_live live;
+    store *db; /* NULL while it is given up */
+    struct col_drain drain;
+    struct col_signals signals;
+    struct col_system *system;
+    struct col_perf *perf;
+    struct col_stacks *stacks; /* NULL: not asked for */
+    struct col_nvml *nvml;     /* NULL: no GPU driver */
+    pid_t child;               /* 0: recovery */
+    pid_t terminal_session;
+    bool child_done, told_waiting, told_daemons, told_stalled, reserve_used;
+    bool stalled; /* the store cannot be written at present: the target goes on into its segments */
+    int failure;  /* the last code of the store */
+    struct tacho_error failure_words;
+    int interrupts, stop; /* stop: number of the signal that ended the recording */
+    unsigned samples;
+    int64_t started, ended_at, next_turn, next_sample, next_retry;
+    int64_t gap_from; /* recovery: when the last collector committed for the last time */
+    int64_t gap_to;   /* and when this one went on; 0: it did not */
+    struct rusage child_usage, own_usage;
+    int child_status; /* as of wait */
+    /* several ranks of one node (leader.h); alone all of it is unused */
+    struct col_peers peers;
+    int peers_poll;           /* epoll of the listener and of all peers, -1 */
+    unsigned peers_elsewhere; /* ranks that record to another place */
+    bool peers_over, peers_taken_over;
+    int worst;           /* exit code of the first target, by rank of its tacho, that did not end with 0 */
+    struct rusage usage; /* of all targets */
+    struct col_buffer warnings;
+    struct col_together together; /* with the job's recorders on other machines */
+};
+
+void col_session_init(struct col_session *s, const struct col_options *o, struct col_result *r);
+/* The store and the drain of a new live folder. */
+int col_session_create(struct col_session *s, struct tacho_error *err);
+/* What a collector that takes over must know about the options: into the live state. */
+int col_session_save_setup(struct col_session *s);
+/* The store and the drain of a folder that another collector left. */
+int col_session_resume(struct col_session *s, struct tacho_error *err);
+/* In target.c: starts the target with what it needs to record; `prepare` as in col_launch. s->child and r->started are set, or
+ * r->exit_code. */
+int col_session_start(struct col_session *s, const char *library, void (*prepare)(void *ctx, pid_t pid), void *ctx,
+                      struct tacho_error *err);
+/* In run.c, as the next ones. Drains until the run is over. */
+void col_session_loop(struct col_session *s);
+/* The loop, and the end of the file. */
+int col_session_conclude(struct col_session *s, struct tacho_error *err);
+void col_session_signal(struct col_session *s, const struct signalfd_siginfo *info);
+void col_session_reap(struct col_session *s);
+/* Exit code of a status of wait, and it in words: "exit 1", "signal 9 (KILL)". */
+int col_session_status(int status, char *ended, size_t size);
+
+/* The store failed with rc in the middle of a transaction: rolls back to the last commit, and goes on without detail if the
+ * disk is full; else, or when that fails too, the session is stalled. */
+void col_session_failed(struct col_session *s, int rc);
+/* Tries once a second to leave the stalled state. True when it did. */
+bool col_session_retry(struct col_session *s);
+
+/* Notes, in the open transaction, that another collector took over: the run key `recovered` and what was not sampled. */
+int col_session_note_gap(struct col_session *s);
+/* Last rounds, `last_words` into the last transaction, finish, publish. On failure the live folder is left for `tacho recover`.
+ */
+int col_session_finish(struct col_session *s, int (*last_words)(struct col_session *s), struct tacho_error *err);
+/* Closes and removes everything: the target never ran. */
+void col_session_discard(struct col_session *s);
+/* Frees; hands warnings and statistics to the result. */
+void col_session_free(struct col_session *s);
+
+__attribute__((format(printf, 2, 3))) void col_session_warn(struct col_session *s, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void col_session_message(struct col_session *s, const char *format, ...);
+/* Words of the store's last failure. */
+int col_session_store_error(struct col_session *s, int rc, struct tacho_error *err);
+
+#endif

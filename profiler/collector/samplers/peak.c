@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The loops are written in assembler: what is measured is the hardware, not what a compiler makes of the loop at some -O level.
+ * 14 independent accumulators cover the latency of every CPU's multiply-add units (4-5 cycles on two ports need 8-10).
+ */
+#include "profiler/collector/samplers/peak.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+
+#include <cpuid.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "profiler/collector/os/clock.h"
+#include "profiler/collector/os/proc.h"
+#include "profiler/collector/run/describe.h"
+#include "tacho_folder.h"
+
+#define RUN_NS      15000000
+#define RUNS        6
+#define RUNS_MAX    256
+#define GLANCE_NS   4000000 /* of a run with a cached value */
+#define GLANCE_RUNS 2
+#define CPUS_MAX    1024
+
+#define CLOBBER \
+    "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
+        "xmm14", "xmm15"
+#define ZERO_ALL \
+    "vpxor %%xmm0,%%xmm0,%%xmm0\n vpxor %%xmm1,%%xmm1,%%xmm1\n vpxor %%xmm2,%%xmm2,%%xmm2\n vpxor %%xmm3,%%xmm3,%%xmm3\n" \
+    "vpxor %%xmm4,%%xmm4,%%xmm4\n vpxor %%xmm5,%%xmm5,%%xmm5\n vpxor %%xmm6,%%xmm6,%%xmm6\n vpxor %%xmm7,%%xmm7,%%xmm7\n" \
+    "vpxor %%xmm8,%%xmm8,%%xmm8\n vpxor %%xmm9,%%xmm9,%%xmm9\n vpxor %%xmm10,%%xmm10,%%xmm10\n" \
+    "vpxor %%xmm11,%%xmm11,%%xmm11\n vpxor %%xmm12,%%xmm12,%%xmm12\n vpxor %%xmm13,%%xmm13,%%xmm13\n" \
+    "vpxor %%xmm14,%%xmm14,%%xmm14\n vpxor %%xmm15,%%xmm15,%%xmm15\n"
+#define FMA(op, r, n) op " %%" r "0,%%" r "1,%%" r #n "\n"
+#define FMA_14(op, r) \
+    FMA(op, r, 2) \
+    FMA(op, r, 3) \
+    FMA(op, r, 4) \
+    FMA(op, r, 5) \
+    FMA(op, r, 6) \
+    FMA(op, r, 7) \
+    FMA(op, r, 8) FMA(op, r, 9) FMA(op, r, 10) FMA(op, r, 11) FMA(op, r, 12) FMA(op, r, 13) FMA(op, r, 14) FMA(op, r, 15)
+
+/* Each runs n rounds of 14 multiply-adds on all lanes. */
+#define FMA_LOOP(name, op, r) \
+    static void name(uint64_t n) \
+    { \
+        __asm__ volatile(ZERO_ALL "1:\n" FMA_14(op, r) "dec %0\n jnz 1b\n vzeroupper\n" : "+r"(n) : : CLOBBER); \
+    }
+FMA_LOOP(avx512_fp32, "vfmadd231ps", "zmm")
+FMA_LOOP(avx512_fp64, "vfmadd231pd", "zmm")
+FMA_LOOP(avx2_fp32, "vfmadd231ps", "ymm")
+FMA_LOOP(avx2_fp64, "vfmadd231pd", "ymm")
+
+/* Without fused multiply-add: a multiply and an add side by side, seven of each. */
+#define SSE_PAIR(mul, add, a, b) mul " %%xmm0,%%xmm" #a "\n" add " %%xmm1,%%xmm" #b "\n"
+#define SSE_LOOP(name, mul, add) \
+    static void name(uint64_t n) \
+    { \
+        __asm__ volatile( \
+            "xorps %%xmm0,%%xmm0\n xorps %%xmm1,%%xmm1\n xorps %%xmm2,%%xmm2\n xorps %%xmm3,%%xmm3\n" \
+            "xorps %%xmm4,%%xmm4\n xorps %%xmm5,%%xmm5\n xorps %%xmm6,%%xmm6\n xorps %%xmm7,%%xmm7\n" \
+            "xorps %%xmm8,%%xmm8\n xorps %%xmm9,%%xmm9\n xorps %%xmm10,%%xmm10\n xorps %%xmm11,%%xmm11\n" \
+            "xorps %%xmm12,%%xmm12\n xorps %%xmm13,%%xmm13\n xorps %%xmm14,%%xmm14\n xorps %%xmm15,%%xmm15\n1:\n" SSE_PAIR( \
+                mul, add, 2, 3) SSE_PAIR(mul, add, 4, 5) SSE_PAIR(mul, add, 6, 7) SSE_PAIR(mul, add, 8, 9) \
+                SSE_PAIR(mul, add, 10, 11) SSE_PAIR(mul, add, 12, 13) SSE_PAIR(mul, add, 14, 15) "dec %0\n jnz 1b\n" \
+            : "+r"(n) \
+            : \
+            : CLOBBER); \
+    }
+SSE_LOOP(sse_fp32, "mulps", "addps")
+SSE_LOOP(sse_fp64, "mulpd", "addpd")
+
+/* Pairs of bf16 products added to fp32: 16 lanes of two multiply-adds. */
+FMA_LOOP(avx512_bf16, "vdpbf16ps", "zmm")
+
+/* Tiles of 16 rows of 64 bytes: palette 1, then bytes a row of eight tiles, then their rows. */
+struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+/* A product of tiles is 16 x 16 x 32 multiply-adds. Six accumulators cover its latency. The configuration is a whole memory
+ * operand: compilers that are told of its first bytes only drop the stores of the rest. */
+#define TILE(n) "tdpbf16ps %%tmm7,%%tmm6,%%tmm" #n "\n"
+static void amx_bf16(uint64_t n)
+{
+    struct tile_config config = {.palette = 1};
+    for (int i = 0; i < 8; i++) {
+        config.row_bytes[i] = 64;
+        config.rows[i] = 16;
+    }
+    __asm__ volatile("ldtilecfg %1\n tilezero %%tmm0\n tilezero %%tmm1\n tilezero %%tmm2\n tilezero %%tmm3\n"
+                     "tilezero %%tmm4\n tilezero %%tmm5\n tilezero %%tmm6\n tilezero %%tmm7\n"
+                     "1:\n" TILE(0) TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) "dec %0\n jnz 1b\n tilerelease\n"
+                     : "+r"(n)
+                     : "m"(config)
+                     : "cc");
+}
+
+struct isa {
+    const char *name;
+    void (*fp32)(uint64_t n), (*fp64)(uint64_t n);
+    double flops32, flops64; /* of a round */
+};
+struct isa_bf16 {
+    const char *name;
+    void (*loop)(uint64_t n);
+    double flops;
+};
+
+static const struct isa isa_avx512 = {"AVX-512", avx512_fp32, avx512_fp64, 14 * 16 * 2, 14 * 8 * 2};
+static const struct isa isa_avx2 = {"AVX2", avx2_fp32, avx2_fp64, 14 * 8 * 2, 14 * 4 * 2};
+static const struct isa isa_sse = {"SSE2", sse_fp32, sse_fp64, 14 * 4, 14 * 2};
+static const struct isa_bf16 isa_amx = {"AMX", amx_bf16, 6 * 16 * 16 * 32 * 2};
+static const struct isa_bf16 isa_avx512_bf16 = {"AVX-512 BF16", avx512_bf16, 14 * 32 * 2};
+
+static const struct isa *choose_isa(void)
+{
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f"))
+        return &isa_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return &isa_avx2;
+    return &isa_sse;
+}
+
+/* Does the system keep tiles over a switch of threads, and let this process use them? Linux wants to be asked. */
+static bool tiles_allowed(void)
+{
+    enum { REQUEST = 0x1023, TILE_DATA = 18 };
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low >> 17 & 3) == 3 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
+}
+
+/* cpuid leaf 7: subleaf 0 EDX bit 22 AMX-BF16, bit 24 AMX-TILE; subleaf 1 EAX bit 5 AVX512_BF16. Compilers of some years ago
+ * have no names for them. */
+static const struct isa_bf16 *choose_bf16(const struct isa *isa)
+{
+    unsigned a, b, c, d;
+    if (isa != &isa_avx512 || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        return NULL;
+    if ((d >> 22 & 1) && (d >> 24 & 1) && tiles_allowed())
+        return &isa_amx;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 5 & 1) ? &isa_avx512_bf16 : NULL;
+}
+
+/* Threads and the one that waits for them step through the runs together. */
+struct phases {
+    atomic_int go, done; /* runs begun, workers that have finished theirs */
+    atomic_bool abandon;
+};
+
+struct worker {
+    pthread_t thread;
+    int cpu;
+    bool started;
+    void (*loop)(uint64_t n);
+    int64_t run_ns;
+    struct phases *phases;
+    double rounds_per_ns; /* of the latest run */
+    int runs;
+};
+
+/* All threads run at once: what counts is what the CPUs do together (shared power, shared cores). */
+static void *work(void *ctx)
+{
+    struct worker *w = ctx;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)w->cpu, &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    for (int run = 0; run < w->runs; run++) {
+        uint64_t rounds = 0;
+        while (atomic_load(&w->phases->go) <= run) {
+            if (atomic_load(&w->phases->abandon))
+                return NULL;
+            sched_yield();
+        }
+        int64_t begin = col_clock_now(), now = begin;
+        do {
+            w->loop(4096);
+            rounds += 4096;
+            now = col_clock_now();
+        } while (now - begin < w->run_ns);
+        w->rounds_per_ns = (double)rounds / (double)(now - begin);
+        atomic_fetch_add(&w->phases->done, 1);
+    }
+    return NULL;
+}
+
+static int by_rate(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+/* Rounds a second of all CPUs together, the best of some runs; 0 when threads could not be started. rates: of each run, lowest
+ * first; room for `runs`. */
+static double measure(const int *cpu, int cpus, void (*loop)(uint64_t n), int64_t run_ns, int runs, double *rates)
+{
+    struct phases phases = {0};
+    struct worker *w = calloc((size_t)cpus, sizeof *w);
+    if (!w)
+        return 0;
+    int started = 0;
+    for (int i = 0; i < cpus; i++) {
+        w[i] = (struct worker){.cpu = cpu[i], .loop = loop, .run_ns = run_ns, .phases = &phases, .runs = runs};
+        w[i].started = pthread_create(&w[i].thread, NULL, work, &w[i]) == 0;
+        started += w[i].started;
+    }
+    atomic_store(&phases.abandon, started < cpus);
+    for (int run = 0; run < runs && started == cpus; run++) {
+        double sum = 0;
+        atomic_store(&phases.go, run + 1);
+        while (atomic_load(&phases.done) < cpus * (run + 1))
+            usleep(1000);
+        for (int i = 0; i < cpus; i++)
+            sum += w[i].rounds_per_ns;
+        rates[run] = sum * 1e9;
+    }
+    for (int i = 0; i < cpus; i++)
+        if (w[i].started)
+            pthread_join(w[i].thread, NULL);
+    free(w);
+    if (started < cpus)
+        return 0;
+    qsort(rates, (size_t)runs, sizeof *rates, by_rate);
+    return rates[runs - 1];
+}
+
+/* ---- what was measured before ------------------------------------------------------------------------------------------------ */
+
+static bool cache_path(char *path, size_t size, const int *cpu, int cpus, const char *isa)
+{
+    char model[128], key[4600], folder[COL_PATH_MAX];
+    if (tacho_cache_folder("tacho", folder, sizeof folder))
+        return false;
+    col_cpu_model(model, sizeof model);
+    size_t at = (size_t)snprintf(key, sizeof key, "2|%s|%s|%s", TACHO_VERSION, model, isa);
+    for (int i = 0; i < cpus && at + 8 < sizeof key; i++)
+        at += (size_t)snprintf(key + at, sizeof key - at, "|%d", cpu[i]);
+    uint64_t h = 0xcbf29ce484222325ull; /* FNV-1a */
+    for (const char *p = key; *p; p++)
+        h = (h ^ (unsigned char)*p) * 0x100000001b3ull;
+    return snprintf(path, size, "%s/peak-%016llx", folder, (unsigned long long)h) < (int)size;
+}
+
+static bool cache_read(const char *path, struct col_peak *p)
+{
+    char text[128];
+    return col_proc_read(path, text, sizeof text) > 0 && sscanf(text, "%lf %lf %lf", &p->fp32, &p->fp64, &p->bf16) == 3 &&
+           p->fp32 > 0 && p->fp64 > 0;
+}
+
+/* Written beside and renamed: two runs may measure at once. */
+static void cache_write(const char *path, const struct col_peak *p)
+{
+    char tmp[COL_PATH_MAX + 64];
+    snprintf(tmp, sizeof tmp, "%s.%d", path, (int)getpid());
+    FILE *f = fopen(tmp, "we");
+    if (!f)
+        return;
+    bool ok = fprintf(f, "%.6e %.6e %.6e\n", p->fp32, p->fp64, p->bf16) > 0;
+    ok = fclose(f) == 0 && ok;
+    if (!ok || rename(tmp, path) != 0)
+        unlink(tmp);
+}
+
+static bool usable_cpus(struct col_peak *p, int cpu[CPUS_MAX])
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) {
+        snprintf(p->reason, sizeof p->reason, "instruction peak not measured: %s", strerror(errno));
+        return false;
+    }
+    for (size_t i = 0; i < CPU_SETSIZE && p->cpus < CPUS_MAX; i++)
+        if (CPU_ISSET(i, &set))
+            cpu[p->cpus++] = (int)i;
+    return true;
+}
+
+static bool raise_to(double *value, double measured)
+{
+    bool better = measured > *value;
+    *value = better ? measured : *value;
+    return better;
+}
+
+/* Measures each type for `runs` runs, fp64 and bf16 fewer at a glance; returns whether one is higher than what stood there. */
+static bool measure_all(struct col_peak *p, const int *cpu, const struct isa *isa, int64_t run_ns, int runs,
+                        struct col_peak_spread spread[3])
+{
+    const struct isa_bf16 *bf16 = choose_bf16(isa);
+    const struct {
+        void (*loop)(uint64_t n);
+        double flops, *value;
+        int runs;
+    } type[] = {{isa->fp32, isa->flops32, &p->fp32, runs},
+                {isa->fp64, isa->flops64, &p->fp64, p->cached ? 1 : runs},
+                {bf16 ? bf16->loop : NULL, bf16 ? bf16->flops : 0, &p->bf16, p->cached ? 1 : runs}};
+    double rates[RUNS_MAX];
+    bool better = false;
+    p->isa = isa->name;
+    p->bf16_isa = bf16 ? bf16->name : NULL;
+    for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
+        int n = type[i].runs;
+        double best = type[i].loop ? measure(cpu, p->cpus, type[i].loop, run_ns, n, rates) * type[i].flops : 0;
+        better |= raise_to(type[i].value, best);
+        if (best > 0 && spread)
+            spread[i] = (struct col_peak_spread){rates[n / 2] * type[i].flops, rates[0] * type[i].flops, n};
+    }
+    if (p->fp32 <= 0)
+        snprintf(p->reason, sizeof p->reason, "instruction peak not measured: threads could not be started");
+    return better;
+}
+
+bool col_peak_measure_anew(struct col_peak *p, double seconds, struct col_peak_spread spread[3])
+{
+    int cpu[CPUS_MAX], runs = (int)(seconds * 1e9 / RUN_NS);
+    memset(p, 0, sizeof *p);
+    memset(spread, 0, 3 * sizeof *spread);
+    if (!usable_cpus(p, cpu))
+        return false;
+    measure_all(p, cpu, choose_isa(), RUN_NS, runs < RUNS ? RUNS : runs > RUNS_MAX ? RUNS_MAX : runs, spread);
+    return p->fp32 > 0;
+}
+
+bool col_peak_measure(struct col_peak *p)
+{
+    int cpu[CPUS_MAX];
+    char path[COL_PATH_MAX + 32];
+    memset(p, 0, sizeof *p);
+    if (!usable_cpus(p, cpu))
+        return false;
+    const struct isa *isa = choose_isa();
+    bool has_path = cache_path(path, sizeof path, cpu, p->cpus, isa->name);
+    p->cached = has_path && cache_read(path, p);
+    bool better = measure_all(p, cpu, isa, p->cached ? GLANCE_NS : RUN_NS, p->cached ? GLANCE_RUNS : RUNS, NULL);
+    if (p->fp32 > 0 && has_path && better)
+        cache_write(path, p);
+    return p->fp32 > 0;
+}
+
+#else
+
+bool col_peak_measure(struct col_peak *p)
+{
+    memset(p, 0, sizeof *p);
+    snprintf(p->reason, sizeof p->reason, "instruction peak not measured: no loop for this CPU architecture yet");
+    return false;
+}
+
+bool col_peak_measure_anew(struct col_peak *p, double seconds, struct col_peak_spread spread[3])
+{
+    (void)seconds;
+    memset(spread, 0, 3 * sizeof *spread);
+    return col_peak_measure(p);
+}
+
+#endif

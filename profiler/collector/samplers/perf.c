@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profiler/collector/samplers/perf.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#ifdef HAVE_PFM
+#include <perfmon/pfmlib_perf_event.h>
+#endif
+
+#include "profiler/collector/os/proc.h"
+
+/* How a counter is asked for: by perf's own type and number, or by a name that libpfm4 encodes for this CPU. */
+static const struct counter_kind {
+    const char *name, *unit;
+    uint32_t type;
+    uint64_t config;
+    const char *event;  /* libpfm4; NULL = type and config */
+    const char *vendor; /* only on CPUs of this one */
+    bool needs_kernel;  /* happens in the kernel: counting user mode only would give a false 0 */
+} kinds[] = {
+    {"cycles", "count", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, NULL, NULL, false},
+    {"instructions", "count", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, NULL, NULL, false},
+    {"cache_misses", "count", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, NULL, NULL, false},
+    {"branch_misses", "count", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES, NULL, NULL, false},
+    {"fp_scalar_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:SCALAR_SINGLE", "GenuineIntel", false},
+    {"fp_128b_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:128B_PACKED_SINGLE", "GenuineIntel", false},
+    {"fp_256b_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:256B_PACKED_SINGLE", "GenuineIntel", false},
+    {"fp_512b_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:512B_PACKED_SINGLE", "GenuineIntel", false},
+    {"fp_scalar_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:SCALAR_DOUBLE", "GenuineIntel", false},
+    {"fp_128b_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:128B_PACKED_DOUBLE", "GenuineIntel", false},
+    {"fp_256b_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:256B_PACKED_DOUBLE", "GenuineIntel", false},
+    {"fp_512b_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:512B_PACKED_DOUBLE", "GenuineIntel", false},
+    {"fp_flops", "flops", 0, 0, "RETIRED_SSE_AVX_FLOPS:ANY", "AuthenticAMD", false},
+    {"task_clock", "ns", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, NULL, NULL, false},
+    {"page_faults", "count", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, NULL, NULL, false},
+    {"context_switches", "count", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, NULL, NULL, true},
+    {"cpu_migrations", "count", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS, NULL, NULL, true},
+};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+struct counter {
+    const struct counter_kind *kind;
+    int fd, error;
+    const char *missing; /* why it could not even be asked for */
+    int64_t track;
+};
+
+struct col_perf {
+    struct col_perf *more; /* the same counters on another process */
+    unsigned count;
+    struct counter counter[KINDS];
+};
+
+static const char *const status_text[] = {
+#define STATUS_TEXT(name, text) text,
+    COL_STATUS_MAP(STATUS_TEXT)
+#undef STATUS_TEXT
+};
+
+const char *col_status_text(enum col_status s)
+{
+    return (size_t)s < sizeof status_text / sizeof *status_text ? status_text[s] : "?";
+}
+
+/* The kernel names the core it programs. From Broadwell on Intel's big cores have FP_ARITH_INST_RETIRED as event 0xc7 with a
+ * bit a width, also those that libpfm4 does not know yet (SDM vol. 3B, performance monitoring events). */
+static bool encode_known_core(const struct counter_kind *k, struct perf_event_attr *a)
+{
+    static const char *const cores[] = {"broadwell", "skylake", "icelake", "sapphire_rapids", "granite_rapids"};
+    static const struct {
+        const char *width;
+        uint64_t mask;
+    } widths[] = {{":SCALAR_DOUBLE", 0x01},      {":SCALAR_SINGLE", 0x02},      {":128B_PACKED_DOUBLE", 0x04},
+                  {":128B_PACKED_SINGLE", 0x08}, {":256B_PACKED_DOUBLE", 0x10}, {":256B_PACKED_SINGLE", 0x20},
+                  {":512B_PACKED_DOUBLE", 0x40}, {":512B_PACKED_SINGLE", 0x80}};
+    char core[64];
+    if (strncmp(k->event, "FP_ARITH", 8) != 0 ||
+        col_proc_read("/sys/bus/event_source/devices/cpu/caps/pmu_name", core, sizeof core) <= 0)
+        return false;
+    core[strcspn(core, "\n")] = 0;
+    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+        for (size_t w = 0; strcmp(core, cores[i]) == 0 && w < sizeof widths / sizeof *widths; w++)
+            if (strstr(k->event, widths[w].width)) {
+                a->type = PERF_TYPE_RAW;
+                a->config = widths[w].mask << 8 | 0xc7;
+                return true;
+            }
+    return false;
+}
+
+static bool encode(const struct counter_kind *k, struct perf_event_attr *a, const char **missing)
+{
+    memset(a, 0, sizeof *a);
+    a->size = sizeof *a;
+    a->type = k->type;
+    a->config = k->config;
+    if (!k->event)
+        return true;
+    if (encode_known_core(k, a))
+        return true;
+#ifdef HAVE_PFM
+    static bool ready, tried;
+    if (!tried)
+        ready = pfm_initialize() == PFM_SUCCESS;
+    tried = true;
+    pfm_perf_encode_arg_t arg = {.attr = a, .size = sizeof arg};
+    if (ready && pfm_get_os_event_encoding(k->event, PFM_PLM3, PFM_OS_PERF_EVENT, &arg) == PFM_SUCCESS)
+        return true;
+    *missing = "libpfm4 knows no such event of this CPU";
+#else
+    *missing = "built without libpfm4";
+#endif
+    return false;
+}
+
+static int open_counter(struct perf_event_attr *a, pid_t pid)
+{
+    a->size = sizeof *a;
+    a->disabled = pid != 0;
+    a->enable_on_exec = pid != 0;
+    a->inherit = 1;
+    a->exclude_hv = 1;
+    a->read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+    return (int)syscall(SYS_perf_event_open, a, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static bool is_vendor(const char *vendor)
+{
+    char text[1024];
+    return !vendor || (col_proc_read("/proc/cpuinfo", text, sizeof text) > 0 && strstr(text, vendor));
+}
+
+struct col_perf *col_perf_open(pid_t pid)
+{
+    struct col_perf *p = calloc(1, sizeof *p);
+    if (!p)
+        return NULL;
+    for (size_t i = 0; i < KINDS; i++) {
+        if (!is_vendor(kinds[i].vendor))
+            continue;
+        struct counter *c = &p->counter[p->count++];
+        struct perf_event_attr a;
+        *c = (struct counter){.kind = &kinds[i], .fd = -1};
+        if (!encode(&kinds[i], &a, &c->missing))
+            continue;
+        /* hardware events: user mode only, which is also all that perf_event_paranoid 2 allows */
+        a.exclude_kernel = a.type != PERF_TYPE_SOFTWARE;
+        c->fd = open_counter(&a, pid);
+        if (c->fd < 0 && (errno == EACCES || errno == EPERM) && a.type == PERF_TYPE_SOFTWARE && !kinds[i].needs_kernel) {
+            a.exclude_kernel = 1;
+            c->fd = open_counter(&a, pid);
+        }
+        c->error = c->fd < 0 ? errno : 0;
+    }
+    return p;
+}
+
+void col_perf_add(struct col_perf *p, pid_t pid)
+{
+    while (p->more)
+        p = p->more;
+    p->more = col_perf_open(pid);
+}
+
+unsigned col_perf_count(const struct col_perf *p)
+{
+    return p ? p->count : 0;
+}
+
+static void explain(const struct counter *c, struct col_perf_reading *out)
+{
+    char text[32] = "";
+    out->error = c->error;
+    out->status = COL_STATUS_NOT_SUPPORTED;
+    if (c->missing) {
+        out->fix = strstr(c->missing, "built without")
+                       ? "install libpfm4-dev and build again"
+                       : "none: libpfm4 knows no such event of this processor; all else works without it";
+    } else if (c->error == EACCES || c->error == EPERM) {
+        out->status = COL_STATUS_DENIED;
+        bool paranoid =
+            col_proc_read("/proc/sys/kernel/perf_event_paranoid", text, sizeof text) > 0 && strtol(text, NULL, 10) > 1;
+        out->fix = paranoid ? "sysctl kernel.perf_event_paranoid=1, or give tacho CAP_PERFMON"
+                            : "allow perf_event_open (a container's seccomp filter forbids it), or give tacho CAP_PERFMON";
+    } else {
+        static const char none[] =
+            "none here: this (virtual) machine has no such counter; use one that shows its PMU to guests";
+        static const struct {
+            int error;
+            const char *fix;
+        } fixes[] = {
+            {ENOENT, none},
+            {EOPNOTSUPP, none},
+            {ENODEV, none},
+            {ENOSYS, "this kernel (or sandbox) has no perf_event_open: record outside of it"},
+            {EBUSY, "another profiler holds the counters (perf, an NMI watchdog: sysctl kernel.nmi_watchdog=0)"},
+            {EMFILE, "raise the limit of open files: ulimit -n 4096"},
+        };
+        out->fix = "";
+        for (size_t i = 0; i < sizeof fixes / sizeof *fixes; i++)
+            if (fixes[i].error == c->error)
+                out->fix = fixes[i].fix;
+    }
+}
+
+static void read_one(struct col_perf *p, unsigned i, struct col_perf_reading *out, bool *idle)
+{
+    *idle = false;
+    struct counter *c = &p->counter[i];
+    *out = (struct col_perf_reading){.name = c->kind->name,
+                                     .unit = c->kind->unit,
+                                     .value = NAN,
+                                     .fix = "",
+                                     .event = c->kind->event ? c->kind->event : c->kind->name};
+    if (c->fd < 0) {
+        explain(c, out);
+        return;
+    }
+    struct {
+        uint64_t value, enabled, running;
+    } r;
+    ssize_t n = read(c->fd, &r, sizeof r);
+    if (n != (ssize_t)sizeof r) {
+        out->status = COL_STATUS_NOT_COUNTED;
+        out->error = n < 0 ? errno : 0;
+        return;
+    }
+    if (r.running == 0) {
+        out->status = COL_STATUS_NOT_COUNTED;
+        out->fix = r.enabled ? "another profiler may hold the counters" : "";
+        *idle = r.enabled == 0;
+        return;
+    }
+    out->ratio = r.enabled ? (double)r.running / (double)r.enabled : 1;
+    out->status = r.running < r.enabled ? COL_STATUS_MULTIPLEXED : COL_STATUS_OK;
+    out->value = r.running < r.enabled ? (double)r.value / out->ratio : (double)r.value;
+}
+
+/* The sum over the processes. One that did not get to its exec yet adds nothing. */
+void col_perf_read(struct col_perf *p, unsigned i, struct col_perf_reading *out)
+{
+    bool idle;
+    read_one(p, i, out, &idle);
+    for (struct col_perf *q = p->more; q; q = q->more) {
+        struct col_perf_reading x, sum = *out;
+        bool none = idle;
+        read_one(q, i, &x, &idle);
+        if (idle && !none)
+            idle = false;
+        else if (none || isnan(x.value))
+            *out = x;
+        else if (!isnan(sum.value)) {
+            *out = x.status == COL_STATUS_MULTIPLEXED && x.ratio < sum.ratio ? x : sum;
+            out->value = sum.value + x.value;
+        }
+    }
+}
+
+int col_perf_sample(struct col_perf *p, struct col_drain *d)
+{
+    for (unsigned i = 0; i < p->count; i++) {
+        struct col_perf_reading r;
+        col_perf_read(p, i, &r);
+        if (isnan(r.value))
+            continue;
+        struct counter *c = &p->counter[i];
+        if (!c->track) {
+            char name[64];
+            snprintf(name, sizeof name, "perf.%s", r.name);
+            struct store_track t = {
+                .process = STORE_ABSENT, .tid = STORE_ABSENT, .kind = "counter", .name = name, .unit = r.unit};
+            int rc = store_track_add(d->db, &t);
+            if (rc)
+                return rc;
+            c->track = t.id;
+        }
+        struct store_counter row = {.track = c->track, .time = col_clock_now(), .value = r.value};
+        int rc = store_counter_add(d->db, &row);
+        if (rc)
+            return rc;
+        d->stats.counters++;
+    }
+    return 0;
+}
+
+int col_perf_finish(struct col_perf *p, struct col_drain *d)
+{
+    for (unsigned i = 0; i < p->count; i++) {
+        struct col_perf_reading r;
+        char name[64], text[256];
+        col_perf_read(p, i, &r);
+        size_t at = (size_t)snprintf(text, sizeof text, "%s", col_status_text(r.status));
+        if (p->counter[i].missing)
+            snprintf(text + at, sizeof text - at, ": %s", p->counter[i].missing);
+        else if (r.error)
+            snprintf(text + at, sizeof text - at, ": %s", strerror(r.error));
+        else if (r.status == COL_STATUS_MULTIPLEXED)
+            snprintf(text + at, sizeof text - at, ": counted %.1f %% of the time, scaled", 100 * r.ratio);
+        snprintf(name, sizeof name, "counter.%s", r.name);
+        int rc = store_run_set(d->db, name, text);
+        snprintf(name, sizeof name, "perf.%s", r.name);
+        struct store_metric m = {.name = name, .unit = r.unit, .value = r.value, .reason = isnan(r.value) ? text : NULL};
+        if (rc == 0)
+            rc = store_metric_set(d->db, &m);
+        if (rc == 0 && isnan(r.value)) {
+            char source[80];
+            snprintf(source, sizeof source, "counter %s", r.name);
+            rc = col_drain_loss(d, source, text, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+        }
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+void col_perf_reset(struct col_perf *p)
+{
+    for (unsigned i = 0; p && i < p->count; i++)
+        p->counter[i].track = 0;
+}
+
+void col_perf_close(struct col_perf *p)
+{
+    for (unsigned i = 0; p && i < p->count; i++)
+        if (p->counter[i].fd >= 0)
+            close(p->counter[i].fd);
+    if (p)
+        col_perf_close(p->more);
+    free(p);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A comparison for people: the verdict, the two runs, then tables of what changed.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/diff/diff_write.h"
+#include "reports/page/lines.h"
+#include "reports/page/table.h"
+#include "reports/words/kernel_name.h"
+
+#define WIDTH_LEAST   40
+#define WIDTH_MOST    200
+#define WIDTH_DEFAULT 100
+
+/* Milliseconds with a sign: "+1.234 ms". */
+static void signed_time(char b[REP_CELL], double ms)
+{
+    char t[REP_CELL];
+    page_time(t, fabs(ms) * 1e6);
+    snprintf(b, REP_CELL, "%s%.28s", ms < 0 ? "-" : "+", ms == 0 ? "0" : t);
+}
+
+static void cell_good(char *b, const void *row)
+{
+    page_time(b, ((const struct an_diff_row *)row)->good * 1e6);
+}
+static void cell_bad(char *b, const void *row)
+{
+    page_time(b, ((const struct an_diff_row *)row)->bad * 1e6);
+}
+static void cell_delta(char *b, const void *row)
+{
+    signed_time(b, ((const struct an_diff_row *)row)->delta);
+}
+static void cell_pct(char *b, const void *row)
+{
+    const struct an_diff_row *r = row;
+    if (!isnan(r->delta_pct))
+        snprintf(b, REP_CELL, "%+.1f", r->delta_pct);
+}
+/* Never colour alone: a word says what is more than noise. */
+static void cell_sure(char *b, const void *row)
+{
+    const struct an_diff_row *r = row;
+    snprintf(b, REP_CELL, "%s", isnan(r->p) ? "-" : r->significant ? "yes" : "no");
+}
+/* Of a time in ms: three digits, down to 0.1 us. */
+static int decimals(double ms)
+{
+    double size = fabs(ms);
+    return size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : size >= 0.1 ? 3 : 4;
+}
+static void cell_interval(char *b, const void *row)
+{
+    const struct an_diff_row *r = row;
+    if (!isnan(r->low)) /* as wide as the column at most */
+        snprintf(b, REP_CELL, "[%+.*f, %+.*f]", decimals(r->low), r->low, decimals(r->high), r->high);
+}
+static void calls(char *b, double n)
+{
+    if (!isnan(n))
+        snprintf(b, REP_CELL, n == floor(n) ? "%.0f" : "%.1f", n);
+}
+static void cell_good_calls(char *b, const void *row)
+{
+    calls(b, ((const struct an_diff_row *)row)->good_calls);
+}
+static void cell_bad_calls(char *b, const void *row)
+{
+    calls(b, ((const struct an_diff_row *)row)->bad_calls);
+}
+
+static void name_row(char b[REP_NAME], const void *row)
+{
+    const struct an_diff_row *r = row;
+    if (r->kind == AN_DIFF_CLASS && r->class < AN_CLASS_COUNT)
+        snprintf(b, REP_NAME, "%s", strcmp(r->name, an_class_key(r->class)) ? r->name : an_class_label(r->class));
+    else if (r->kind == AN_DIFF_KERNEL)
+        rep_kernel_name(b, REP_NAME, r->name);
+    else
+        snprintf(b, REP_NAME, "%.1000s", *r->name ? r->name : "(unnamed)");
+    size_t n = strlen(b);
+    if (r->merged && n < REP_NAME - 4)
+        snprintf(b + n, REP_NAME - n, " *");
+}
+
+static const struct rep_column columns[] = {{"GOOD", 9, cell_good},
+                                            {"BAD", 9, cell_bad},
+                                            {"change", 11, cell_delta},
+                                            {"% of GOOD", 11, cell_pct},
+                                            {"sure", 6, cell_sure},
+                                            {"95 %, ms", 20, cell_interval},
+                                            {"calls GOOD", 12, cell_good_calls},
+                                            {"calls BAD", 11, cell_bad_calls}};
+static const struct rep_column columns_added[] = {
+    {"time", 9, cell_bad}, {"% of GOOD", 11, cell_pct}, {"calls", 9, cell_bad_calls}};
+static const struct rep_column columns_removed[] = {
+    {"time", 9, cell_good}, {"% of GOOD", 11, cell_pct}, {"calls", 9, cell_good_calls}};
+
+static void side(struct page *p, const char *label, const struct an_diff_side *s, const struct an_diff *d)
+{
+    char t[32];
+    page_label(p, label);
+    if (!isnan(s->step))
+        page_time(t, s->step * 1e6);
+    else
+        snprintf(t, sizeof t, "unknown");
+    if (d->unit == AN_DIFF_CAPTURE)
+        page_item(p, "capture of %s", t);
+    if (s->source)
+        page_item(p, "%" PRId64 " counted steps%s%s (%.60s)", s->steps, d->unit == AN_DIFF_CAPTURE ? "" : ", median ",
+                  d->unit == AN_DIFF_CAPTURE ? "" : t, s->source);
+    else
+        page_item(p, "no steps");
+    if (!isnan(s->tokens_per_step))
+        page_item(p, "%.0f tokens a step", s->tokens_per_step);
+    page_item(p, "%.1000s", s->file);
+    page_end(p);
+}
+
+static void gate_line(struct page *p, const struct rep_diff_gate *g, const struct an_diff *d)
+{
+    if (isnan(g->fail_above_pct))
+        return;
+    char a[32], b[32];
+    page_label(p, "Limit");
+    page_item(p, "%s: the step may be %s %% longer, it is %s%s %%%s", g->failed ? "FAILED" : "passed",
+              page_number(a, g->fail_above_pct), d->step.delta_pct > 0 ? "+" : "", page_number(b, d->step.delta_pct),
+              !g->failed && d->step.delta_pct > g->fail_above_pct ? ", which is not significant" : "");
+    page_end(p);
+}
+
+/* Classes that neither run spent time in are no news; JSON has them. */
+static bool is_news(const struct an_diff_row *r)
+{
+    return r->kind != AN_DIFF_CLASS || r->good != 0 || r->bad != 0;
+}
+
+/* Runs with different numbers of ranks: how well the second uses them, and which classes cost more of a rank's time. */
+static void scaling(struct page *p, const struct an_diff *d)
+{
+    const struct an_scaling *s = &d->scaling;
+    char a[32], b[32], c[32], e[32];
+    if (s->reason && s->good_ranks == s->bad_ranks)
+        return;
+    page_label(p, "Scaling");
+    if (s->reason) {
+        page_item(p, "not known: %.300s", s->reason);
+        page_end(p);
+        return;
+    }
+    if (s->low.valid)
+        page_item(p, "efficiency %.1f %% [%.1f, %.1f]", 100 * s->efficiency.value, 100 * s->low.value, 100 * s->high.value);
+    else
+        page_item(p, "efficiency %.1f %%", 100 * s->efficiency.value);
+    page_item(p, "%s times the %s/s (%s instead of %s) with %s times the ranks (%" PRId64 " instead of %" PRId64 ")",
+              page_digits(c, s->speed_up.value, 3), s->of, page_number(a, s->bad_rate.value),
+              page_number(b, s->good_rate.value), page_digits(e, (double)s->bad_ranks / (double)s->good_ranks, 3), s->bad_ranks,
+              s->good_ranks);
+    page_item(p, "%s scaling: %s and %s %s a step", s->kind, page_number(a, s->good_batch.value),
+              page_number(b, s->bad_batch.value), s->of);
+    for (int k = 0; k < AN_CLASS_COUNT; k++)
+        if (s->lost_pct[k].valid && fabs(s->lost_pct[k].value) >= 0.5)
+            page_item(p, "%s %+.1f %%", an_class_label((enum an_class)k),
+                      s->lost_pct[k].value > 0 ? -s->lost_pct[k].value : fabs(s->lost_pct[k].value));
+    page_end(p);
+}
+
+static void head(struct page *p, const struct an_diff *d, const struct rep_diff_gate *g)
+{
+    page_head(p, d->verdict);
+    page_blank(p);
+    side(p, "GOOD", &d->good, d);
+    side(p, "BAD", &d->bad, d);
+    if (d->note) {
+        page_label(p, "Note");
+        page_item(p, "%s", d->note);
+        page_end(p);
+    }
+    scaling(p, d);
+    page_label(p, "Sure");
+    if (d->significance)
+        page_item(p, "%s", d->significance);
+    else
+        page_item(p,
+                  "yes: 95 %% sure over all %zu names compared (block bootstrap of medians, Holm), more than the runs drift in "
+                  "themselves, and 1 %% of the step at least",
+                  d->compared);
+    page_end(p);
+    gate_line(p, g, d);
+}
+
+static void write_table(struct page *p, const char *title, const struct an_diff_row *rows, size_t n,
+                        const struct rep_column *column, size_t count)
+{
+    struct an_diff_row *news = malloc((n + 1) * sizeof *news);
+    struct rep_table t = {.title = title,
+                          .name = name_row,
+                          .column = column,
+                          .columns = count,
+                          .rows = news ? news : rows,
+                          .size = sizeof *rows,
+                          .count = news ? 0 : n,
+                          .most = n,
+                          .name_least = 30};
+    for (size_t i = 0; news && i < n; i++)
+        if (is_news(&rows[i]))
+            news[t.count++] = rows[i];
+    if (t.count)
+        rep_table_write(p, &t);
+    free(news);
+}
+
+#define TABLE(p, title, rows, n, list) write_table(p, title, rows, n, list, sizeof list / sizeof *list)
+
+int rep_diff_text(const struct an_diff *d, const struct rep_diff_gate *gate, const struct rep_options *o, FILE *out)
+{
+    int width = o->width ? o->width : WIDTH_DEFAULT;
+    struct page page = {.out = out,
+                        .ops = &page_lines,
+                        .width = width < WIDTH_LEAST  ? WIDTH_LEAST
+                                 : width > WIDTH_MOST ? WIDTH_MOST
+                                                      : width,
+                        .utf8 = o->utf8,
+                        .color = o->color},
+                *p = &page;
+    bool merged = false;
+    char title[120];
+    head(p, d, gate);
+    TABLE(p, d->unit == AN_DIFF_CAPTURE ? "Whole capture, a device" : "Median of a step", &d->step,
+          isnan(d->step.delta) ? 0u : 1u, columns);
+    for (size_t i = 0, next; i < d->row_count; i = next) {
+        for (next = i; next < d->row_count && d->rows[next].kind == d->rows[i].kind; next++)
+            merged = merged || d->rows[next].merged;
+        TABLE(p, an_diff_kind_text(d->rows[i].kind), &d->rows[i], next - i, columns);
+    }
+    snprintf(title, sizeof title, "Only in BAD (%zu names)", d->added_total);
+    TABLE(p, title, d->added, d->added_count, columns_added);
+    snprintf(title, sizeof title, "Only in GOOD (%zu names)", d->removed_total);
+    TABLE(p, title, d->removed, d->removed_count, columns_removed);
+    if (merged) {
+        page_blank(p);
+        page_text(p, 0, "* names that differ only in template arguments, argument lists, addresses or long numbers, added up");
+    }
+    return fflush(out) || ferror(out) ? TACHO_EIO : 0;
+}

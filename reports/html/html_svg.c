@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/html/html.h"
+#include "reports/words/escape.h"
+
+#define TEXT_COLUMNS 200
+
+void svg_begin(struct page *p, const char *kind, const char *caption, double width, double height, const char *about, ...)
+{
+    struct html *h = p->format;
+    char text[PAGE_TEXT];
+    va_list ap;
+    va_start(ap, about);
+    vsnprintf(text, sizeof text, about, ap);
+    va_end(ap);
+    html_block(p);
+    h->drawn = true;
+    int id = ++h->numbers;
+    fprintf(p->out, "<figure class=\"picture\" id=\"figure-%d\" data-kind=\"%s\">\n<figcaption id=\"caption-%d\">", id, kind,
+            id);
+    html_text(p->out, caption, TEXT_COLUMNS);
+    fprintf(p->out,
+            "</figcaption>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"caption-%d\">\n"
+            "<svg viewBox=\"0 0 %.6g %.6g\" width=\"%.6g\" height=\"%.6g\" role=\"img\" aria-labelledby=\"about-%d\">\n<title "
+            "id=\"about-%d\">",
+            id, width, height, width, height, id, id);
+    html_text(p->out, text, 1000);
+    fputs("</title>\n", p->out);
+}
+
+void svg_end(struct page *p)
+{
+    fputs("</svg>\n</div>\n</figure>\n", p->out);
+}
+
+void svg_text(struct page *p, double x, double y, enum svg_anchor at, const char *class, const char *format, ...)
+{
+    static const char *const anchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
+    char text[PAGE_TEXT];
+    va_list ap;
+    va_start(ap, format);
+    vsnprintf(text, sizeof text, format, ap);
+    va_end(ap);
+    fprintf(p->out, "<text x=\"%.5g\" y=\"%.5g\"%s", x, y, anchors[at]);
+    if (*class)
+        fprintf(p->out, " class=\"%s\"", class);
+    fputc('>', p->out);
+    html_text(p->out, text, TEXT_COLUMNS);
+    fputs("</text>\n", p->out);
+}
+
+/* Of a bold letter of 12 units, in the widest of the fonts that html.css asks for (DejaVu Sans, Arial): each row as wide as its
+ * widest. */
+static double letter_width(long code)
+{
+    static const struct {
+        const char *letters;
+        double width;
+    } row[] = {{"ijlI'/\\|,. ", 4.7}, {":;-f!()[]tr`", 6}, {"*\"J_", 6.8}, {"ABCDEFGHKLNOPQRSTUVXYZ#+<=>^~", 10.3},
+               {"&w", 11.2},          {"mMW%@", 13.3}};
+    if (code < 0x20 || code == 0x7f)
+        return 30; /* an escape */
+    if (code > 0x7e)
+        return 15;
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (strchr(row[i].letters, (int)code))
+            return row[i].width;
+    return 8.7;
+}
+
+int svg_letters(const char *text, double width)
+{
+    double used = 0;
+    int columns = 0, fits = 0;
+    for (size_t n = strlen(text), bytes; n; text += bytes, n -= bytes) {
+        long code = rep_decode(text, n, &bytes);
+        used += letter_width(code);
+        columns += code < 0 ? 4 : rep_char_width(code);
+        if (used > width)
+            return fits ? fits + 1 : 0;
+        if (used + 12 <= width)
+            fits = columns;
+    }
+    return columns;
+}
+
+void svg_line(struct page *p, double x1, double y1, double x2, double y2, const char *class)
+{
+    fprintf(p->out, "<path class=\"%s\" d=\"M%.5g %.5gL%.5g %.5g\"/>\n", class, x1, y1, x2, y2);
+}
+
+void svg_rect(struct page *p, double x, double y, double width, double height, const char *class, const char *title)
+{
+    fprintf(p->out, "<rect x=\"%.5g\" y=\"%.5g\" width=\"%.4g\" height=\"%.4g\" class=\"%s\"", x, y, width, height, class);
+    if (!title) {
+        fputs("/>\n", p->out);
+        return;
+    }
+    fputs("><title>", p->out);
+    html_text(p->out, title, TEXT_COLUMNS);
+    fputs("</title></rect>\n", p->out);
+}
+
+/* "12.5", ".07", "-3". */
+static void put_hundredths(FILE *out, long v)
+{
+    long whole = labs(v) / 100, rest = labs(v) % 100;
+    fputs(v < 0 ? "-" : "", out);
+    if (whole || !rest)
+        fprintf(out, "%ld", whole);
+    if (rest)
+        fprintf(out, rest % 10 ? ".%02ld" : ".%ld", rest % 10 ? rest : rest / 10);
+}
+
+void svg_dash(struct page *p, struct svg_pen *pen, double x, double y, double width)
+{
+    long from = lround(x * 100), across = lround(width * 100);
+    if (pen->down) {
+        fputc('m', p->out);
+        put_hundredths(p->out, from - pen->x);
+        fputs(" 0h", p->out);
+    } else {
+        fprintf(p->out, "M%.5g %.4gh", (double)from / 100, y);
+    }
+    across = across > 0 ? across : 1;
+    put_hundredths(p->out, across);
+    *pen = (struct svg_pen){true, from + across};
+}
+
+char svg_class_letter(int class)
+{
+    static const char letters[AN_CLASS_COUNT] = {
+        [AN_CLASS_COMPUTE] = 'C', [AN_CLASS_COMM] = 'N', [AN_CLASS_BUBBLE] = 'B', [AN_CLASS_COPY] = 'M',
+        [AN_CLASS_INPUT] = 'I',   [AN_CLASS_IO] = 'O',   [AN_CLASS_HOST] = 'H',   [AN_CLASS_UNATTRIBUTED] = '?'};
+    return letters[class];
+}
+
+void svg_legend(struct page *p, unsigned used, const char *const name[AN_CLASS_COUNT])
+{
+    fputs("<ul class=\"legend\">\n", p->out);
+    for (int k = 0; k < AN_CLASS_COUNT; k++)
+        if (used >> k & 1) {
+            fprintf(p->out,
+                    "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" focusable=\"false\"><rect "
+                    "class=\"c%d\" width=\"22\" height=\"16\"/></svg> %c ",
+                    k, svg_class_letter(k));
+            html_text(p->out, name[k], TEXT_COLUMNS);
+            fputs("</li>\n", p->out);
+        }
+    fputs("</ul>\n", p->out);
+}
+
+double svg_tick(double most, int ticks)
+{
+    if (!(most > 0))
+        return 1;
+    double step = pow(10, floor(log10(most / ticks))), parts = most / ticks / step;
+    return step * (parts > 5 ? 10 : parts > 2 ? 5 : parts > 1 ? 2 : 1);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Private to reports/: JSON as a stream. Whatever writes a null writes its reason in the same call; the writer keeps the
+ * reasons under the JSON pointers (RFC 6901) of the nulls and ends the report with them, so that the two cannot disagree.
+ *
+ * Output is ASCII: other characters are escaped. Names are kept whole up to REP_JSON_TEXT characters. The stream's own errors
+ * stay with the stream (ferror).
+ */
+#ifndef REPORTS_JSON_WRITER_H
+#define REPORTS_JSON_WRITER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "analyzers/result/result.h"
+
+#define REP_JSON_DEPTH 12
+#define REP_JSON_PATH  512
+#define REP_JSON_TEXT  16384
+
+struct rep_writer {
+    FILE *out, *absent; /* absent: lines of the object with the reasons, in memory */
+    char *reasons;
+    size_t reasons_size;
+    int64_t nulls;
+    int depth;
+    struct rep_level {
+        int64_t count; /* elements so far */
+        size_t path;   /* length of the pointer of this level */
+        bool list;
+    } level[REP_JSON_DEPTH];
+    char path[REP_JSON_PATH];
+};
+
+/* Opens the outermost object. 0 or TACHO_ENOMEM. */
+int rep_writer_begin(struct rep_writer *w, FILE *out);
+/* Writes "absent", closes the object, frees. 0 or TACHO_ENOMEM. */
+int rep_writer_end(struct rep_writer *w);
+
+/* In a list `key` is NULL. */
+void rep_open(struct rep_writer *w, const char *key);
+void rep_open_list(struct rep_writer *w, const char *key);
+void rep_close(struct rep_writer *w);
+
+void rep_put_null(struct rep_writer *w, const char *key, const char *reason);
+void rep_put_text(struct rep_writer *w, const char *key, const char *text);
+/* "" and NULL are "not known": a null with its reason. */
+void rep_put_text_or(struct rep_writer *w, const char *key, const char *text, const char *reason);
+void rep_put_texts(struct rep_writer *w, const char *key, const char *const *texts, size_t n);
+void rep_put_bool(struct rep_writer *w, const char *key, bool v);
+void rep_put_int(struct rep_writer *w, const char *key, int64_t v);
+/* A number that is not finite is a null for `reason`. */
+void rep_put_real(struct rep_writer *w, const char *key, double v, const char *reason);
+void rep_put_value(struct rep_writer *w, const char *key, struct an_value v);
+void rep_put_count(struct rep_writer *w, const char *key, struct an_count v);
+/* ns as us with three decimals: every digit comes from the integer. */
+void rep_put_us(struct rep_writer *w, const char *key, int64_t ns);
+void rep_put_us_or(struct rep_writer *w, const char *key, struct an_count ns);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reports/sections/sections.h"
+
+#include <string.h>
+
+#include "reports/page/lines.h"
+#include "reports/text/text.h"
+#include "tacho_error.h"
+
+const struct rep_section rep_sections[] = {
+    {"findings", "What to change", rep_text_findings, REP_SHOWN},
+    {"budget", "Where a step goes", rep_text_budget, REP_SHOWN},
+    {"run", "The run in numbers", rep_text_throughput, REP_SHOWN},
+    {NULL, NULL, rep_text_utilization, REP_SHOWN},
+    {NULL, NULL, rep_text_phases, REP_SHOWN},
+    {NULL, NULL, rep_text_loader, REP_SHOWN},
+    {NULL, NULL, rep_text_communication, REP_SHOWN},
+    {NULL, NULL, rep_text_series, REP_SHOWN},
+    {NULL, NULL, rep_text_system, REP_SHOWN},
+    {NULL, NULL, rep_text_hardware, REP_SHOWN},
+    {NULL, NULL, rep_text_memory, REP_SHOWN},
+    {"cards", "Findings", rep_text_cards, REP_SHOWN},
+    {"loader", "Loader of each rank", rep_text_loader_ranks, REP_FOLDED},
+    {"critical-path", "Critical path", rep_text_critical_path, REP_SHOWN},
+    {"path-step", "Critical path through a step", rep_text_path_step, REP_DRAWN},
+    {"advice", "What changes would do", rep_text_advice, REP_FOLDED},
+    {"communication", "Communication", rep_text_communication_tables, REP_FOLDED},
+    {"devices", "Devices", rep_text_devices, REP_FOLDED},
+    {"absent", "Without compute", rep_text_absent, REP_SHOWN},
+    {"host-to-device", "Between host and device", rep_text_host_to_device, REP_FOLDED},
+    {"ops", "Ranges and kernels", rep_text_ops, REP_FOLDED},
+    {"stacks", "CPU stacks", rep_text_stacks, REP_FOLDED},
+    {"attribution", "What asked for device time", rep_text_attribution, REP_FOLDED},
+    {"roofline", "Roofline", rep_text_roofline, REP_SHOWN},
+    {"timeline", "Timeline", rep_text_timeline, REP_DRAWN},
+    {"steps", "Every step", rep_text_steps, REP_DRAWN},
+    {"flame", "Flame graph", rep_text_flame, REP_DRAWN},
+    {"heat", "Ranks and steps", rep_text_heat, REP_DRAWN},
+    {"compat", "As another tool says it", rep_text_compat, REP_FOLDED},
+    {"trust", "Trust", rep_text_trust, REP_SHOWN},
+    {NULL, NULL, NULL, REP_SHOWN},
+};
+
+static void write_row(struct page *p, const struct an_result *r, const struct rep_section *s)
+{
+    if (s->id)
+        page_section(p, s->id, s->title, s->how == REP_FOLDED || (s->how == REP_DRAWN && !p->ops->picture));
+    s->write(p, r);
+}
+
+void rep_sections_write(struct page *p, const struct an_result *r, bool definitions)
+{
+    bool skip = false;
+    rep_text_header(p, r);
+    page_blank(p);
+    page_title(p, r->verdict);
+    page_blank(p);
+    if (r->caution) {
+        page_text(p, 0, r->caution);
+        page_blank(p);
+    }
+    for (const struct rep_section *s = rep_sections; s->write; s++) {
+        skip = s->id ? s->how == REP_DRAWN && p->ops == &page_lines : skip;
+        if (!skip)
+            write_row(p, r, s);
+    }
+    if (definitions) {
+        page_section(p, "definitions", "Definitions", true);
+        rep_text_definitions(p);
+    }
+}
+
+int rep_sections_write_one(struct page *p, const struct an_result *r, const char *id)
+{
+    const struct rep_section *s = rep_sections;
+    while (s->write && (!s->id || strcmp(s->id, id) != 0))
+        s++;
+    if (!s->write)
+        return TACHO_EUSAGE;
+    do
+        write_row(p, r, s++);
+    while (s->write && !s->id);
+    return 0;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What devices did and what the host asked of them: devices, launches, copies, synchronisation, precision.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "reports/page/table.h"
+#include "reports/text/text.h"
+
+#define COUNT(list) (sizeof list / sizeof *list)
+
+/* ---- devices ------------------------------------------------------------------------------------------------------------ */
+
+static void of_span(char *b, const struct an_gpu_device *d, struct an_count ns)
+{
+    if (ns.valid && d->span_ns.valid && d->span_ns.value > 0)
+        snprintf(b, REP_CELL, "%.1f", 100 * (double)ns.value / (double)d->span_ns.value);
+}
+#define SHARE_CELL(field) \
+    static void cell_##field(char *b, const void *row) \
+    { \
+        const struct an_gpu_device *d = row; \
+        of_span(b, d, d->field##_ns); \
+    }
+SHARE_CELL(busy)
+SHARE_CELL(compute)
+SHARE_CELL(exposed_comm)
+SHARE_CELL(exposed_copy)
+SHARE_CELL(opaque)
+SHARE_CELL(idle)
+SHARE_CELL(blocking_proven)
+SHARE_CELL(blocking_inferred)
+SHARE_CELL(blocking_unknown)
+#undef SHARE_CELL
+
+static void cell_span(char *b, const void *row)
+{
+    const struct an_gpu_device *d = row;
+    if (d->span_ns.valid)
+        page_time(b, (double)d->span_ns.value);
+}
+static void cell_overlap(char *b, const void *row)
+{
+    const struct an_gpu_device *d = row;
+    if (d->overlap_pct.valid)
+        snprintf(b, REP_CELL, "%.1f", d->overlap_pct.value);
+}
+static void cell_streams(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_gpu_device *)row)->streams);
+}
+static void cell_ops(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_gpu_device *)row)->ops);
+}
+/* How far streams overlap: the sum of durations over their union. */
+static void cell_parallel(char *b, const void *row)
+{
+    const struct an_gpu_device *d = row;
+    if (d->compute_sum_ns.valid && d->compute_ns.valid && d->compute_ns.value > 0)
+        snprintf(b, REP_CELL, "%.2f", (double)d->compute_sum_ns.value / (double)d->compute_ns.value);
+}
+
+static void name_device(char b[REP_NAME], const void *row)
+{
+    const struct an_gpu_device *d = row;
+    snprintf(b, REP_NAME, "rank %" PRId64 " gpu:%" PRId64 "%s%.120s", d->rank, d->device, *d->name ? " " : "", d->name);
+}
+
+static const struct rep_column of_device[] = {{"span", 9, cell_span},
+                                              {"compute %", 10, cell_compute},
+                                              {"comm %", 8, cell_exposed_comm},
+                                              {"copy %", 8, cell_exposed_copy},
+                                              {"opaque %", 9, cell_opaque},
+                                              {"idle %", 8, cell_idle},
+                                              {"overlap %", 10, cell_overlap},
+                                              {"\xe2\x88\x91/\xe2\x88\xaa", 10, cell_parallel},
+                                              {"streams", 8, cell_streams},
+                                              {"busy %", 8, cell_busy},
+                                              {"ops", 9, cell_ops}};
+static const struct rep_column of_blocking[] = {
+    {"proven", 9, cell_blocking_proven}, {"inferred", 9, cell_blocking_inferred}, {"unknown", 9, cell_blocking_unknown}};
+
+static bool any_known(const struct an_result *r, size_t offset)
+{
+    for (size_t i = 0; i < r->gpu_count; i++) {
+        const struct an_count *v = (const void *)((const char *)&r->gpus[i] + offset);
+        if (v->valid)
+            return true;
+    }
+    return false;
+}
+
+/* Reason of a value that no device has. */
+static void none_known(struct page *p, const char *label, const char *what, const char *reason)
+{
+    page_label(p, label);
+    page_item(p, "%s not known: %.300s", what, reason ? reason : "");
+    page_end(p);
+}
+
+void rep_text_devices(struct page *p, const struct an_result *r)
+{
+    struct rep_table t = {.title = "Devices, % of span",
+                          .name_least = 36,
+                          .name = name_device,
+                          .column = of_device,
+                          .columns = COUNT(of_device),
+                          .rows = r->gpus,
+                          .size = sizeof *r->gpus,
+                          .count = r->gpu_count};
+    if (r->gpu.reason || !r->gpu_count)
+        return;
+    rep_table_write(p, &t);
+    const struct an_gpu_device *first = r->gpus;
+    bool comm = false;
+    for (size_t i = 0; i < r->gpu_count; i++)
+        comm = comm || (r->gpus[i].comm_ns.valid && r->gpus[i].comm_ns.value > 0);
+    if (!comm)
+        return;
+    if (any_known(r, offsetof(struct an_gpu_device, blocking_proven_ns)) ||
+        any_known(r, offsetof(struct an_gpu_device, blocking_inferred_ns))) {
+        t.title = "Compute waits for communication, % of span";
+        t.column = of_blocking;
+        t.columns = sizeof of_blocking / sizeof *of_blocking;
+        rep_table_write(p, &t);
+    } else {
+        none_known(p, "Blocking", "how much communication compute waits for is", first->blocking_proven_ns.reason);
+    }
+}
+
+/* ---- launches ----------------------------------------------------------------------------------------------------------- */
+
+static void us_item(struct page *p, const char *name, struct an_value us)
+{
+    char a[32];
+    if (us.valid)
+        page_item(p, "%s %s", name, page_time(a, us.value * 1e3));
+}
+
+static void launches(struct page *p, const struct an_launches *l)
+{
+    char a[32];
+    page_label(p, "Launches");
+    if (l->reason) {
+        page_item(p, "not known: %.300s", l->reason);
+        page_end(p);
+        return;
+    }
+    page_item(p, "%" PRId64 " calls", l->calls);
+    if (l->graphs)
+        page_item(p, "%" PRId64 " of them CUDA graphs", l->graphs);
+    if (l->matched < l->calls)
+        page_item(p, "%" PRId64 " with their device op in the file", l->matched);
+    us_item(p, "on the host", l->host_mean_us);
+    us_item(p, "delay median", l->delay_median_us);
+    us_item(p, "p95", l->delay_p95_us);
+    us_item(p, "longest", l->delay_max_us);
+    if (l->queue_mean.valid && l->queue_max.valid)
+        page_item(p, "queue %s on average, at most %.0f", page_digits(a, l->queue_mean.value, 3), l->queue_max.value);
+    if (l->full_queue_pct.valid && l->full_queue_pct.value > 0)
+        page_item(p, "full %.1f %% of the time: then the host waits", l->full_queue_pct.value);
+    if (l->short_pct.valid)
+        page_item(p, "%.0f %% of kernels are shorter than their launch call", l->short_pct.value);
+    page_end(p);
+    for (size_t i = 0; i < l->row_count && i < 4; i++) {
+        page_label(p, i ? "" : "  by call");
+        page_item(p, "%.120s %" PRId64 " times, %s", l->rows[i].name, l->rows[i].count,
+                  page_time(a, (double)l->rows[i].host_ns));
+        page_end(p);
+    }
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------------- */
+
+static void copy_count(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_copy_row *)row)->count);
+}
+static void copy_bytes(char *b, const void *row)
+{
+    const struct an_copy_row *c = row;
+    if (c->bytes.valid)
+        page_bytes(b, (double)c->bytes.value);
+}
+static void copy_total(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_copy_row *)row)->total_ns);
+}
+static void copy_exposed(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_copy_row *)row)->exposed_ns);
+}
+static void copy_rate(char *b, const void *row)
+{
+    const struct an_copy_row *c = row;
+    if (c->bytes_per_s.valid)
+        page_si(b, c->bytes_per_s.value, "B/s");
+}
+static void copy_best(char *b, const void *row)
+{
+    const struct an_copy_row *c = row;
+    if (c->max_bytes_per_s.valid)
+        page_si(b, c->max_bytes_per_s.value, "B/s");
+}
+static void copy_sync(char *b, const void *row)
+{
+    const struct an_copy_row *c = row;
+    if (c->synchronous.valid)
+        snprintf(b, REP_CELL, "%" PRId64, c->synchronous.value);
+}
+static void name_copy(char b[REP_NAME], const void *row)
+{
+    const struct an_copy_row *c = row;
+    snprintf(b, REP_NAME, "%.60s%s%.60s", c->kind, *c->memory ? ", " : "", c->memory);
+}
+static const struct rep_column of_copy[] = {
+    {"count", 8, copy_count}, {"total", 9, copy_total},       {"exposed", 9, copy_exposed}, {"bytes", 10, copy_bytes},
+    {"rate", 11, copy_rate},  {"synchronous", 13, copy_sync}, {"best rate", 11, copy_best}};
+
+static void copies(struct page *p, const struct an_result *r)
+{
+    struct rep_table t = {.title = "Copies",
+                          .name = name_copy,
+                          .column = of_copy,
+                          .columns = COUNT(of_copy),
+                          .rows = r->copy,
+                          .size = sizeof *r->copy,
+                          .count = r->copy_count};
+    if (!r->copies.reason)
+        rep_table_write(p, &t);
+}
+
+/* ---- synchronisation, precision ------------------------------------------------------------------------------------------ */
+
+static void sync_count(char *b, const void *row)
+{
+    snprintf(b, REP_CELL, "%" PRId64, ((const struct an_sync_row *)row)->count);
+}
+static void sync_host(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_sync_row *)row)->host_ns);
+}
+static void sync_max(char *b, const void *row)
+{
+    page_time(b, (double)((const struct an_sync_row *)row)->max_ns);
+}
+static void sync_idle(char *b, const void *row)
+{
+    const struct an_sync_row *s = row;
+    if (s->idle_ns.valid)
+        page_time(b, (double)s->idle_ns.value);
+}
+static void name_sync(char b[REP_NAME], const void *row)
+{
+    snprintf(b, REP_NAME, "%.200s", ((const struct an_sync_row *)row)->name);
+}
+static const struct rep_column of_sync[] = {
+    {"calls", 8, sync_count}, {"host waits", 11, sync_host}, {"device idle", 12, sync_idle}, {"longest", 9, sync_max}};
+
+static void syncs(struct page *p, const struct an_result *r)
+{
+    struct rep_table t = {.title = "Host waits for the device",
+                          .name = name_sync,
+                          .column = of_sync,
+                          .columns = COUNT(of_sync),
+                          .rows = r->sync,
+                          .size = sizeof *r->sync,
+                          .count = r->sync_count};
+    if (!r->syncs.reason)
+        rep_table_write(p, &t);
+}
+
+static void precision(struct page *p, const struct an_precision *x)
+{
+    char a[32];
+    page_label(p, "Precision");
+    if (x->reason || !x->matrix_unit_pct.valid) {
+        page_item(p, "not known: %.300s", x->reason ? x->reason : x->matrix_unit_pct.reason);
+    } else {
+        page_item(p, "%.1f %% of matrix and attention time on matrix units", x->matrix_unit_pct.value);
+        for (size_t i = 0; i < x->row_count && i < 6; i++)
+            page_item(p, "%.20s %s%s", x->rows[i].dtype, page_time(a, (double)x->rows[i].total_ns),
+                      !x->rows[i].told         ? " (unit not told by the names)"
+                      : x->rows[i].matrix_unit ? " on matrix units"
+                                               : " without");
+    }
+    page_end(p);
+}
+
+void rep_text_host_to_device(struct page *p, const struct an_result *r)
+{
+    if (r->gpu.reason)
+        return;
+    page_blank(p);
+    launches(p, &r->launches);
+    precision(p, &r->precision);
+    copies(p, r);
+    syncs(p, r);
+}

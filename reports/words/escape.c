@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "reports/words/escape.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tacho_utf8.h"
+
+long rep_decode(const char *s, size_t n, size_t *bytes)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    *bytes = 1;
+    size_t want = tacho_utf8_sequence(u, n);
+    if (want < 2)
+        return want ? u[0] : -1;
+    long code = u[0] & (0xff >> (want + 1));
+    for (size_t i = 1; i < want; i++)
+        code = code << 6 | (u[i] & 0x3f);
+    *bytes = want;
+    return code;
+}
+
+/* Ranges as Unicode gives them (EastAsianWidth W and F; Mn, Me and format characters), the ones that names can hold. */
+static const struct {
+    long from, to;
+} wide[] = {{0x1100, 0x115f}, {0x2e80, 0x303e}, {0x3041, 0xa4cf},   {0xac00, 0xd7a3},   {0xf900, 0xfaff},   {0xfe30, 0xfe6f},
+            {0xff00, 0xff60}, {0xffe0, 0xffe6}, {0x1f300, 0x1f64f}, {0x1f680, 0x1f6ff}, {0x1f900, 0x1faff}, {0x20000, 0x3fffd}},
+  zero[] = {{0x0300, 0x036f}, {0x0483, 0x0489}, {0x0591, 0x05bd}, {0x0610, 0x061a}, {0x064b, 0x065f}, {0x0e34, 0x0e3a},
+            {0x1ab0, 0x1aff}, {0x1dc0, 0x1dff}, {0x200b, 0x200f}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}};
+
+int rep_char_width(long code)
+{
+    for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
+        if (code >= zero[i].from && code <= zero[i].to)
+            return 0;
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
+        if (code >= wide[i].from && code <= wide[i].to)
+            return 2;
+    return 1;
+}
+
+int rep_width(const char *text)
+{
+    int columns = 0;
+    for (size_t n = strlen(text), bytes; n; text += bytes, n -= bytes) {
+        long code = rep_decode(text, n, &bytes);
+        columns += code < 0 ? 1 : rep_char_width(code);
+    }
+    return columns;
+}
+
+/* Marks that turn the direction of text, and separators that end a line. */
+static bool is_hostile(long code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x200b && code <= 0x200f) ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code == 0xfeff;
+}
+
+static void show_hostile(char *cell, size_t size, long code)
+{
+    if (code == '\n')
+        snprintf(cell, size, "\\n");
+    else if (code == '\t')
+        snprintf(cell, size, "\\t");
+    else if (code < 0x100)
+        snprintf(cell, size, "\\x%02x", (unsigned)code & 0xff);
+    else
+        snprintf(cell, size, "\\u%04x", (unsigned)code & 0xffffff);
+}
+
+/* The characters that reports themselves use, in ASCII. */
+static const char *ascii_of(long code)
+{
+    switch (code) {
+    case 0xb7:
+        return "|";
+    case 0xb1:
+        return "+-";
+    case 0xb5:
+    case 0x3bc:
+        return "u";
+    case 0xd7:
+        return "x";
+    case 0x2013:
+    case 0x2014:
+    case 0x2212:
+        return "-";
+    case 0x2018:
+    case 0x2019:
+        return "'";
+    case 0x201c:
+    case 0x201d:
+        return "\"";
+    case 0x2026:
+        return "...";
+    case 0x2190:
+        return "<-";
+    case 0x2192:
+        return "->";
+    case 0x2211:
+        return "sum";
+    case 0x2229:
+        return "and";
+    case 0x222a:
+        return "union";
+    case 0x2264:
+        return "<=";
+    case 0x2265:
+        return ">=";
+    default:
+        return "?";
+    }
+}
+
+size_t rep_show(char cell[16], const char *s, size_t n, bool utf8, int *columns)
+{
+    size_t bytes;
+    long code = rep_decode(s, n, &bytes);
+    if (code < 0) {
+        snprintf(cell, 16, "\\x%02x", (unsigned char)*s);
+    } else if (is_hostile(code)) {
+        show_hostile(cell, 16, code);
+    } else if (code < 0x80 || utf8) {
+        memcpy(cell, s, bytes);
+        cell[bytes] = 0;
+        *columns = rep_char_width(code);
+        return bytes;
+    } else {
+        snprintf(cell, 16, "%s", ascii_of(code));
+    }
+    *columns = (int)strlen(cell);
+    return bytes;
+}
+
+int rep_clean(char *out, size_t size, const char *text, int columns, bool utf8)
+{
+    const char *more = utf8 ? "\xe2\x80\xa6" : "...";
+    int more_columns = utf8 ? 1 : 3, used = 0, fits_columns = 0;
+    size_t at = 0, fits = 0, n = strlen(text), bytes;
+    char cell[16];
+    if (!size)
+        return 0;
+    for (; n; text += bytes, n -= bytes) {
+        int w;
+        bytes = rep_show(cell, text, n, utf8, &w);
+        size_t length = strlen(cell);
+        if (used + w > columns || at + length + 4 >= size)
+            break;
+        memcpy(out + at, cell, length);
+        at += length;
+        used += w;
+        if (used + more_columns <= columns) { /* up to here an ellipsis still fits behind it */
+            fits = at;
+            fits_columns = used;
+        }
+    }
+    if (n && more_columns <= columns && fits + strlen(more) < size) {
+        memcpy(out + fits, more, strlen(more));
+        at = fits + strlen(more);
+        used = fits_columns + more_columns;
+    }
+    out[at] = 0;
+    return used;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/import/kineto/kineto_args.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+
+struct row {
+    const char *text, *key;
+    uint8_t n, use;
+};
+
+static const struct row rows[] = {
+#define KINETO_ARG_ROW(name, text, use, key) {text, key, sizeof(text) - 1, use},
+    KINETO_ARG_MAP(KINETO_ARG_ROW)
+#undef KINETO_ARG_ROW
+};
+
+#define SLOTS 1024u /* a power of two well above the number of rows */
+
+static uint8_t slot[SLOTS]; /* row + 1, open addressing */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+_Static_assert(sizeof rows / sizeof *rows < 255, "rows fit a byte");
+
+static uint32_t hash(const char *p, size_t n)
+{
+    uint32_t h = (uint32_t)n * 0x9e3779b1u;
+    h += (uint32_t)(unsigned char)p[0] * 0x85ebca6bu + (uint32_t)(unsigned char)p[n - 1] * 0xc2b2ae35u;
+    h += (uint32_t)(unsigned char)p[n / 2] * 0x27d4eb2fu;
+    return (h ^ h >> 15) & (SLOTS - 1);
+}
+
+static void fill(void)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        uint32_t at = hash(rows[i].text, rows[i].n);
+        while (slot[at])
+            at = (at + 1) & (SLOTS - 1);
+        slot[at] = (uint8_t)(i + 1);
+    }
+}
+
+enum kineto_arg kineto_arg_find(const char *key, size_t n)
+{
+    pthread_once(&once, fill);
+    if (!n)
+        return KINETO_ARG_OTHER;
+    for (uint32_t at = hash(key, n); slot[at]; at = (at + 1) & (SLOTS - 1)) {
+        const struct row *r = &rows[slot[at] - 1];
+        if (r->n == n && !memcmp(r->text, key, n))
+            return (enum kineto_arg)(slot[at] - 1);
+    }
+    return KINETO_ARG_OTHER;
+}
+
+unsigned kineto_arg_use(enum kineto_arg a)
+{
+    return a < KINETO_ARG_OTHER ? rows[a].use : 0;
+}
+
+const char *kineto_arg_key(enum kineto_arg a)
+{
+    return a < KINETO_ARG_OTHER ? rows[a].key : NULL;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Rows of host threads other than NVTX: calls of the CUDA API, of libraries and of the operating system, overhead.
+ */
+#include <string.h>
+
+#include "store/import/nsight/nsight.h"
+
+enum { COL_START, COL_END, COL_TID, COL_NAME, COL_CORRELATION };
+#define HOST_COLUMNS "start", "end", "globalTid", "nameId|textId", "correlationId"
+
+/* name STORE_ABSENT: that of the row's column */
+static int put(struct nsight *n, sqlite3_stmt *st, const char *category, int64_t name)
+{
+    struct store_slice s = {.detail = STORE_ABSENT, .correlation = STORE_ABSENT, .name = name};
+    int64_t tid = nsight_int(st, COL_TID);
+    bool ok = true;
+    n->run->r->events++;
+    nsight_time(n, nsight_int(st, COL_START), nsight_int(st, COL_END), &s, &ok);
+    if (ok && tid == STORE_ABSENT) {
+        n->lost[NSIGHT_LOSS_PROCESS]++;
+        ok = false;
+    }
+    if (!ok)
+        return 0;
+    int code = nsight_thread(n, tid, &s.track);
+    if (!code && name == STORE_ABSENT)
+        code = nsight_name(n, nsight_int(st, COL_NAME), &s.name);
+    if (!code)
+        code = nsight_intern(n, category, &s.category);
+    if (code)
+        return code;
+    if (name != STORE_ABSENT) /* a call of the API */
+        s.correlation = nsight_int(st, COL_CORRELATION);
+    if (s.correlation == 0)
+        s.correlation = STORE_ABSENT;
+    return nsight_slice(n, &s);
+}
+
+/* Names of calls carry the version of CUDA that introduced them: cudaLaunchKernel_v7000. It says nothing of the call. The
+ * store's string of a name's id, and whether it is the driver's; looked up once for each id. */
+static int call_name(struct nsight *n, int64_t id, int64_t *string, bool *driver)
+{
+    const int64_t *known = nsight_map_find(&n->calls, id, 0);
+    char name[256];
+    if (known) {
+        *string = *known < 0 ? -*known : *known;
+        *driver = *known < 0;
+        return 0;
+    }
+    const char *text = nsight_string(n, id);
+    size_t bytes = text ? strlen(text) : 0;
+    if (bytes >= sizeof name)
+        bytes = sizeof name - 1;
+    memcpy(name, text ? text : "", bytes);
+    name[bytes] = 0;
+    size_t digits = bytes;
+    while (digits && name[digits - 1] >= '0' && name[digits - 1] <= '9')
+        digits--;
+    if (bytes - digits >= 4 && bytes - digits <= 5 && digits > 2 && !memcmp(name + digits - 2, "_v", 2))
+        name[digits - 2] = 0;
+    *driver = !strncmp(name, "cu", 2) && name[2] >= 'A' && name[2] <= 'Z';
+    int code = nsight_intern(n, name, string);
+    return code || n->calls.count > NSIGHT_CACHE ? code : nsight_map_put(&n->calls, id, 0, *driver ? -*string : *string);
+}
+
+static int call(struct nsight *n, sqlite3_stmt *st)
+{
+    int64_t string;
+    bool driver;
+    int code = call_name(n, nsight_int(st, COL_NAME), &string, &driver);
+    return code ? code : put(n, st, driver ? "driver" : "runtime", string);
+}
+
+static int os_call(struct nsight *n, sqlite3_stmt *st)
+{
+    return put(n, st, "osrt", STORE_ABSENT);
+}
+
+static int overhead(struct nsight *n, sqlite3_stmt *st)
+{
+    if (nsight_int(st, COL_TID) != STORE_ABSENT)
+        return put(n, st, "overhead", STORE_ABSENT);
+    n->run->r->events++;
+    n->lost[NSIGHT_LOSS_PROCESS]++;
+    return 0;
+}
+
+static int mpi_call(struct nsight *n, sqlite3_stmt *st)
+{
+    return put(n, st, "mpi", STORE_ABSENT);
+}
+
+static int cudnn_call(struct nsight *n, sqlite3_stmt *st)
+{
+    return put(n, st, "cudnn", STORE_ABSENT);
+}
+
+static int cublas_call(struct nsight *n, sqlite3_stmt *st)
+{
+    return put(n, st, "cublas", STORE_ABSENT);
+}
+
+const struct nsight_table nsight_host_tables[] = {
+    {"CUPTI_ACTIVITY_KIND_RUNTIME", call, {HOST_COLUMNS}},
+    {"CUPTI_ACTIVITY_KIND_DRIVER", call, {HOST_COLUMNS}},
+    {"CUPTI_ACTIVITY_KIND_OVERHEAD", overhead, {HOST_COLUMNS}},
+    {"PROFILER_OVERHEAD", overhead, {HOST_COLUMNS}},
+    {"OSRT_API", os_call, {HOST_COLUMNS}},
+    {"MPI_COLLECTIVES_EVENTS", mpi_call, {HOST_COLUMNS}},
+    {"MPI_P2P_EVENTS", mpi_call, {HOST_COLUMNS}},
+    {"MPI_START_WAIT_EVENTS", mpi_call, {HOST_COLUMNS}},
+    {"MPI_OTHER_EVENTS", mpi_call, {HOST_COLUMNS}},
+    {"CUDNN_EVENTS", cudnn_call, {HOST_COLUMNS}},
+    {"CUBLAS_EVENTS", cublas_call, {HOST_COLUMNS}},
+    {0},
+};

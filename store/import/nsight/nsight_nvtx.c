@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NVTX rows. The domain is the category; ranges that PyTorch's emit_nvtx made are operators and become what its profiler would
+ * have written: a name, a sequence number, shapes.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/import/nsight/nsight.h"
+
+#define LABELS_MAX 4096 /* domains and categories; more are nobody's program */
+
+/* eventType */
+enum {
+    NVTX_CATEGORY = 33,
+    NVTX_MARK = 34,
+    NVTX_THREAD = 39,
+    NVTX_PUSH_POP = 59,
+    NVTX_START_END = 60,
+    NVTXT_CATEGORY = 64,
+    NVTXT_MARK = 65,
+    NVTXT_PUSH_POP = 70,
+    NVTXT_START_END = 71,
+    NVTXT_META_FIRST = 72,
+    NVTXT_META_LAST = 74,
+    NVTX_DOMAIN_CREATE = 75,
+    NVTX_DOMAIN_DESTROY = 76,
+    NVTX_NAME_FIRST = 97,
+    NVTX_NAME_LAST = 99
+};
+
+enum { COL_START, COL_END, COL_TYPE, COL_RANGE, COL_CATEGORY, COL_TEXT, COL_TEXT_ID, COL_TID, COL_DOMAIN, COL_PAYLOAD };
+/* nsight_payload.c reads what comes after COL_DOMAIN */
+#define NVTX_COLUMNS \
+    "start", "end", "eventType", "rangeId", "category", "text", "textId", "globalTid", "domainId", "uint64Value", \
+        "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue", "jsonText", "jsonTextId", "binaryData"
+
+static const char *text_of(struct nsight *n, sqlite3_stmt *st)
+{
+    const char *text = nsight_text(st, COL_TEXT);
+    return text ? text : nsight_string(n, nsight_int(st, COL_TEXT_ID));
+}
+
+/* ---- domains and categories ------------------------------------------------------------------------------------------------- */
+
+static bool is_reserved(const char *name)
+{
+    static const char *const words[] = {"kernel", "memcpy", "memset",  "graph",  "sync",     "annotation",
+                                        "op",     "python", "runtime", "driver", "overhead", "instant"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(words[i], name))
+            return true;
+    return false;
+}
+
+/* Number of a text: of a domain or a category, of which there are few. */
+static int label(struct nsight *n, const char *text, int64_t *number)
+{
+    for (size_t i = 0; i < n->label_count; i++)
+        if (!strcmp(n->label[i], text)) {
+            *number = (int64_t)i;
+            return 0;
+        }
+    char **bigger = realloc(n->label, (n->label_count + 1) * sizeof *bigger);
+    if (!bigger)
+        return TACHO_ENOMEM;
+    n->label = bigger;
+    n->label[n->label_count] = strdup(text);
+    if (!n->label[n->label_count])
+        return TACHO_ENOMEM;
+    *number = (int64_t)n->label_count++;
+    return 0;
+}
+
+/* Rows that name a domain, or a category of one, may stand behind those that use it: this is a pass of its own. */
+static int definition(struct nsight *n, sqlite3_stmt *st)
+{
+    int64_t type = nsight_int(st, COL_TYPE), domain = nsight_int(st, COL_DOMAIN), tid = nsight_int(st, COL_TID), number;
+    if (type != NVTX_DOMAIN_CREATE && type != NVTX_CATEGORY && type != NVTXT_CATEGORY)
+        return 0;
+    const char *text = text_of(n, st);
+    char name[300];
+    if (!text || !*text || domain == STORE_ABSENT || n->label_count >= LABELS_MAX)
+        return 0;
+    snprintf(name, sizeof name, "%s%.256s", type == NVTX_DOMAIN_CREATE && is_reserved(text) ? "nvtx:" : "", text);
+    int code = label(n, name, &number);
+    if (code)
+        return code;
+    if (type != NVTX_DOMAIN_CREATE)
+        return nsight_map_put(&n->categories, domain, nsight_int(st, COL_CATEGORY), number);
+    if (tid != STORE_ABSENT)
+        code = nsight_map_put(&n->domains, tid >> 24, domain, number);
+    return code ? code : nsight_map_put(&n->domains, -1, domain, number);
+}
+
+/* Number of the name of a domain. */
+static int domain_of(struct nsight *n, int64_t process, int64_t domain, int64_t *number)
+{
+    char name[64];
+    if (domain == STORE_ABSENT || domain == 0)
+        return label(n, "nvtx", number);
+    const int64_t *known = nsight_map_find(&n->domains, process, domain);
+    if (!known)
+        known = nsight_map_find(&n->domains, -1, domain);
+    if (known) {
+        *number = *known;
+        return 0;
+    }
+    snprintf(name, sizeof name, "domain %" PRId64, domain);
+    int code = label(n,
+                     nsight_domain_is_nccl(n, domain) ? "NCCL"
+                     : n->label_count < LABELS_MAX    ? name
+                                                      : "nvtx:unnamed",
+                     number);
+    return code ? code : nsight_map_put(&n->domains, -1, domain, *number);
+}
+
+/* "domain" or "domain:category" as a string of the store. */
+static int category_of(struct nsight *n, sqlite3_stmt *st, int64_t process, int64_t *string)
+{
+    int64_t domain = nsight_int(st, COL_DOMAIN), category = nsight_int(st, COL_CATEGORY), number;
+    char name[600];
+    int code = domain_of(n, process, domain, &number);
+    if (code)
+        return code;
+    const int64_t *sub = nsight_map_find(&n->categories, domain == STORE_ABSENT ? 0 : domain, category);
+    const int64_t *known = nsight_map_find(&n->joined, number, sub ? *sub : -1);
+    if (known) {
+        *string = *known;
+        return 0;
+    }
+    snprintf(name, sizeof name, "%s%s%s", n->label[number], sub ? ":" : "", sub ? n->label[*sub] : "");
+    code = nsight_intern(n, name, string);
+    return code ? code : nsight_map_put(&n->joined, number, sub ? *sub : -1, *string);
+}
+
+/* ---- PyTorch's operators ---------------------------------------------------------------------------------------------------- */
+
+/* `aten::mm, seq = 7, op_id = 12, sizes = [[2, 3], [3, 4]], input_op_ids = [...]`: the part before the first of these keys is
+ * the name, and what differs in every call would make every name unique. */
+static size_t operator_name(const char *text)
+{
+    static const char *const keys[] = {", seq = ", ", op_id = ", ", sizes = [", ", input_op_ids = ["};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const char *at = strstr(text, keys[i]);
+        const char *value = at ? at + strlen(keys[i]) : NULL;
+        bool fits = at && at != text && (i >= 2 || (*value >= '0' && *value <= '9') || *value == '-');
+        if (fits && (!first || at < first))
+            first = at;
+    }
+    return first ? (size_t)(first - text) : 0;
+}
+
+static int64_t sequence(const char *text)
+{
+    const char *at = strstr(text, ", seq = ");
+    char *end;
+    if (!at)
+        return STORE_ABSENT;
+    long long value = strtoll(at + 8, &end, 10);
+    return end == at + 8 || value < 0 ? STORE_ABSENT : value;
+}
+
+/* {"shapes":[[2,3],[3,4]]} of `sizes = ...`; NULL: there are none. Caller frees. */
+static char *shapes(const char *text)
+{
+    const char *at = strstr(text, ", sizes = [");
+    if (!at)
+        return NULL;
+    at += 10;
+    char *out = malloc(strlen(at) + 16);
+    if (!out)
+        return NULL;
+    size_t n = (size_t)sprintf(out, "{\"shapes\":");
+    int depth = 0;
+    for (; *at; at++) {
+        if (*at == ' ')
+            continue;
+        if (!strchr("[],-0123456789", *at) || depth > 8)
+            break;
+        depth += (*at == '[') - (*at == ']');
+        out[n++] = *at;
+        if (!depth)
+            break;
+    }
+    if (*at != ']' || depth) {
+        free(out);
+        return NULL;
+    }
+    strcpy(out + n, "}");
+    return out;
+}
+
+static int operator_slice(struct nsight *n, const char *text, size_t bytes, struct store_slice *s)
+{
+    struct store_detail d = STORE_DETAIL_NONE;
+    char *payload = shapes(text);
+    s->correlation = sequence(text);
+    int code = store_string(n->out, text, bytes, &s->name);
+    if (!code)
+        code = nsight_intern(n, "op", &s->category);
+    if (!code && payload) {
+        d.schema = "torch.op";
+        d.payload = payload;
+        code = store_detail_intern(n->out, &d, &s->detail);
+    }
+    free(payload);
+    return code;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------------------------- */
+
+static bool is_definition(int64_t type)
+{
+    return type == NVTX_CATEGORY || type == NVTX_THREAD || type == NVTXT_CATEGORY || type == NVTX_DOMAIN_CREATE ||
+           type == NVTX_DOMAIN_DESTROY || (type >= NVTXT_META_FIRST && type <= NVTXT_META_LAST) ||
+           (type >= NVTX_NAME_FIRST && type <= NVTX_NAME_LAST);
+}
+
+static int range(struct nsight *n, sqlite3_stmt *st)
+{
+    struct store_slice s = {.detail = STORE_ABSENT, .correlation = STORE_ABSENT};
+    int64_t type = nsight_int(st, COL_TYPE), tid = nsight_int(st, COL_TID), start = nsight_int(st, COL_START);
+    bool mark = type == NVTX_MARK || type == NVTXT_MARK, global = type == NVTX_START_END || type == NVTXT_START_END, ok = true;
+    size_t process;
+    if (is_definition(type))
+        return 0;
+    n->run->r->events++;
+    if (!mark && !global && type != NVTX_PUSH_POP && type != NVTXT_PUSH_POP) {
+        n->lost[NSIGHT_LOSS_NVTX_TYPE]++;
+        return 0;
+    }
+    nsight_time(n, start, mark ? start : nsight_int(st, COL_END), &s, &ok);
+    if (ok && tid == STORE_ABSENT) {
+        n->lost[NSIGHT_LOSS_PROCESS]++;
+        ok = false;
+    }
+    if (!ok)
+        return 0;
+    int code = nsight_process(n, tid, &process);
+    if (!code)
+        code = global ? nsight_range_track(n, process, &s.track) : nsight_thread(n, tid, &s.track);
+    const char *text = text_of(n, st);
+    if (!text)
+        text = "";
+    size_t bytes = nsight_int(st, COL_DOMAIN) > 0 ? 0 : operator_name(text);
+    if (code)
+        return code;
+    if (bytes) {
+        code = operator_slice(n, text, bytes, &s);
+        return code ? code : nsight_slice(n, &s);
+    }
+    code = nsight_intern(n, text, &s.name);
+    if (!code) {
+        bool nccl = nsight_domain_is_nccl(n, nsight_int(st, COL_DOMAIN)) || !strncmp(text, "nccl", 4);
+        code = nsight_payload(n, st, text, nccl, process, &s.detail);
+    }
+    if (!code)
+        code = category_of(n, st, tid >> 24, &s.category);
+    if (global)
+        s.correlation = nsight_int(st, COL_RANGE);
+    return code ? code : nsight_slice(n, &s);
+}
+
+const struct nsight_table nsight_nvtx_tables[] = {
+    {"NVTX_EVENTS", definition, {NVTX_COLUMNS}},
+    {"NVTX_EVENTS", range, {NVTX_COLUMNS}},
+    {0},
+};

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NVTX payloads. An extended payload is a blob: a header of four little-endian 64-bit words (domain, schema, bytes of the
+ * payload, bytes in all), then the fields at the offsets that NVTX_PAYLOAD_SCHEMA_ENTRIES gives for that schema. NCCL describes
+ * its calls that way since 2.19.
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/import/nsight/nsight.h"
+
+#define HEADER_BYTES 32
+#define BLOB_MAX     65536
+#define ENUM_FIRST   (1 << 24) /* types from here on are enumerations and schemas of the program */
+
+/* Columns of an NVTX row that the tables of nsight_nvtx.c select, in this order. */
+enum { COL_DOMAIN = 8, COL_UINT64, COL_INT64, COL_DOUBLE, COL_UINT32, COL_INT32, COL_FLOAT, COL_JSON, COL_JSON_ID, COL_BINARY };
+
+/* ---- schemas ------------------------------------------------------------------------------------------------------------------ */
+
+static int field(struct nsight *n, sqlite3_stmt *st)
+{
+    const char *name = nsight_text(st, 4);
+    int64_t offset = nsight_int(st, 3);
+    struct nsight_field f = {.domain = nsight_int(st, 0),
+                             .schema = nsight_int(st, 1),
+                             .type = nsight_int(st, 2),
+                             .offset = offset == STORE_ABSENT ? 0 : offset};
+    if (!name || f.domain == STORE_ABSENT || f.schema == STORE_ABSENT || f.offset < 0 || f.offset > BLOB_MAX)
+        return 0;
+    for (size_t i = 0; i < n->field_count; i++) /* each process of the capture repeats them */
+        if (n->field[i].domain == f.domain && n->field[i].schema == f.schema && n->field[i].offset == f.offset)
+            return 0;
+    if (n->field_count >= 4096)
+        return 0;
+    if (n->field_count == n->field_cap) {
+        size_t cap = n->field_cap ? 2 * n->field_cap : 64;
+        struct nsight_field *bigger = realloc(n->field, cap * sizeof *bigger);
+        if (!bigger)
+            return TACHO_ENOMEM;
+        n->field = bigger;
+        n->field_cap = cap;
+    }
+    f.name = strdup(name);
+    if (!f.name)
+        return TACHO_ENOMEM;
+    n->field[n->field_count++] = f;
+    return 0;
+}
+
+int nsight_payload_schemas(struct nsight *n)
+{
+    static const struct nsight_table entries = {
+        "NVTX_PAYLOAD_SCHEMA_ENTRIES", field, {"domainId", "schemaId", "type", "offset", "name"}};
+    return nsight_read(n, &entries);
+}
+
+void nsight_payload_free(struct nsight *n)
+{
+    for (size_t i = 0; i < n->field_count; i++)
+        free(n->field[i].name);
+    free(n->field);
+}
+
+bool nsight_domain_is_nccl(const struct nsight *n, int64_t domain)
+{
+    for (size_t i = 0; i < n->field_count; i++)
+        if (n->field[i].domain == domain && !strncmp(n->field[i].name, "NCCL ", 5))
+            return true;
+    return false;
+}
+
+/* ---- values --------------------------------------------------------------------------------------------------------------------- */
+
+/* by NVTX payload entry type: bytes, and 's'igned, 'u'nsigned, 'f'loating or nothing that has a number */
+static const struct {
+    uint8_t bytes;
+    char kind;
+} types[] = {{0, 0},   {1, 's'}, {1, 'u'}, {2, 's'}, {2, 'u'}, {4, 's'}, {4, 'u'}, {8, 's'},
+             {8, 'u'}, {8, 's'}, {8, 'u'}, {1, 's'}, {1, 'u'}, {2, 's'}, {2, 'u'}, {4, 's'},
+             {4, 'u'}, {8, 's'}, {8, 'u'}, {4, 'f'}, {8, 'f'}, {0, 0},   {8, 'u'}};
+
+static uint64_t little(const unsigned char *p, size_t bytes)
+{
+    uint64_t value = 0;
+    while (bytes--)
+        value = value << 8 | p[bytes];
+    return value;
+}
+
+struct value {
+    char kind; /* 0: none */
+    uint64_t bits;
+    double number;
+};
+
+static struct value value_of(const unsigned char *p, size_t room, int64_t type)
+{
+    struct value v = {0};
+    size_t bytes = type >= ENUM_FIRST ? 4 : type > 0 && type < (int64_t)(sizeof types / sizeof *types) ? types[type].bytes : 0;
+    if (!bytes || bytes > room)
+        return v;
+    v.kind = type >= ENUM_FIRST ? 's' : types[type].kind;
+    v.bits = little(p, bytes);
+    if (v.kind == 's' && bytes < 8 && v.bits >> (8 * bytes - 1))
+        v.bits |= UINT64_MAX << (8 * bytes);
+    if (v.kind == 'f' && bytes == 4) {
+        uint32_t low = (uint32_t)v.bits;
+        float f;
+        memcpy(&f, &low, 4);
+        v.number = (double)f;
+    } else if (v.kind == 'f') {
+        memcpy(&v.number, &v.bits, 8);
+    }
+    return v;
+}
+
+/* ---- JSON text in n->text ------------------------------------------------------------------------------------------------------ */
+
+static int text_room(struct nsight *n, size_t bytes)
+{
+    if (bytes <= n->text_cap)
+        return 0;
+    char *bigger = realloc(n->text, bytes + 256);
+    if (!bigger)
+        return TACHO_ENOMEM;
+    n->text = bigger;
+    n->text_cap = bytes + 256;
+    return 0;
+}
+
+/* "name":value behind what stands there already; *at counts. */
+static int text_member(struct nsight *n, size_t *at, const char *name, const struct value *v)
+{
+    int code = text_room(n, *at + 2 * strlen(name) + 64);
+    if (code || !v->kind || (v->kind == 'f' && !isfinite(v->number)))
+        return code;
+    n->text[*at] = *at ? ',' : '{';
+    ++*at;
+    n->text[(*at)++] = '"';
+    for (; *name; name++)
+        if ((unsigned char)*name >= 0x20) {
+            if (*name == '"' || *name == '\\')
+                n->text[(*at)++] = '\\';
+            n->text[(*at)++] = *name;
+        }
+    char *to = n->text + *at;
+    *at += (size_t)(v->kind == 'u'   ? sprintf(to, "\":%" PRIu64, v->bits)
+                    : v->kind == 's' ? sprintf(to, "\":%" PRId64, (int64_t)v->bits)
+                                     : sprintf(to, "\":%.17g", v->number));
+    return 0;
+}
+
+/* ---- blobs ---------------------------------------------------------------------------------------------------------------------- */
+
+/* The bytes of a blob, or of one written as hexadecimal text; *bytes 0: none. */
+static int blob(struct nsight *n, sqlite3_stmt *st, unsigned char *to, size_t *bytes)
+{
+    int type = sqlite3_column_type(st, COL_BINARY);
+    const unsigned char *p = type == SQLITE_BLOB   ? sqlite3_column_blob(st, COL_BINARY)
+                             : type == SQLITE_TEXT ? sqlite3_column_text(st, COL_BINARY)
+                                                   : NULL;
+    size_t size = p ? (size_t)sqlite3_column_bytes(st, COL_BINARY) : 0;
+    *bytes = 0;
+    (void)n;
+    if (!p || size > (type == SQLITE_TEXT ? 2 : 1) * (size_t)BLOB_MAX)
+        return p ? -1 : 0;
+    if (type == SQLITE_BLOB) {
+        memcpy(to, p, size);
+        *bytes = size;
+        return 0;
+    }
+    if (size % 2)
+        return -1;
+    for (size_t i = 0; i < size; i += 2) {
+        char digits[3] = {(char)p[i], (char)p[i + 1], 0};
+        if (!isxdigit(p[i]) || !isxdigit(p[i + 1]))
+            return -1;
+        to[i / 2] = (unsigned char)strtoul(digits, NULL, 16);
+    }
+    *bytes = size / 2;
+    return 0;
+}
+
+/* A field of NCCL's that a detail has a column for. True: it needs no place in the payload. */
+static bool nccl_field(struct store_detail *d, const char *name, const struct value *v, int64_t *rank)
+{
+    if (!strcmp(name, "NCCL communicator ID"))
+        d->communicator = (int64_t)v->bits;
+    else if (!strcmp(name, "Message size [bytes]"))
+        d->bytes = v->bits > INT64_MAX ? STORE_ABSENT : (int64_t)v->bits;
+    else if (!strcmp(name, "No. of ranks"))
+        d->ranks = (int64_t)v->bits;
+    else if (!strcmp(name, "Rank"))
+        *rank = (int64_t)v->bits;
+    else
+        return false;
+    return strcmp(name, "Rank") != 0;
+}
+
+/* -1: it does not fit its schema. */
+static int decode(struct nsight *n, const unsigned char *p, size_t bytes, struct store_detail *d, size_t *at, int64_t *rank)
+{
+    if (bytes < HEADER_BYTES)
+        return -1;
+    int64_t domain = (int64_t)little(p, 8), schema = (int64_t)little(p + 8, 8);
+    uint64_t size = little(p + 16, 8);
+    bool any = false;
+    if (size > bytes - HEADER_BYTES)
+        return -1;
+    for (size_t i = 0; i < n->field_count; i++) {
+        const struct nsight_field *f = &n->field[i];
+        if (f->domain != domain || f->schema != schema)
+            continue;
+        any = true;
+        if ((uint64_t)f->offset >= size)
+            return -1;
+        struct value v = value_of(p + HEADER_BYTES + f->offset, (size_t)(size - (uint64_t)f->offset), f->type);
+        if (v.kind && nccl_field(d, f->name, &v, rank))
+            continue;
+        int code = text_member(n, at, f->name, &v);
+        if (code)
+            return code;
+    }
+    return any ? 0 : -1;
+}
+
+/* ---- NCCL's calls ---------------------------------------------------------------------------------------------------------------- */
+
+static const char *collective_of(const char *name)
+{
+    static const char *const calls[][2] = {{"ncclAllReduce", "all_reduce"},
+                                           {"ncclReduceScatter", "reduce_scatter"},
+                                           {"ncclReduce", "reduce"},
+                                           {"ncclAllGather", "all_gather"},
+                                           {"ncclBroadcast", "broadcast"},
+                                           {"ncclBcast", "broadcast"},
+                                           {"ncclAlltoAll", "all_to_all"},
+                                           {"ncclAllToAll", "all_to_all"},
+                                           {"ncclGather", "gather"},
+                                           {"ncclScatter", "scatter"},
+                                           {"ncclSend", "send"},
+                                           {"ncclRecv", "recv"}};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (!strcmp(name, calls[i][0]))
+            return calls[i][1];
+    return NULL;
+}
+
+/* The number that an old-style payload holds. */
+static int plain(struct nsight *n, sqlite3_stmt *st, size_t *at)
+{
+    for (int c = COL_UINT64; c <= COL_FLOAT; c++) {
+        struct value v = {0};
+        int type = sqlite3_column_type(st, c);
+        if (type == SQLITE_INTEGER) {
+            v.kind = c == COL_UINT64 ? 'u' : 's';
+            v.bits = (uint64_t)sqlite3_column_int64(st, c);
+        } else if (type == SQLITE_FLOAT) {
+            v.kind = 'f';
+            v.number = sqlite3_column_double(st, c);
+        }
+        if (v.kind)
+            return text_member(n, at, "value", &v);
+    }
+    return 0;
+}
+
+/* A rank of the biggest communicator is the process's rank. */
+static void remember_rank(struct nsight *n, size_t process, int64_t rank, int64_t ranks)
+{
+    struct nsight_process *p = &n->process[process];
+    if (rank >= 0 && ranks > p->ranks && rank < ranks) {
+        p->rank = rank;
+        p->ranks = ranks;
+    }
+}
+
+static int json_payload(struct nsight *n, sqlite3_stmt *st, size_t *at)
+{
+    const char *json = nsight_text(st, COL_JSON);
+    if (!json)
+        json = nsight_string(n, nsight_int(st, COL_JSON_ID));
+    size_t bytes = json ? strlen(json) : 0;
+    if (!bytes || *json != '{' || json[bytes - 1] != '}')
+        return 0;
+    int code = text_room(n, bytes + 8);
+    if (code)
+        return code;
+    memcpy(n->text, json, bytes - 1); /* the closing brace is added at the end */
+    *at = bytes - 1;
+    return 0;
+}
+
+int nsight_payload(struct nsight *n, sqlite3_stmt *st, const char *name, bool nccl, size_t process, int64_t *detail)
+{
+    struct store_detail d = STORE_DETAIL_NONE;
+    unsigned char bytes[BLOB_MAX];
+    size_t size = 0, at = 0;
+    int64_t rank = STORE_ABSENT;
+    int code = 0;
+    bool has_binary = sqlite3_column_type(st, COL_BINARY) != SQLITE_NULL;
+    if (has_binary && (blob(n, st, bytes, &size) || (size && (code = decode(n, bytes, size, &d, &at, &rank)) == -1))) {
+        n->lost[NSIGHT_LOSS_PAYLOAD]++;
+        d = (struct store_detail)STORE_DETAIL_NONE;
+        at = 0;
+        code = 0;
+    }
+    if (!code && !at)
+        code = json_payload(n, st, &at);
+    if (!code && !at)
+        code = plain(n, st, &at);
+    if (code)
+        return code;
+    if (nccl) {
+        d.collective = collective_of(name);
+        remember_rank(n, process, rank, d.ranks);
+    }
+    if (at) {
+        n->text[at] = '}';
+        n->text[at + 1] = 0;
+        d.payload = n->text;
+    }
+    if (!at && !d.collective && d.communicator == STORE_ABSENT && d.bytes == STORE_ABSENT && d.ranks == STORE_ABSENT)
+        return 0;
+    d.schema = nccl ? "nccl" : "nvtx";
+    return store_detail_intern(n->out, &d, detail);
+}

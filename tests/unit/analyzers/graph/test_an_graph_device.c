@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The device side of the dependency graph: launches, waits of streams told by rows, by calls and by times, calls that wait for
+ * streams, events, devices and copies, the run-ahead limit.
+ */
+#include "analyzers/device/device_edges.h"
+#include "tests/unit/an_graph.h"
+
+#define GEMM "ampere_sgemm_128x64_nn"
+#define NCCL "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+
+struct run {
+    struct fixture f[1];
+    struct graph_run g[1];
+    const struct an_graph *graph;
+    int64_t compute, comm;
+    int64_t correlation;
+};
+
+static void begin(struct run *r)
+{
+    memset(r, 0, sizeof *r);
+    struct fixture *f = r->f;
+    fx_open(f);
+    FX(store_run_set(f->s, "source", "kineto"));
+    r->compute = gpu_stream(f, f->process, "gpu:0", 7);
+    r->comm = gpu_stream(f, f->process, "gpu:0", 20);
+}
+
+static void build(struct run *r)
+{
+    const char *why = NULL;
+    struct an_context *c = graph_open(r->f, r->g);
+    assert_int_equal(an_graph_of(c, &r->graph, &why), 0);
+    assert_non_null(r->graph);
+    graph_check(r->g, r->graph);
+    assert_int_equal(r->graph->dropped, 0);
+}
+
+/* A call of the main thread, us. Returns its correlation. */
+static int64_t call(struct run *r, int64_t start, int64_t end, const char *name)
+{
+    gpu_row(r->f, r->f->thread, start, end, name, "runtime", ++r->correlation);
+    return r->correlation;
+}
+
+static void launch(struct run *r, int64_t stream, int64_t at, int64_t start, int64_t end, const char *name)
+{
+    gpu_row(r->f, stream, start, end, name, "kernel", call(r, at, at + 4, "cudaLaunchKernel"));
+}
+
+/* A row of synchronisation on a stream that belongs to a call. */
+static void row(struct run *r, int64_t track, int64_t start, int64_t end, const char *kind, int64_t correlation, int64_t stream,
+                int64_t record)
+{
+    char payload[160], of[80] = "";
+    if (stream >= 0)
+        snprintf(of, sizeof of, ",\"stream\":%lld,\"event\":5", (long long)stream);
+    struct store_detail d = fx_empty();
+    snprintf(payload, sizeof payload, "{\"kind\":\"%s\"%s,\"record_correlation\":%lld}", kind, of, (long long)record);
+    d.schema = "gpu.sync";
+    d.payload = payload;
+    gpu_row_ns(r->f, track, start * 1000, end * 1000, kind, "sync", fx_intern(r->f, &d), correlation);
+}
+
+/* Node of the nth slice of a name on a track. */
+static uint32_t node(const struct run *r, const char *track, const char *name, int nth)
+{
+    size_t slice = graph_slice(r->g, track, name, nth);
+    uint32_t found = AN_NONE;
+    for (uint32_t n = 0; n < r->graph->node_count; n++)
+        if (r->graph->slice[n] == slice)
+            found = n; /* of several, the last */
+    assert_int_not_equal(found, AN_NONE);
+    return found;
+}
+
+/* Kind and flags of the edge between two nodes, 0x100: none. */
+static unsigned edge(const struct run *r, uint32_t from, uint32_t to)
+{
+    for (uint32_t e = r->graph->in_first[to]; e < r->graph->in_first[to + 1]; e++)
+        if (r->graph->in_from[e] == from)
+            return r->graph->in_kind[e];
+    return 0x100;
+}
+
+static void end(struct run *r)
+{
+    graph_close(r->f, r->g);
+}
+
+static void test_launches(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    launch(r, r->compute, 0, 10, 100, GEMM);
+    launch(r, r->compute, 10, 100, 200, GEMM);
+    int64_t graph = call(r, 20, 30, "cudaGraphLaunch");
+    gpu_row(r->f, r->compute, 210, 220, "node_a", "kernel", graph);
+    gpu_row(r->f, r->compute, 220, 240, "node_b", "kernel", graph);
+    build(r);
+    uint32_t first = node(r, "main", "cudaLaunchKernel", 0), second = node(r, "main", "cudaLaunchKernel", 1);
+    assert_int_equal(edge(r, first, node(r, "stream 7", GEMM, 0)), AN_EDGE_LAUNCH);
+    assert_int_equal(edge(r, second, node(r, "stream 7", GEMM, 1)), AN_EDGE_LAUNCH);
+    uint32_t g = node(r, "main", "cudaGraphLaunch", 0);
+    assert_int_equal(edge(r, g, node(r, "stream 7", "node_a", 0)), AN_EDGE_LAUNCH);
+    assert_int_equal(edge(r, g, node(r, "stream 7", "node_b", 0)), AN_EDGE_LAUNCH);
+    assert_int_equal(r->graph->by_kind[AN_EDGE_LAUNCH], 4);
+    assert_true(r->graph->has_launches);
+    end(r);
+}
+
+/* An event is recorded on the stream of the collective; compute waits for it, not for what is launched there later. */
+static void test_recorded_wait(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    launch(r, r->comm, 0, 10, 100, NCCL);
+    int64_t record = call(r, 6, 7, "cudaEventRecord");
+    launch(r, r->comm, 8, 100, 400, NCCL);
+    int64_t wait = call(r, 14, 15, "cudaStreamWaitEvent");
+    row(r, r->compute, 14, 15, "Stream Wait Event", wait, 20, record);
+    launch(r, r->compute, 20, 110, 200, GEMM);
+    build(r);
+    assert_int_equal(edge(r, node(r, "stream 20", NCCL, 0), node(r, "stream 7", GEMM, 0)), AN_EDGE_STREAM);
+    assert_int_equal(r->graph->by_kind[AN_EDGE_STREAM], 1);
+    assert_int_equal(r->graph->inferred[AN_EDGE_STREAM], 0);
+    end(r);
+}
+
+/* The same with the call alone: inferred. HIP's names, too. */
+static void test_inferred_wait(void **state)
+{
+    (void)state;
+    for (int hip = 0; hip < 2; hip++) {
+        struct run r[1];
+        begin(r);
+        launch(r, r->comm, 0, 10, 100, NCCL);
+        call(r, 6, 7, hip ? "hipEventRecord" : "cudaEventRecord");
+        launch(r, r->comm, 8, 100, 400, NCCL);
+        call(r, 14, 15, hip ? "hipStreamWaitEvent" : "cudaStreamWaitEvent");
+        launch(r, r->compute, 20, 110, 200, GEMM);
+        build(r);
+        assert_int_equal(edge(r, node(r, "stream 20", NCCL, 0), node(r, "stream 7", GEMM, 0)),
+                         AN_EDGE_STREAM | AN_EDGE_INFERRED);
+        assert_int_equal(r->graph->by_kind[AN_EDGE_STREAM], 1);
+        end(r);
+    }
+}
+
+/* Two waits before a launch: the stream of the collective waits for compute, then compute for the collective. */
+static void test_two_waits(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    launch(r, r->compute, 0, 10, 100, GEMM);
+    call(r, 6, 7, "cudaEventRecord");
+    call(r, 8, 9, "cudaStreamWaitEvent");
+    launch(r, r->comm, 12, 103, 300, NCCL);
+    call(r, 18, 19, "cudaEventRecord");
+    call(r, 20, 21, "cudaStreamWaitEvent"); /* compute for the collective */
+    launch(r, r->compute, 26, 305, 400, GEMM);
+    build(r);
+    uint32_t nccl = node(r, "stream 20", NCCL, 0);
+    assert_int_equal(edge(r, node(r, "stream 7", GEMM, 0), nccl), AN_EDGE_STREAM | AN_EDGE_INFERRED);
+    assert_int_equal(edge(r, nccl, node(r, "stream 7", GEMM, 1)), AN_EDGE_STREAM | AN_EDGE_INFERRED);
+    assert_int_equal(r->graph->by_kind[AN_EDGE_STREAM], 2);
+    end(r);
+}
+
+/* Without any wait in the file an op that begins when another stream's op ends waited for it; not one that was launched only
+ * then, and not one that begins long after. */
+static void test_wait_by_time(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    launch(r, r->comm, 0, 10, 100, NCCL);
+    launch(r, r->compute, 6, 105, 200, GEMM);
+    launch(r, r->comm, 300, 310, 400, NCCL);
+    launch(r, r->compute, 402, 408, 500, GEMM); /* launched behind the end */
+    launch(r, r->comm, 506, 510, 600, NCCL);
+    launch(r, r->compute, 512, 650, 700, GEMM); /* 50 us behind */
+    build(r);
+    assert_int_equal(edge(r, node(r, "stream 20", NCCL, 0), node(r, "stream 7", GEMM, 0)), AN_EDGE_STREAM | AN_EDGE_INFERRED);
+    assert_int_equal(r->graph->by_kind[AN_EDGE_STREAM], 1);
+    end(r);
+}
+
+static void test_syncs(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    launch(r, r->compute, 0, 10, 100, GEMM);
+    launch(r, r->comm, 5, 20, 150, NCCL);
+    int64_t stream = call(r, 10, 104, "cudaStreamSynchronize"); /* its row says which */
+    row(r, r->compute, 11, 103, "Stream Sync", stream, -1, -1);
+    call(r, 110, 155, "cudaEventSynchronize"); /* no row: what ended inside */
+    launch(r, r->compute, 160, 165, 200, GEMM);
+    launch(r, r->comm, 165, 170, 220, NCCL);
+    call(r, 170, 225, "cudaDeviceSynchronize");
+    build(r);
+    uint32_t all = node(r, "main", "cudaDeviceSynchronize", 0);
+    assert_int_equal(edge(r, node(r, "stream 7", GEMM, 0), node(r, "main", "cudaStreamSynchronize", 0)), AN_EDGE_SYNC);
+    assert_int_equal(edge(r, node(r, "stream 20", NCCL, 0), node(r, "main", "cudaEventSynchronize", 0)),
+                     AN_EDGE_SYNC | AN_EDGE_INFERRED);
+    assert_int_equal(edge(r, node(r, "stream 7", GEMM, 1), all), AN_EDGE_SYNC);
+    assert_int_equal(edge(r, node(r, "stream 20", NCCL, 1), all), AN_EDGE_SYNC);
+    assert_int_equal(r->graph->by_kind[AN_EDGE_SYNC], 4);
+    assert_int_equal(r->graph->kind[all], AN_NODE_WAIT);
+    end(r);
+}
+
+/* A copy that makes the host wait behind a kernel: the call launches for as long as the copy took to begin once the stream was
+ * free, and waits for the rest. An asynchronous one from locked memory holds nobody. */
+static void test_copies(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    launch(r, r->compute, 0, 10, 100, GEMM);
+    int64_t copy = call(r, 20, 152, "cudaMemcpyAsync");
+    gpu_row_ns(r->f, r->compute, 103000, 150000, "Memcpy DtoH", "memcpy", gpu_copy(r->f, "DtoH", "pageable", 4), copy);
+    copy = call(r, 160, 190, "cudaMemcpyAsync");
+    gpu_row_ns(r->f, r->compute, 165000, 180000, "Memcpy HtoD", "memcpy", gpu_copy(r->f, "HtoD", "pinned", 4), copy);
+    build(r);
+    size_t slice = graph_slice(r->g, "main", "cudaMemcpyAsync", 0);
+    uint32_t wait = node(r, "main", "cudaMemcpyAsync", 0), op = node(r, "stream 7", "Memcpy DtoH", 0), begun = wait - 1;
+    assert_int_equal(r->graph->kind[wait], AN_NODE_WAIT);
+    assert_int_equal(r->graph->cause[wait], AN_CAUSE_COPY);
+    assert_int_equal(r->graph->slice[begun], slice);
+    assert_int_equal(r->graph->end[begun] - r->graph->start[begun], 3000);
+    assert_int_equal(edge(r, begun, op), AN_EDGE_LAUNCH);
+    assert_int_equal(edge(r, op, wait), AN_EDGE_SYNC);
+    assert_int_equal(r->graph->by_kind[AN_EDGE_SYNC], 1);
+    end(r);
+}
+
+/* 1,024 kernels wait on a stream: the call of the next one is behind the start of the first. */
+static void test_run_ahead(void **state)
+{
+    (void)state;
+    struct run r[1];
+    begin(r);
+    launch(r, r->compute, 0, 10, 15, GEMM);
+    for (int i = 1; i < 1030; i++)
+        launch(r, r->compute, 10 * i, 10 * i + 10, 10 * i + 15, GEMM);
+    build(r);
+    assert_int_equal(r->graph->by_kind[AN_EDGE_CREDIT], 1030 - 1024 - 1);
+    assert_int_equal(r->graph->inferred[AN_EDGE_CREDIT], r->graph->by_kind[AN_EDGE_CREDIT]);
+    assert_int_equal(edge(r, node(r, "stream 7", GEMM, 0), node(r, "main", "cudaLaunchKernel", 1025)),
+                     AN_EDGE_CREDIT | AN_EDGE_INFERRED);
+    end(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_launches),      cmocka_unit_test(test_recorded_wait),
+                                       cmocka_unit_test(test_inferred_wait), cmocka_unit_test(test_two_waits),
+                                       cmocka_unit_test(test_wait_by_time),  cmocka_unit_test(test_syncs),
+                                       cmocka_unit_test(test_copies),        cmocka_unit_test(test_run_ahead)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cores and links that the replay shares, on small runs whose times are known by hand.
+ */
+#include "analyzers/replay/replay_shares.h"
+#include "tests/unit/an_graph.h"
+
+#define MS    1000000
+#define STEPS 40
+
+/* Steps of 20 ms whose thread computes, beside a loader thread that decodes without a pause, two batches ahead. /proc says how
+ * many cores the process used and waited for; below 0: nobody asked it. */
+static void two_threads(struct fixture *f, int64_t cores, double used, double waited)
+{
+    fx_open(f);
+    int64_t wait = fx_kind(f, "input_wait"), decode = fx_kind(f, "decode"), collate = fx_kind(f, "collate");
+    int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1), loader = fx_track(f, f->process, "thread", "loader-0", NULL);
+    for (int64_t i = 0; i < STEPS + 2; i++) {
+        int64_t made = i * 20 * MS, at = made + 40 * MS;
+        fx_slice(f, loader, made, made + 19 * MS, "decode", decode);
+        fx_slice(f, loader, made + 19 * MS, made + 20 * MS, "collate", collate);
+        if (i >= STEPS)
+            continue;
+        fx_step(f, f->process, f->thread, i, at, at + 20 * MS, 4, false);
+        fx_slice(f, f->thread, at, at + 1000, "input", wait);
+        fx_slice(f, f->thread, at + 1000, at + 20 * MS, "matmul", work);
+    }
+    if (cores)
+        FX(store_run_set_int(f->s, "cpu.usable", cores));
+    for (int what = 0; what < 2 && used >= 0; what++) {
+        int64_t track = fx_track(f, f->process, "counter", what ? "cpu_wait" : "cpu_time", "ns");
+        for (int64_t i = 0; i <= STEPS + 2; i++)
+            fx_counter(f, track, i * 20 * MS, (what ? waited : used) * (double)(i * 20 * MS));
+    }
+}
+
+static const struct an_result *edited(struct fixture *f, const char *text)
+{
+    struct an_options o = {.file = "run.tacho", .what_if = text};
+    const struct an_result *r = fx_analyze_with(f, &o);
+    if (r->advice.reason)
+        fail_msg("nothing was replayed: %s", r->advice.reason);
+    return r;
+}
+
+static void expects(const struct an_result *r, size_t i, double ms, double low, double high)
+{
+    const struct an_what_if *w = &r->advice.edits[i];
+    if (w->reason)
+        fail_msg("%s: %s", w->edit, w->reason);
+    if (fabs(w->step_ms.value - ms) > 0.03 * ms || fabs(w->step_low_ms.value - low) > 0.03 * low ||
+        fabs(w->step_high_ms.value - high) > 0.03 * high)
+        fail_msg("%s: %.3f [%.3f, %.3f] ms, not %.3f [%.3f, %.3f]", w->edit, w->step_ms.value, w->step_low_ms.value,
+                 w->step_high_ms.value, ms, low, high);
+}
+
+/* Two threads on one core: each has been half as fast as alone. As recorded the replay is the run. With a core each the step
+ * takes its 10 ms; without the loader's work, too, if the core is shared fairly, and 20 as recorded if it is not. Half the
+ * products leave 5 ms beside the loader's 10, which the core does one after the other. */
+static void test_one_core(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    two_threads(f, 1, -1, -1);
+    const struct an_result *r = edited(f, "cores=2,loader=0,op:matmul=0.5x");
+    assert_near(r->advice.base_error_pct.value, 0, 1e-6);
+    assert_near(r->advice.cores.wanted.value, 2, 0.05); /* a batch begins in the last step and ends behind it */
+    assert_near(r->advice.cores.slowdown_pct.value, 100, 3);
+    assert_near(r->advice.cores.short_pct.value, 100, 1);
+    assert_false(r->advice.cores.used.valid);
+    assert_true(strstr(r->trust.replay_error_because, "more threads were ready than there are cores"));
+    assert_int_equal(r->advice.edit_count, 3);
+    expects(r, 0, 10, 10, 10);
+    expects(r, 1, 10, 10, 20);
+    expects(r, 2, 15, 14.2, 20); /* the first and the last step are not like the others */
+    assert_true(strstr(r->advice.edits[1].condition, "1 cores"));
+    fx_close(f);
+}
+
+/* Two cores, and other programs that leave each thread half of one: they want two more. Without the loader's work the step's
+ * thread shares two cores with them: 2 / 3 of one. Cores enough for all: 10 ms. */
+static void test_others(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    two_threads(f, 2, 1, 1);
+    const struct an_result *r = edited(f, "loader=0,cores=4,others=0");
+    assert_near(r->advice.cores.wanted.value, 2, 0.02);
+    assert_near(r->advice.cores.used.value, 1, 0.02);
+    assert_near(r->advice.cores.others.value, 2, 0.05);
+    expects(r, 0, 15, 15, 20);
+    expects(r, 1, 10, 10, 10);
+    expects(r, 2, 10, 10, 10); /* a core for each of the two */
+    fx_close(f);
+}
+
+/* Threads that use one core and wait for none, on two: the loader sleeps in its ranges, so nobody is slowed down by it. */
+static void test_sleeps(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    two_threads(f, 2, 1, 0);
+    const struct an_result *r = edited(f, "loader=0,cores=1");
+    assert_near(r->advice.cores.wanted.value, 1, 0.02);
+    assert_near(r->advice.cores.slowdown_pct.value, 0, 0.5);
+    assert_null(r->trust.replay_error_because);
+    expects(r, 0, 20, 20, 20);
+    expects(r, 1, 20, 20, 20);
+    fx_close(f);
+}
+
+/* Four cores kept busy by two threads: three of them by compute, as far as CPU time tells. If all of it is work, two cores take
+ * twice as long; if compute's other two threads only spin for the first, as long as four. */
+static void test_team(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    two_threads(f, 4, 4, 0);
+    const struct an_result *r = edited(f, "cores=2");
+    assert_near(r->advice.cores.wanted.value, 4, 0.05);
+    expects(r, 0, 30, 20, 40);
+    assert_true(strstr(r->advice.edits[0].condition, "spin"));
+    fx_close(f);
+}
+
+/* The same team beside another program that takes a fifth of each core. It gets on while all three of its threads have one, for
+ * 0.8^3 of the time, if all of what it does is work: 10.24 ms alone. If its other threads spin, a fifth of one thread's time is
+ * lost: 16 ms. */
+static void test_team_beside_others(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    two_threads(f, 4, 3.2, 0.8);
+    const struct an_result *r = edited(f, "loader=0,others=0");
+    assert_near(r->advice.cores.others.value, 1, 0.05);
+    const struct an_what_if *w = &r->advice.together;
+    assert_near(w->step_low_ms.value, 10.24, 0.2);
+    assert_near(w->step_ms.value, 13.12, 0.2);
+    assert_near(w->step_high_ms.value, 16, 0.2);
+    fx_close(f);
+}
+
+/* Two ranks share a core. The first has 2 ms of work and waits for the other, which has 10: both work at half speed for 4 ms,
+ * and go on doing so, because who waits spins, until 20. On a core each the second needs 10 ms, and half of what passing on
+ * took. */
+static void test_spins(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1), other = fx_process(f, 1, "train");
+    int64_t threads[] = {f->thread, fx_track(f, other, "thread", "main", NULL)}, processes[] = {f->process, other};
+    struct store_detail d = fx_empty();
+    d.schema = "tacho.comm";
+    d.collective = "all_reduce";
+    d.bytes = 1000;
+    d.communicator = 1;
+    d.ranks = 2;
+    int64_t sum = fx_intern(f, &d);
+    for (int64_t i = 0; i < STEPS; i++)
+        for (int k = 0; k < 2; k++) {
+            int64_t at = i * 21 * MS, comes = k ? 20 * MS : 4 * MS;
+            fx_step(f, processes[k], threads[k], i, at, at + 21 * MS, 4, false);
+            fx_slice(f, threads[k], at, at + comes, "matmul", work);
+            struct store_slice x = {.track = threads[k],
+                                    .start = FX_BASE + at + comes,
+                                    .dur = 21 * MS - comes,
+                                    .name = fx_string(f, "all_reduce"),
+                                    .category = fx_string(f, "libtrain"),
+                                    .detail = sum,
+                                    .correlation = i};
+            FX(store_slice_add(f->s, &x));
+        }
+    FX(store_run_set_int(f->s, "cpu.usable", 1));
+    for (int what = 0; what < 2; what++) {
+        int64_t track = fx_track(f, f->process, "counter", what ? "cpu_wait" : "cpu_time", "ns");
+        for (int64_t i = 0; i <= STEPS; i++)
+            fx_counter(f, track, i * 21 * MS, (double)(i * 21 * MS));
+    }
+    const struct an_result *r = edited(f, "cores=2");
+    const struct an_what_if *w = &r->advice.edits[0];
+    assert_null(w->reason);
+    if (fabs(w->step_low_ms.value - 10.5) > 0.2 || w->step_high_ms.value < 12)
+        fail_msg("%.3f [%.3f, %.3f] ms", w->step_ms.value, w->step_low_ms.value, w->step_high_ms.value);
+    fx_close(f);
+}
+
+/* Ten of 40 steps in a row take 30 ms instead of 20: what made them slow may last for all of another run. With half the
+ * products the usual step takes 10 ms, that of another run up to 15. */
+static void test_stretches(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1), at = 0;
+    for (int64_t i = 0; i < STEPS; i++) {
+        int64_t ms = i >= 10 && i < 20 ? 30 : 20;
+        fx_step(f, f->process, f->thread, i, at, at + ms * MS, 4, false);
+        fx_slice(f, f->thread, at, at + ms * MS, "matmul", work);
+        at += ms * MS;
+    }
+    const struct an_result *r = edited(f, "op:matmul=0.5x");
+    assert_int_equal(r->advice.stretch_steps, 7);
+    assert_near(r->advice.stretch_low_pct.value, 0, 0.1);
+    assert_near(r->advice.stretch_high_pct.value, 50, 0.1);
+    const struct an_what_if *w = &r->advice.edits[0];
+    assert_near(w->step_ms.value, 10, 0.1);
+    assert_near(w->step_high_ms.value, 15, 0.1);
+    assert_near(w->gain.low.value, 100, 1); /* of the same steps */
+    fx_close(f);
+}
+
+/* Without a number of cores nothing is shared, and an edit of it is refused with the reason. */
+static void test_unknown(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    two_threads(f, 0, 1, 1);
+    const struct an_result *r = edited(f, "loader=0,cores=2");
+    expects(r, 0, 20, 20, 20);
+    assert_true(strstr(r->advice.edits[1].reason, "how many cores"));
+    assert_false(r->advice.cores.wanted.valid);
+    fx_close(f);
+}
+
+/* Copies to the device on two streams at once share its link: 2 ms each, 1 alone. The step's kernel of 1.9 ms follows the
+ * batch's copy; without the other copy it begins 1 ms earlier, or as it did, if the copies did not slow each other down. */
+static void test_link(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_open(f);
+    int64_t a = gpu_stream(f, f->process, "gpu:0", 7), b = gpu_stream(f, f->process, "gpu:0", 8), name = 0;
+    for (int64_t i = 0; i < 14; i++) {
+        int64_t at = i * 4000;
+        char step[32];
+        snprintf(step, sizeof step, "ProfilerStep#%d", (int)i);
+        gpu_row(f, f->thread, at, at + 4000, step, "user_annotation", FX_NONE);
+        gpu_host_ns(f, f->thread, (at + 10) * 1000, (at + 20) * 1000, "cudaMemcpyAsync", "runtime", ++name);
+        gpu_copy_ns(f, a, (at + 30) * 1000, (at + 2030) * 1000, "batch", "HtoD", name);
+        gpu_host_ns(f, f->thread, (at + 20) * 1000, (at + 30) * 1000, "cudaMemcpyAsync", "runtime", ++name);
+        gpu_copy_ns(f, b, (at + 30) * 1000, (at + 2030) * 1000, "weights", "HtoD", name);
+        gpu_launch(f, a, at + 40, at + 50, at + 2040, at + 3940, "gemm", ++name);
+        gpu_row(f, f->thread, at + 60, at + 3990, "cudaDeviceSynchronize", "runtime", FX_NONE);
+    }
+    const struct an_result *r = edited(f, "kernel:weights=0,copy=0.5x");
+    expects(r, 0, 3, 3, 4);
+    expects(r, 1, 3, 3, 3); /* both are half as long, and share the link as before */
+    fx_close(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_core),
+                                       cmocka_unit_test(test_others),
+                                       cmocka_unit_test(test_sleeps),
+                                       cmocka_unit_test(test_team),
+                                       cmocka_unit_test(test_team_beside_others),
+                                       cmocka_unit_test(test_spins),
+                                       cmocka_unit_test(test_stretches),
+                                       cmocka_unit_test(test_unknown),
+                                       cmocka_unit_test(test_link)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "libtrain/calibrate/calibrate.h"
+#include "libtrain/calibrate/calibrate_gemm.h"
+#include "libtrain/ops/gemm.h"
+#include "libtrain/ops/ops.h"
+
+static const struct lt_calibrate_options quick = {.quick = 1, .disk = "/dev/shm"};
+
+static const struct lt_ceiling *row_of(const struct lt_calibration *c, enum lt_ceiling_id id)
+{
+    for (size_t i = 0; i < c->rows; i++)
+        if (c->row[i].id == id)
+            return &c->row[i];
+    return NULL;
+}
+
+static void rows_keep_best_median_worst(void **state)
+{
+    struct lt_calibration c = {0};
+    double rates[] = {4.0, 1.0, 2.0, 8.0}, times[] = {3.0, 2.0, 5.0};
+    (void)state;
+    assert_int_equal(lt_calibration_add(&c, LT_CEILING_GEMM, "fp32", 16.0, rates, 4, "%d runs", 4), 0);
+    assert_int_equal(lt_calibration_add(&c, LT_CEILING_MPI_LATENCY, "", 0, times, 3, "x"), 0);
+    assert_int_equal(lt_calibration_absent(&c, LT_CEILING_BANDWIDTH_L3, "", "do that", "no \"such\" thing"), 0);
+    assert_true(c.row[0].value == 16.0 && c.row[0].worst == 2.0);
+    assert_true(fabs(c.row[0].median - 16.0 / 3.0) < 1e-12); /* of the times, not of the rates */
+    assert_string_equal(c.row[0].how, "4 runs");
+    assert_true(c.row[1].value == 2.0 && c.row[1].median == 3.0 && c.row[1].worst == 5.0);
+    assert_true(isnan(c.row[2].value) && c.row[2].repeats == 0);
+    char text[4096] = {0};
+    FILE *f = fmemopen(text, sizeof text, "w");
+    assert_int_equal(lt_calibration_write(&c, f), 0);
+    fclose(f);
+    assert_non_null(strstr(text, "\"resource\":\"bandwidth_l3\",\"dtype\":\"\",\"unit\":\"bytes/s\",\"value\":null,"
+                                 "\"reason\":\"no \\\"such\\\" thing\",\"fix\":\"do that\""));
+    assert_non_null(strstr(text, "\"value\":1.600000e+01,\"median\":5.333333e+00,\"worst\":2.000000e+00,\"repeats\":4"));
+    lt_calibration_clear(&c);
+}
+
+/* What is timed is the product: against plain loops, every library and layout there is. */
+static void every_way_multiplies(void **state)
+{
+    static const int64_t m = 24, n = 40, k = 32;
+    int ran = 0;
+    (void)state;
+    for (int layout = 0; layout < 3; layout++)
+        for (int dtype = 0; dtype < LT_DTYPE_COUNT; dtype++)
+            for (int way = 0; way < LT_GEMM_WAY_COUNT; way++) {
+                struct lt_gemm_case p = {m, n, k, layout == 2, layout == 1, (enum lt_dtype)dtype, dtype && layout == 2};
+                struct lt_gemm_trial *run;
+                int rc = lt_gemm_trial_open(&run, &p, (enum lt_gemm_way)way);
+                if (rc == TACHO_ENOTSUP)
+                    continue;
+                assert_int_equal(rc, 0);
+                assert_true(lt_gemm_trial_time(run, 2) > 0);
+                /* a packed operand cannot be read */
+                if (way != LT_GEMM_WAY_PACKED)
+                    for (int64_t i = 0; i < m; i += 5)
+                        for (int64_t j = 0; j < n; j += 7) {
+                            double sum = 0;
+                            for (int64_t l = 0; l < k; l++)
+                                sum += lt_gemm_trial_operand(run, 0, i, l) * lt_gemm_trial_operand(run, 1, l, j);
+                            assert_true(sum > 0.01);
+                            assert_true(fabs(lt_gemm_trial_at(run, i, j) - sum) < (dtype && !p.c_fp32 ? 8e-3 : 1e-4) * sum);
+                        }
+                lt_gemm_trial_close(run);
+                ran++;
+            }
+    assert_true(ran >= 3); /* fp32 in three layouts by one library at the least */
+}
+
+static void sizes_of_caches(void **state)
+{
+    int cores = 0;
+    int64_t l1 = lt_cache_bytes(1, &cores), l2 = lt_cache_bytes(2, &cores);
+    (void)state;
+    if (l1 == 0)
+        skip();
+    assert_true(l1 >= 8 << 10 && l1 <= 1 << 20);
+    assert_true(l2 == 0 || l2 > l1);
+}
+
+/* The numbers hang on the machine; what must hold on any: each row is there, positive, ordered, and says how. */
+static void memory_rows(void **state)
+{
+    static const enum lt_ceiling_id ids[] = {LT_CEILING_BANDWIDTH, LT_CEILING_BANDWIDTH_READ, LT_CEILING_BANDWIDTH_WRITE,
+                                             LT_CEILING_BANDWIDTH_UPDATE};
+    struct lt_calibration c = {0};
+    (void)state;
+    assert_int_equal(lt_calibrate_memory(&c, &quick), 0);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        const struct lt_ceiling *r = row_of(&c, ids[i]);
+        assert_non_null(r);
+        assert_true(r->value >= r->median && r->median >= r->worst && r->worst > 0 && r->repeats >= 3);
+        assert_true(r->value > 1e8 && r->value < 1e14);
+        assert_non_null(strstr(r->how, "threads"));
+    }
+    assert_non_null(row_of(&c, LT_CEILING_BANDWIDTH_L1));
+    assert_non_null(row_of(&c, LT_CEILING_CACHE_L3));
+    lt_calibration_clear(&c);
+}
+
+/* A folder in memory has no disk: absent with reason and fix, and no file is left. */
+static void no_disk_in_memory(void **state)
+{
+    struct lt_calibration c = {0};
+    (void)state;
+    assert_int_equal(lt_calibrate_disk(&c, &quick), 0);
+    assert_int_equal(c.rows, 2);
+    assert_true(isnan(c.row[0].value) && isnan(c.row[1].value));
+    assert_non_null(strstr(c.row[0].how, "tmpfs"));
+    assert_non_null(strstr(c.row[0].fix, "--disk"));
+    lt_calibration_clear(&c);
+}
+
+/* Every operation of the list has arguments here; a new type of arguments needs a maker in calibrate_ops.c. */
+static void every_operation_is_measured(void **state)
+{
+    struct lt_calibration c = {0};
+    (void)state;
+    assert_int_equal(lt_calibrate_ops(&c, &quick), 0);
+    for (int op = 0; op < LT_OP_COUNT; op++) {
+        int found = 0;
+        for (size_t i = 0; i < c.ops; i++)
+            if (!strcmp(c.op[i].op, lt_op_names()[op])) {
+                found++;
+                if (c.op[i].reason) {
+                    assert_false(lt_gemm_fast((enum lt_dtype)lt_dtype_find(c.op[i].dtype))); /* the one good reason */
+                    assert_non_null(strstr(c.op[i].reason, "library"));
+                    continue;
+                }
+                assert_true(c.op[i].seconds >= c.op[i].best && c.op[i].best > 0 && c.op[i].repeats >= 3);
+                assert_true(c.op[i].bytes_read + c.op[i].bytes_written > 0);
+            }
+        assert_true(found >= 1);
+    }
+    lt_calibration_clear(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_keep_best_median_worst),
+        cmocka_unit_test(every_way_multiplies),
+        cmocka_unit_test(sizes_of_caches),
+        cmocka_unit_test(memory_rows),
+        cmocka_unit_test(no_disk_in_memory),
+        cmocka_unit_test(every_operation_is_measured),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

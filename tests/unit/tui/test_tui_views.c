@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The views of `tacho top`, drawn without a terminal: golden screens (BLESS=1 writes them anew), every size, hostile names,
+ * runs of which nothing is known, keys.
+ */
+#include <limits.h>
+
+#include "tests/unit/reports/rep_golden.h"
+#include "tui/views/views.h"
+#include "tui_fixture.h"
+#include "tui_models.h"
+
+static struct tui_cells sc;
+
+static const struct tui_view *view_of(const char *name)
+{
+    for (size_t i = 0; tui_views[i]; i++)
+        if (!strcmp(tui_views[i]->name, name))
+            return tui_views[i];
+    fail_msg("no view %s", name);
+    return NULL;
+}
+
+static void draw(const struct tui_view *v, const struct tui_model *m, struct tui_view_state *s, int rows, int columns,
+                 enum tui_glyphs glyphs)
+{
+    sc.glyphs = glyphs;
+    assert_int_equal(tui_cells_resize(&sc, rows, columns), 0);
+    v->draw(&sc, (struct tui_rect){0, 0, rows, columns}, m, s);
+}
+
+/* One letter a style: what colour and attributes will say. */
+static void dump_styles(FILE *out)
+{
+    static const char letters[TUI_STYLES + 1] = ".d*TKS+!#P01234567abcdefghABCD";
+    for (int y = 0; y < sc.rows; y++) {
+        int last = -1;
+        for (int x = 0; x < sc.columns; x++)
+            last = sc.cell[y * sc.columns + x].glyph != ' ' || sc.cell[y * sc.columns + x].style ? x : last;
+        for (int x = 0; x <= last; x++) {
+            const struct tui_cell *at = &sc.cell[y * sc.columns + x];
+            fputc(at->glyph == ' ' && !at->style ? '_' : letters[at->style], out);
+        }
+        fputc('\n', out);
+    }
+}
+
+static void golden(const char *file, const struct tui_view *v, const struct tui_model *m, struct tui_view_state state)
+{
+    static const struct {
+        int rows, columns;
+        enum tui_glyphs glyphs;
+        const char *name;
+    } screens[] = {{24, 80, TUI_BRAILLE, "braille"},  {24, 80, TUI_BLOCK, "block"},     {24, 80, TUI_ASCII, "ASCII"},
+                   {10, 40, TUI_BRAILLE, "braille"},  {10, 40, TUI_BLOCK, "block"},     {10, 40, TUI_ASCII, "ASCII"},
+                   {40, 120, TUI_BRAILLE, "braille"}, {50, 200, TUI_BRAILLE, "braille"}};
+    char *text = NULL, name[100];
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    for (size_t i = 0; i < TM_COUNT(screens); i++) {
+        struct tui_view_state s = state;
+        draw(v, m, &s, screens[i].rows, screens[i].columns, screens[i].glyphs);
+        tui_check_surface(&sc, NULL);
+        char *screen = tui_dump(&sc);
+        fprintf(out, "==== %s, %d x %d, %s\n%s", v->name, screens[i].columns, screens[i].rows, screens[i].name, screen);
+        free(screen);
+        if (!i) {
+            fprintf(out, "---- styles\n");
+            dump_styles(out);
+        }
+    }
+    fclose(out);
+    snprintf(name, sizeof name, "top_%s.txt", file);
+    check_golden(name, text);
+    free(text);
+}
+
+static const struct tui_view_state fresh = {.zoom = 1};
+
+static void test_golden_screens(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m;
+    (void)state;
+    tm_training(&fx, &r, &m);
+    for (size_t i = 0; tui_views[i]; i++)
+        golden(tui_views[i]->name, tui_views[i], &m, fresh);
+    golden("ops_tree", view_of("ops"), &m, (struct tui_view_state){.zoom = 2, .mode = 1});
+    golden("ops_open", view_of("ops"), &m,
+           (struct tui_view_state){.zoom = 1, .open = true, .cursor = 1, .sort = 2, .filter = "a"});
+    golden("timeline_open", view_of("timeline"), &m,
+           (struct tui_view_state){.zoom = 4, .pan = 0.5, .mode = 1, .span = 1, .open = true, .cursor = 1});
+    tm_findings(&r);
+    golden("findings_two", view_of("findings"), &m, fresh);
+    golden("overview_two", view_of("overview"), &m, fresh);
+    r.caution =
+        "SHARED MACHINE: other programs used 1.4 of 2 CPUs while these steps ran: what that cost stands below as compute.";
+    golden("overview_caution", view_of("overview"), &m, fresh);
+    fx_close(&fx);
+}
+
+static void test_golden_gpu(void **state)
+{
+    static const char *const views[] = {"overview", "ranks", "ops", "system", "devices", "trust"};
+    struct an_result r;
+    struct tui_model m;
+    (void)state;
+    tm_gpu(&r, &m);
+    for (size_t i = 0; i < TM_COUNT(views); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "gpu_%s", views[i]);
+        golden(name, view_of(views[i]), &m, fresh);
+    }
+    golden("gpu_ops_by_op", view_of("ops"), &m, (struct tui_view_state){.zoom = 1, .mode = 2});
+}
+
+/* Where a part is absent the view says why. */
+static void test_nothing_known(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m, opening = {.run = "run", .message = "", .r_reason = "reading the run", .window = "", .last_index = -1};
+    (void)state;
+    tm_nothing(&fx, &r, &m);
+    for (size_t i = 0; tui_views[i]; i++) {
+        struct tui_view_state s = fresh;
+        char name[64];
+        snprintf(name, sizeof name, "nothing_%s", tui_views[i]->name);
+        golden(name, tui_views[i], &m, fresh);
+        draw(tui_views[i], &opening, &s, 24, 80, TUI_BRAILLE);
+        char *text = tui_dump(&sc);
+        if (strcmp(tui_views[i]->name, "system") && !strstr(text, "reading the run"))
+            fail_msg("%s does not say that the run is being read:\n%s", tui_views[i]->name, text);
+        free(text);
+    }
+    fx_close(&fx);
+}
+
+/* Every size: nothing is written outside of the rectangle, and only what a terminal may get. */
+static void every_size(const struct tui_model *m, struct tui_view_state state, int most_rows, int most_columns)
+{
+    for (size_t i = 0; tui_views[i]; i++)
+        for (int rows = 1; rows <= most_rows; rows += rows < 12 ? 1 : 7)
+            for (int columns = 1; columns <= most_columns; columns += columns < 24 ? 1 : columns < 130 ? 9 : 41) {
+                struct tui_view_state s = state;
+                struct tui_rect inside = {2, 3, rows, columns};
+                sc.glyphs = (enum tui_glyphs)((rows + columns) % 3);
+                assert_int_equal(tui_cells_resize(&sc, rows + 4, columns + 6), 0);
+                tui_views[i]->draw(&sc, inside, m, &s);
+                tui_check_surface(&sc, &inside);
+            }
+}
+
+static void test_every_size(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m, opening = {.run = "run", .message = "", .r_reason = "reading the run", .window = "", .last_index = -1};
+    (void)state;
+    tm_training(&fx, &r, &m);
+    every_size(&m, fresh, 60, 300);
+    tm_findings(&r);
+    every_size(&m,
+               (struct tui_view_state){.zoom = 64,
+                                       .pan = 0.9,
+                                       .open = true,
+                                       .cursor = INT_MAX,
+                                       .sort = -3,
+                                       .mode = -1,
+                                       .span = -7,
+                                       .seek = 1,
+                                       .search = "a",
+                                       .reversed = true},
+               40, 130);
+    fx_close(&fx);
+    tm_gpu(&r, &m);
+    every_size(&m, fresh, 60, 300);
+    every_size(&m, (struct tui_view_state){.zoom = 1, .mode = 3, .cursor = 2, .open = true, .filter = "no such row"}, 30, 130);
+    tm_nothing(&fx, &r, &m);
+    every_size(&m, fresh, 30, 130);
+    fx_close(&fx);
+    every_size(&opening, fresh, 10, 60);
+}
+
+/* Names of ranges, tracks, counters, ranks that try to break out, and extreme numbers. */
+static void test_hostile_names(void **state)
+{
+    struct fixture fx, *f = &fx;
+    (void)state;
+    fx_hostile(f);
+    struct an_result r = *fx_analyze(f);
+    struct tui_model m = {.run = tui_hostile(0), .message = tui_hostile(1), .r = &r, .r_reason = "", .window = tui_hostile(2)};
+    static struct tui_series series[TUI_HOSTILE_COUNT];
+    static const double time_s[] = {0, 0, 1e300}, value[] = {-1e308, NAN, 1e308};
+    tm_steps(&m, 3);
+    tm_timeline(&r);
+    tm_heat(&r);
+    for (int i = 0; i < TUI_HOSTILE_COUNT; i++)
+        series[i] = (struct tui_series){.name = i ? tui_hostile(i) : "loss",
+                                        .unit = tui_hostile((i + 1) % TUI_HOSTILE_COUNT),
+                                        .device = tui_hostile((i + 2) % TUI_HOSTILE_COUNT),
+                                        .host = "",
+                                        .time_s = time_s,
+                                        .value = value,
+                                        .count = 3,
+                                        .last = 1e308};
+    m.series = series;
+    m.series_count = TUI_HOSTILE_COUNT;
+    static struct an_flame_row flame[TUI_HOSTILE_COUNT + 1] = {{"all", 0, 0, 0}};
+    for (uint32_t i = 1; i <= TUI_HOSTILE_COUNT; i++)
+        flame[i] = (struct an_flame_row){tui_hostile((int)i - 1), i - 1, INT64_MAX, INT64_MIN};
+    r.flame = (struct an_flame){.source = tui_hostile(3), .row = flame, .row_count = TUI_HOSTILE_COUNT + 1};
+    every_size(&m, fresh, 60, 300);
+    every_size(&m, (struct tui_view_state){.zoom = 4096, .pan = 1, .mode = 1, .open = true, .cursor = 3, .filter = "\xff\x1b"},
+               30, 130);
+    every_size(&m, (struct tui_view_state){.zoom = 4096, .mode = 1, .open = true, .cursor = 3}, 30, 130);
+    fx_close(f);
+}
+
+/* What keys do to a table: sort, turn round, filter, search, and the cursor keeps to the rows there are. */
+static void test_table_state(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m;
+    const struct tui_view *v = view_of("ops");
+    struct tui_view_state s = fresh;
+    (void)state;
+    tm_training(&fx, &r, &m);
+    draw(v, &m, &s, 24, 100, TUI_BRAILLE);
+    char *by_time = tui_dump_row(&sc, 1), *last;
+    s.reversed = true;
+    draw(v, &m, &s, 24, 100, TUI_BRAILLE);
+    last = tui_dump_row(&sc, (int)r.op_count);
+    assert_string_equal(by_time, last);
+    free(by_time);
+    free(last);
+    s = (struct tui_view_state){.zoom = 1, .filter = "GELU", .cursor = 9};
+    draw(v, &m, &s, 24, 100, TUI_BRAILLE);
+    assert_int_equal(s.cursor, 0);
+    char *text = tui_dump(&sc);
+    assert_non_null(strstr(text, "gelu"));
+    assert_null(strstr(text, "matmul"));
+    free(text);
+    s = (struct tui_view_state){.zoom = 1, .search = "gelu", .seek = 1};
+    draw(v, &m, &s, 24, 100, TUI_BRAILLE);
+    assert_int_equal(s.seek, 0);
+    char *row = tui_dump_row(&sc, 1 + s.cursor);
+    assert_non_null(strstr(row, "gelu"));
+    free(row);
+    s.sort = 6; /* by name */
+    s.cursor = 0;
+    draw(v, &m, &s, 24, 100, TUI_BRAILLE);
+    row = tui_dump_row(&sc, 1);
+    assert_non_null(strstr(row, "attention"));
+    free(row);
+    fx_close(&fx);
+}
+
+/* The first screen says what holds the run back: the class of the bar, the line of the part, what to do about it. */
+static void test_first_screen(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m;
+    const struct tui_view *v = view_of("overview");
+    struct tui_view_state s = fresh;
+    (void)state;
+    tm_training(&fx, &r, &m);
+    r.finding_count = 0;
+    r.healthy = true;
+    draw(v, &m, &s, 19, 80, TUI_ASCII);
+    char *text = tui_dump(&sc);
+    assert_non_null(strstr(text, "Healthy"));
+    assert_non_null(strstr(text, "C compute"));
+    free(text);
+    tm_findings(&r);
+    r.budget.pct[AN_CLASS_INPUT] = an_num(31);
+    r.budget.pct[AN_CLASS_COMPUTE] = an_num(62);
+    for (int rows = 8; rows <= 24; rows++) {
+        draw(v, &m, &s, rows, 80, TUI_ASCII);
+        text = tui_dump(&sc);
+        const char *const want[] = {"I input 31 %", "INPUT_STALL", "+41 %", "--workers 2", "IIIIIIIIIIIIIII"};
+        for (size_t i = 0; i < TM_COUNT(want); i++)
+            if (!strstr(text, want[i]))
+                fail_msg("no %s in %d rows:\n%s", want[i], rows, text);
+        free(text);
+    }
+    fx_close(&fx);
+    tm_gpu(&r, &m);
+    draw(v, &m, &s, 19, 80, TUI_BRAILLE);
+    text = tui_dump(&sc);
+    assert_non_null(strstr(text, "N comm 2"));
+    assert_true(strstr(text, " comm ") && strstr(text, "EXPOSED_COMM"));
+    free(text);
+}
+
+/* Pages of the report: its words, scrolled by the cursor; what does not fit is announced. */
+static void test_pages(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m;
+    struct tui_view_state s = fresh;
+    (void)state;
+    tm_training(&fx, &r, &m);
+    draw(&tui_view_trust, &m, &s, 24, 80, TUI_BRAILLE);
+    char *text = tui_dump(&sc);
+    assert_true(strstr(text, "cache_misses (multiplexed 60 %)") && strstr(text, "recorded by tacho"));
+    free(text);
+    s.mode = 1; /* what every number means: longer than any screen */
+    draw(&tui_view_trust, &m, &s, 24, 80, TUI_BRAILLE);
+    text = tui_dump(&sc);
+    assert_true(strstr(text, "Definitions") && strstr(text, "more lines: j, k"));
+    free(text);
+    s.cursor = INT_MAX;
+    draw(&tui_view_trust, &m, &s, 24, 80, TUI_BRAILLE);
+    assert_true(s.cursor > 100 && s.cursor < INT_MAX && s.top == s.cursor && s.page == 24);
+    text = tui_dump(&sc);
+    assert_null(strstr(text, "more line"));
+    free(text);
+    fx_close(&fx);
+    tm_gpu(&r, &m);
+    s = fresh;
+    draw(&tui_view_devices, &m, &s, 60, 100, TUI_BRAILLE);
+    text = tui_dump(&sc);
+    assert_true(strstr(text, "Launches") && strstr(text, "pageable"));
+    free(text);
+}
+
+/* Keys and names of views are unique. */
+static void test_views_table(void **state)
+{
+    (void)state;
+    for (size_t i = 0; tui_views[i]; i++) {
+        assert_true(strlen(tui_views[i]->brief) <= 5 && *tui_views[i]->help);
+        for (size_t k = 0; k < i; k++)
+            assert_true(tui_views[k]->key != tui_views[i]->key && strcmp(tui_views[k]->name, tui_views[i]->name));
+    }
+    tui_cells_free(&sc);
+}
+
+/* Enter in the tree hides what is below a row and shows it again, also what the levels hide; a search finds rows of it. */
+static void test_tree_folds(void **state)
+{
+    struct fixture fx;
+    struct an_result r;
+    struct tui_model m;
+    const struct tui_view *v = view_of("ops");
+    struct tui_view_state s = {.zoom = 2, .mode = 1, .cursor = 2};
+    (void)state;
+    tm_training(&fx, &r, &m);
+    draw(v, &m, &s, 24, 80, TUI_ASCII);
+    char *all = tui_dump(&sc);
+    assert_non_null(strstr(all, "    - micro_step"));
+    assert_non_null(strstr(all, "    matmul.forward"));
+    s.open = true;
+    draw(v, &m, &s, 24, 80, TUI_ASCII);
+    char *folded = tui_dump(&sc);
+    assert_false(s.open);
+    assert_non_null(strstr(folded, "    + micro_step"));
+    assert_null(strstr(folded, "matmul.forward"));
+    assert_non_null(strstr(folded, "input_wait"));
+    s.open = true;
+    draw(v, &m, &s, 24, 80, TUI_ASCII);
+    char *again = tui_dump(&sc);
+    assert_string_equal(again, all);
+    assert_int_equal(s.folds, 0);
+    snprintf(s.search, sizeof s.search, "GELU");
+    s.seek = 1;
+    draw(v, &m, &s, 24, 80, TUI_ASCII);
+    assert_int_equal(s.cursor, 5);
+    free(all);
+    free(folded);
+    free(again);
+    fx_close(&fx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden_screens), cmocka_unit_test(test_golden_gpu),
+                                       cmocka_unit_test(test_nothing_known),  cmocka_unit_test(test_every_size),
+                                       cmocka_unit_test(test_hostile_names),  cmocka_unit_test(test_table_state),
+                                       cmocka_unit_test(test_first_screen),   cmocka_unit_test(test_pages),
+                                       cmocka_unit_test(test_views_table),    cmocka_unit_test(test_tree_folds)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
