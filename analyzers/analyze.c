@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of analyzers and the frame they run in. They run in the order of the table: later ones read what earlier ones left.
+ * The table of analyzers and the frame they run in. They run in the order of the table: later ones
+ * read what earlier ones left.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -74,7 +75,8 @@ enum an_confidence an_confidence_of(const struct an_context *c)
     const struct an_value *rest = &r->budget.pct[AN_CLASS_UNATTRIBUTED];
     double unexplained = rest->valid ? rest->value : 100;
     bool lost = !r->trust.lost_events.valid || r->trust.lost_events.value || c->problems;
-    int64_t steps = r->steps.detailed, apart = an_time_sub(r->steps.last_index, r->steps.first_index);
+    int64_t steps = r->steps.detailed,
+            apart = an_time_sub(r->steps.last_index, r->steps.first_index);
     steps = steps <= apart ? steps : apart + 1; /* one step on many ranks is one observation */
     if (steps < 5 || unexplained > 20)
         return AN_LOW;
@@ -108,11 +110,13 @@ static int describe_run(struct an_context *c)
     if (!keys)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < t->key_count; i++)
-        keys[i] = (struct an_key){an_arena_text(c->a, t->key[i].key), an_arena_text(c->a, t->key[i].value)};
+        keys[i] = (struct an_key){an_arena_text(c->a, t->key[i].key),
+                                  an_arena_text(c->a, t->key[i].value)};
     for (size_t p = 0; p < t->process_count; p++) {
         bool steps = runs_steps(c, p);
         r->ranks += steps;
-        main = !main || (steps && !runs_steps(c, (size_t)(main - t->process))) ? &t->process[p] : main;
+        main =
+            !main || (steps && !runs_steps(c, (size_t)(main - t->process))) ? &t->process[p] : main;
     }
     for (size_t k = 0; k < t->track_count; k++)
         r->threads += !strcmp(t->track[k].kind, "thread");
@@ -123,11 +127,14 @@ static int describe_run(struct an_context *c)
     r->host = an_arena_text(c->a, main ? main->host : "");
     r->command = an_findings_command(c, "");
     r->ended = an_arena_text(c->a, main ? main->ended : "");
-    r->exit_status = main && main->exit_status != STORE_ABSENT
-                         ? an_int(main->exit_status)
-                         : key_number(t, "exit_status", c->o->live ? "still running" : "not recorded");
-    r->cores = key_number(t, "cpu.usable", "the file does not say how many cores the target could use");
-    r->duration_s = t->t1 >= t->t0 ? an_num((double)an_time_sub(t->t1, t->t0) / 1e9) : an_num_none("nothing was recorded");
+    r->exit_status =
+        main && main->exit_status != STORE_ABSENT
+            ? an_int(main->exit_status)
+            : key_number(t, "exit_status", c->o->live ? "still running" : "not recorded");
+    r->cores =
+        key_number(t, "cpu.usable", "the file does not say how many cores the target could use");
+    r->duration_s = t->t1 >= t->t0 ? an_num((double)an_time_sub(t->t1, t->t0) / 1e9)
+                                   : an_num_none("nothing was recorded");
     r->keys = keys;
     r->key_count = t->key_count;
     return 0;
@@ -159,9 +166,10 @@ static int copy_ceilings(struct an_context *c)
 
 static const char *missing_input(const struct an_context *c, unsigned needs)
 {
-    unsigned have = (c->t->slice.count ? AN_INPUT_SLICES : 0u) | (c->step_count ? AN_INPUT_STEPS : 0u) |
-                    (c->r->steps.detailed ? AN_INPUT_DETAIL : 0u) | (c->t->counter.count ? AN_INPUT_COUNTERS : 0u) |
-                    (c->gpu ? AN_INPUT_DEVICES : 0u);
+    unsigned have =
+        (c->t->slice.count ? AN_INPUT_SLICES : 0u) | (c->step_count ? AN_INPUT_STEPS : 0u) |
+        (c->r->steps.detailed ? AN_INPUT_DETAIL : 0u) |
+        (c->t->counter.count ? AN_INPUT_COUNTERS : 0u) | (c->gpu ? AN_INPUT_DEVICES : 0u);
 #define INPUT_TEXT(name, bit, text) \
     if (needs & ~have & (bit)) \
         return (bit) == AN_INPUT_STEPS && c->r->steps.reason ? c->r->steps.reason : (text);
@@ -186,17 +194,21 @@ static int run_all(struct an_context *c)
         return rc;
     c->r->trust.problems = an_arena_copy(c->a, c->problem, c->problems * sizeof *c->problem);
     c->r->trust.problem_count = c->problems;
-    return c->r->trust.problems && !an_arena_failed(c->a) && !an_arena_failed(c->work) ? 0 : TACHO_ENOMEM;
+    return c->r->trust.problems && !an_arena_failed(c->a) && !an_arena_failed(c->work)
+               ? 0
+               : TACHO_ENOMEM;
 }
 
 static const char *describe_part(struct an_context *c, const struct an_trace_part *p)
 {
     if (p->steps)
-        return an_arena_format(c->a, "steps %" PRId64 " to %" PRId64, p->first_index, p->last_index);
+        return an_arena_format(c->a, "steps %" PRId64 " to %" PRId64, p->first_index,
+                               p->last_index);
     return an_arena_format(c->a, "%zu of the ranges", c->t->slice.count);
 }
 
-int an_analyze(store_reader *r, const struct an_options *o, struct an_result **out, struct tacho_error *err)
+int an_analyze(store_reader *r, const struct an_options *o, struct an_result **out,
+               struct tacho_error *err)
 {
     static const struct an_options defaults = {.file = NULL};
     struct an_context c = {.o = o ? o : &defaults};
@@ -206,14 +218,17 @@ int an_analyze(store_reader *r, const struct an_options *o, struct an_result **o
     *out = NULL;
     int rc = 0;
     if (c.o->part_slices > 0)
-        rc = an_trace_part_find(r, c.o->part_slices, c.o->part_until ? c.o->part_until : INT64_MAX, &part);
+        rc = an_trace_part_find(r, c.o->part_slices, c.o->part_until ? c.o->part_until : INT64_MAX,
+                                &part);
     if (rc)
         return tacho_fail(err, rc, NULL, "%s",
-                          store_reader_error(r)->code ? store_reader_error(r)->what : tacho_error_text(rc));
+                          store_reader_error(r)->code ? store_reader_error(r)->what
+                                                      : tacho_error_text(rc));
     if ((rc = an_trace_load_part(r, &part, &t, err)))
         return rc;
     rc = TACHO_ENOMEM;
-    if (!(result = calloc(1, sizeof *result)) || !(result->arena = an_arena_new()) || !(c.work = an_arena_new()))
+    if (!(result = calloc(1, sizeof *result)) || !(result->arena = an_arena_new()) ||
+        !(c.work = an_arena_new()))
         goto out;
     c.t = t;
     c.r = result;

@@ -32,7 +32,8 @@ static int read_all(FILE *in, const char *path, char **text)
     else if (ferror(in))
         code = fail(path, TACHO_EIO, NULL, strerror(errno));
     else if (n > TABLE_MOST || memchr(buf, 0, n))
-        code = fail(path, TACHO_EFORMAT, "lines of CLASS TAB PATTERN, see analyzers/device/classes.tsv",
+        code = fail(path, TACHO_EFORMAT,
+                    "lines of CLASS TAB PATTERN, see analyzers/device/classes.tsv",
                     "not a table of kernel classes");
     if (code) {
         free(buf);
@@ -53,7 +54,8 @@ static int check(const char *path, const char *text)
     an_classes_free(classes);
     if (!rc)
         return 0;
-    const char *what = strncmp(err.what, subject, sizeof subject - 1) ? err.what : err.what + sizeof subject - 1;
+    const char *what =
+        strncmp(err.what, subject, sizeof subject - 1) ? err.what : err.what + sizeof subject - 1;
     return fail(path, rc, err.hint, what);
 }
 
@@ -61,18 +63,23 @@ int cli_classes_load(const char *path, char **text)
 {
     char usual[PATH_MAX];
     *text = NULL;
-    const char *name = path ? path : !tacho_config_name("tacho/classes.tsv", usual, sizeof usual) ? usual : NULL;
+    const char *name = path                                                           ? path
+                       : !tacho_config_name("tacho/classes.tsv", usual, sizeof usual) ? usual
+                                                                                      : NULL;
     if (!name)
         return 0;
     FILE *in = fopen(name, "re");
     if (!in && !path && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
-        return 0; /* EACCES: the home of somebody else, as after su; a table that was asked for is another matter */
+        return 0; /* EACCES: the home of somebody else, as after su; a table that was asked for is
+                     another matter */
     if (!in)
-        return fail(name,
-                    errno == ENOENT   ? TACHO_ENOTFOUND
-                    : errno == EACCES ? TACHO_EDENIED
-                                      : TACHO_EIO,
-                    "a table of kernel classes: give a file that can be read, or leave --classes out", strerror(errno));
+        return fail(
+            name,
+            errno == ENOENT   ? TACHO_ENOTFOUND
+            : errno == EACCES ? TACHO_EDENIED
+                              : TACHO_EIO,
+            "a table of kernel classes: give a file that can be read, or leave --classes out",
+            strerror(errno));
     int code = read_all(in, name, text);
     fclose(in);
     if (!code && (code = check(name, *text))) {

@@ -42,20 +42,26 @@ void cli_help_print(FILE *out, bool all)
     fputs("\n'tacho help COMMAND' or 'tacho COMMAND --help' says more about one of them.\n", out);
     if (all)
         fputs("\n"
-              "A RUN is a .tacho file, the .tacho.live folder of a run that was not finished, or 'latest' (the newest in this "
+              "A RUN is a .tacho file, the .tacho.live folder of a run that was not finished, or "
+              "'latest' (the newest in this "
               "folder);\n"
-              "or a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, a folder of per-rank traces.\n"
-              "Results go to standard output, messages to standard error. NO_COLOR and --color=WHEN control colour.\n"
+              "or a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, a "
+              "folder of per-rank traces.\n"
+              "Results go to standard output, messages to standard error. NO_COLOR and "
+              "--color=WHEN control colour.\n"
               "\n"
-              "exit codes: 0 ok, 1 a threshold failed (diff --fail-above), 2 wrong usage, 3 bad input,\n"
+              "exit codes: 0 ok, 1 a threshold failed (diff --fail-above), 2 wrong usage, 3 bad "
+              "input,\n"
               "4 not supported or not permitted, 5 internal error;\n"
-              "'run' and 'train' as env(1): 125 tacho failed before the start, 126 and 127 the program could not be run,\n"
+              "'run' and 'train' as env(1): 125 tacho failed before the start, 126 and 127 the "
+              "program could not be run,\n"
               "128+N it ended by signal N, else its own exit code.\n",
               out);
 }
 
-/* A program that starts with a standard stream closed would get the next file it opens in its place, and write messages into
- * it. A descriptor that refuses to be used stands there instead; the target does not inherit it. */
+/* A program that starts with a standard stream closed would get the next file it opens in its
+ * place, and write messages into it. A descriptor that refuses to be used stands there instead; the
+ * target does not inherit it. */
 static void occupy_standard_streams(void)
 {
     for (int fd = 0; fd <= 2; fd++)
@@ -68,14 +74,15 @@ static void occupy_standard_streams(void)
         }
 }
 
-/* A write past the limit on file sizes is an error to report, not a reason to die with a half-written file. A handler, because
- * a target would inherit an ignored signal. */
+/* A write past the limit on file sizes is an error to report, not a reason to die with a
+ * half-written file. A handler, because a target would inherit an ignored signal. */
 static void survive(int signal_number)
 {
     (void)signal_number;
 }
 
-/* Names that the design gives to commands of later versions: nobody should be told that they meant something else. */
+/* Names that the design gives to commands of later versions: nobody should be told that they meant
+ * something else. */
 static bool is_later(const char *name)
 {
     static const char *const later[] = {"verify", "plan", "tune", "watch"};
@@ -95,16 +102,20 @@ static int unknown_command(const char *typed)
     words[n] = NULL;
     const char *close = cli_closest(typed, words);
     if (typed[0] == '-')
-        snprintf(hint, sizeof hint, "options come after the command; 'tacho help' lists the commands");
+        snprintf(hint, sizeof hint,
+                 "options come after the command; 'tacho help' lists the commands");
     else if (is_later(typed))
-        snprintf(hint, sizeof hint, "this version does not have it yet; 'tacho help' lists what it has");
+        snprintf(hint, sizeof hint,
+                 "this version does not have it yet; 'tacho help' lists what it has");
     else if (close)
         snprintf(hint, sizeof hint, "did you mean '%s'? 'tacho help' lists the commands", close);
     else if (strchr(typed, '/') || !access(typed, F_OK))
-        snprintf(hint, sizeof hint, "to record a program: tacho run -- PROGRAM; to read a file: tacho report FILE");
+        snprintf(hint, sizeof hint,
+                 "to record a program: tacho run -- PROGRAM; to read a file: tacho report FILE");
     else
         snprintf(hint, sizeof hint, "'tacho help' lists the commands");
-    return cli_usage("", hint, "%s '%s'", typed[0] == '-' ? "unknown option" : "unknown command", typed);
+    return cli_usage("", hint, "%s '%s'", typed[0] == '-' ? "unknown option" : "unknown command",
+                     typed);
 }
 
 int cli_main(int argc, char **argv)

@@ -7,7 +7,8 @@
 
 #include "cli/options.h"
 
-/* name, one line of help; in the order of `tacho help`. A command that is not built does not stand here. */
+/* name, one line of help; in the order of `tacho help`. A command that is not built does not stand
+ * here. */
 #define CLI_COMMAND_MAP(X) \
     X(run, "run a program, record where its time goes") \
     X(train, "run the reference training engine under tacho, then print the report") \

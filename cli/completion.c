@@ -11,7 +11,9 @@
 /* Options whose words a room knows. */
 static const char *const *known_words(const struct cli_option *o)
 {
-    return !strcmp(o->name, "view") ? tui_view_names() : !strcmp(o->name, "what-if") ? an_edit_keys() : NULL;
+    return !strcmp(o->name, "view")      ? tui_view_names()
+           : !strcmp(o->name, "what-if") ? an_edit_keys()
+                                         : NULL;
 }
 
 /* Its words are beginnings: NAME=VALUE. */
@@ -21,8 +23,8 @@ static bool is_edit(const struct cli_option *o)
 }
 
 /* Recipes, commands and options of the program train: it lists them itself. */
-static const char train_words[] =
-    "tacho train --help 2>/dev/null | sed -n '/^recipes/,$s/^  \\(--[a-z0-9-]*\\|[a-z][A-Za-z0-9-]*\\)[ ].*/\\1/p'";
+static const char train_words[] = "tacho train --help 2>/dev/null | sed -n '/^recipes/,$s/^  "
+                                  "\\(--[a-z0-9-]*\\|[a-z][A-Za-z0-9-]*\\)[ ].*/\\1/p'";
 
 static bool is_train(const struct cli_command *c)
 {
@@ -96,7 +98,9 @@ static void bash_values(FILE *out, const struct cli_command *c)
             fputs(") return ;;\n", out);
             continue;
         }
-        fputs(is_edit(o) ? ") compopt -o nospace +o filenames 2>/dev/null; _tacho_add " : ") _tacho_add ", out);
+        fputs(is_edit(o) ? ") compopt -o nospace +o filenames 2>/dev/null; _tacho_add "
+                         : ") _tacho_add ",
+              out);
         if (v == VALUE_WORDS) {
             fputs("-W '", out);
             choices(out, o);
@@ -118,28 +122,32 @@ static void bash(FILE *out)
           "  mapfile -t more < <(compgen \"$@\" -- \"$cur\")\n"
           "  COMPREPLY+=(\"${more[@]}\")\n}\n"
           "_tacho()\n{\n"
-          "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} i\n"
+          "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} "
+          "command=${COMP_WORDS[1]} i\n"
           "  COMPREPLY=()\n"
           "  # bash takes = for a word of its own\n"
-          "  if [ \"$cur\" = = ]; then cur=; elif [ \"$prev\" = = ]; then prev=${COMP_WORDS[COMP_CWORD - 2]}; fi\n"
+          "  if [ \"$cur\" = = ]; then cur=; elif [ \"$prev\" = = ]; then "
+          "prev=${COMP_WORDS[COMP_CWORD - 2]}; fi\n"
           "  if [ \"$COMP_CWORD\" -eq 1 ]; then\n    _tacho_add -W '",
           out);
     for (const struct cli_command *c = cli_commands; c->name; c++)
         fprintf(out, "%s ", c->name);
-    fputs("--help --version'\n    return\n  fi\n"
-          "  for ((i = 2; i < COMP_CWORD; i++)); do\n"
-          "    if [ \"${COMP_WORDS[i]}\" = -- ]; then\n"
-          "      if [ $((i + 1)) -eq \"$COMP_CWORD\" ]; then _tacho_add -c; else _tacho_add -f; fi\n"
-          "      return\n    fi\n  done\n"
-          "  case $command:$prev in\n",
-          out);
+    fputs(
+        "--help --version'\n    return\n  fi\n"
+        "  for ((i = 2; i < COMP_CWORD; i++)); do\n"
+        "    if [ \"${COMP_WORDS[i]}\" = -- ]; then\n"
+        "      if [ $((i + 1)) -eq \"$COMP_CWORD\" ]; then _tacho_add -c; else _tacho_add -f; fi\n"
+        "      return\n    fi\n  done\n"
+        "  case $command:$prev in\n",
+        out);
     for (const struct cli_command *c = cli_commands; c->name; c++)
         bash_values(out, c);
     fputs("  esac\n  case $command in\n", out);
     for (const struct cli_command *c = cli_commands; c->name; c++) {
         if (is_train(c)) {
             fprintf(out,
-                    "    train) local hidden=-*; [[ $cur == -* ]] && hidden=; if [[ ! $hidden || $COMP_CWORD -eq 2 ]]; then "
+                    "    train) local hidden=-*; [[ $cur == -* ]] && hidden=; if [[ ! $hidden || "
+                    "$COMP_CWORD -eq 2 ]]; then "
                     "_tacho_add -X \"$hidden\" -W \"$(%s) --help\"; else _tacho_add -f; fi ;;\n",
                     train_words);
             continue;
@@ -170,7 +178,8 @@ static void zsh_option(FILE *out, const struct cli_option *o)
     enum value v = value_of(o);
     fputs(" \\\n        ", out);
     if (o->letter)
-        fprintf(out, "'(-%c --%s)'{-%c%s,--%s%s}", o->letter, o->name, o->letter, v == VALUE_NONE ? "" : "+", o->name,
+        fprintf(out, "'(-%c --%s)'{-%c%s,--%s%s}", o->letter, o->name, o->letter,
+                v == VALUE_NONE ? "" : "+", o->name,
                 v == VALUE_NONE        ? ""
                 : o->kind == CLI_MAYBE ? "=-"
                                        : "=");
@@ -196,7 +205,8 @@ static void zsh_option(FILE *out, const struct cli_option *o)
 
 static void zsh(FILE *out)
 {
-    fputs("#compdef tacho\n# completion of tacho for zsh, made from its table of options\n_tacho() {\n"
+    fputs("#compdef tacho\n# completion of tacho for zsh, made from its table of options\n_tacho() "
+          "{\n"
           "  local -a commands\n  commands=(\n",
           out);
     for (const struct cli_command *c = cli_commands; c->name; c++) {
@@ -215,8 +225,10 @@ static void zsh(FILE *out)
     for (const struct cli_command *c = cli_commands; c->name; c++) {
         if (is_train(c)) {
             fprintf(out,
-                    "    train)\n      local -a words_of_train\n      words_of_train=(${(f)\"$(%s)\"})\n"
-                    "      if (( CURRENT == 2 )) || [[ $PREFIX == -* ]]; then compadd -a words_of_train; else _files; fi\n"
+                    "    train)\n      local -a words_of_train\n      "
+                    "words_of_train=(${(f)\"$(%s)\"})\n"
+                    "      if (( CURRENT == 2 )) || [[ $PREFIX == -* ]]; then compadd -a "
+                    "words_of_train; else _files; fi\n"
                     "      ;;\n",
                     train_words);
             continue;
@@ -228,9 +240,11 @@ static void zsh(FILE *out)
         if (!strcmp(c->name, "help"))
             fputs(" \\\n        '1:command:{_describe command commands}'", out);
         else if (runs_a_command(c))
-            fputs(" \\\n        '(-)1:command:_command_names -e' \\\n        '*:argument:_files'", out);
+            fputs(" \\\n        '(-)1:command:_command_names -e' \\\n        '*:argument:_files'",
+                  out);
         else if (c->spec->most)
-            fputs(" \\\n        '*:run:{_alternative \"runs:run:(latest)\" \"files:file:_files\"}'", out);
+            fputs(" \\\n        '*:run:{_alternative \"runs:run:(latest)\" \"files:file:_files\"}'",
+                  out);
         fputs("\n      ;;\n", out);
     }
     fputs("  esac\n}\n_tacho \"$@\"\n", out);
@@ -240,7 +254,8 @@ static void zsh(FILE *out)
 
 static void fish(FILE *out)
 {
-    fputs("# completion of tacho for fish, made from its table of options\ncomplete -c tacho -f\n", out);
+    fputs("# completion of tacho for fish, made from its table of options\ncomplete -c tacho -f\n",
+          out);
     for (const struct cli_command *c = cli_commands; c->name; c++) {
         fprintf(out, "complete -c tacho -n __fish_use_subcommand -a %s -d ", c->name);
         quoted(out, c->help, "\\");
@@ -249,7 +264,8 @@ static void fish(FILE *out)
     for (const struct cli_command *c = cli_commands; c->name; c++) {
         for (const struct cli_option *o = c->spec->options; o && o->name; o++) {
             enum value v = value_of(o);
-            fprintf(out, "complete -c tacho -n '__fish_seen_subcommand_from %s' -l %s", c->name, o->name);
+            fprintf(out, "complete -c tacho -n '__fish_seen_subcommand_from %s' -l %s", c->name,
+                    o->name);
             if (o->letter)
                 fprintf(out, " -s %c", o->letter);
             if (v == VALUE_WORDS) {
@@ -257,7 +273,10 @@ static void fish(FILE *out)
                 choices(out, o);
                 fputc('\'', out);
             } else if (v != VALUE_NONE) {
-                fputs(v == VALUE_OTHER ? " -x" : v == VALUE_FOLDER ? " -x -a '(__fish_complete_directories)'" : " -r -F", out);
+                fputs(v == VALUE_OTHER    ? " -x"
+                      : v == VALUE_FOLDER ? " -x -a '(__fish_complete_directories)'"
+                                          : " -r -F",
+                      out);
             }
             fputs(" -d ", out);
             quoted(out, o->help, "\\");
@@ -275,7 +294,9 @@ static void fish(FILE *out)
                 fprintf(out, "%s ", x->name);
             fputs("'\n", out);
         } else if (runs_a_command(c)) {
-            fprintf(out, "complete -c tacho -n '__fish_seen_subcommand_from %s' -a '(__fish_complete_subcommand --fcs-skip=2",
+            fprintf(out,
+                    "complete -c tacho -n '__fish_seen_subcommand_from %s' -a "
+                    "'(__fish_complete_subcommand --fcs-skip=2",
                     c->name);
             for (const struct cli_option *o = c->spec->options; o && o->name; o++) {
                 if (value_of(o) != VALUE_NONE)
@@ -285,7 +306,8 @@ static void fish(FILE *out)
             }
             fputs(")'\n", out);
         } else if (c->spec->most) {
-            fprintf(out, "complete -c tacho -n '__fish_seen_subcommand_from %s' -F -a latest\n", c->name);
+            fprintf(out, "complete -c tacho -n '__fish_seen_subcommand_from %s' -F -a latest\n",
+                    c->name);
         }
     }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two commands may want the same import at once: the second waits at KEY.lock for the first and finds its file. Where locks do
- * not work (some network filesystems) both import, each into a file of its own name, and the last rename wins: the contents
- * are the same. A file of the cache is complete or not there.
+ * Two commands may want the same import at once: the second waits at KEY.lock for the first and
+ * finds its file. Where locks do not work (some network filesystems) both import, each into a file
+ * of its own name, and the last rename wins: the contents are the same. A file of the cache is
+ * complete or not there.
  */
 #include "cli/import_cache.h"
 
@@ -35,7 +36,8 @@ static bool is_about_output(int code, const char *out)
     struct stat st;
     if (code == TACHO_ENOSPACE)
         return true;
-    return (code == TACHO_EDENIED || code == TACHO_EIO || code == TACHO_EEXISTS || code == TACHO_ENOTFOUND) &&
+    return (code == TACHO_EDENIED || code == TACHO_EIO || code == TACHO_EEXISTS ||
+            code == TACHO_ENOTFOUND) &&
            stat(out, &st) != 0;
 }
 
@@ -50,15 +52,16 @@ int cli_import_check(const char *in)
     return cli_fail(&err);
 }
 
-int cli_import_files(const char *const *in, size_t in_count, const char *out, bool quiet, struct store_import_result *r,
-                     int *code)
+int cli_import_files(const char *const *in, size_t in_count, const char *out, bool quiet,
+                     struct store_import_result *r, int *code)
 {
     struct tacho_error err = {0};
     struct store_import_result none = {0};
     struct cli_progress p;
     *r = none;
     cli_progress_begin(&p, in[0]);
-    struct store_import_options o = {.in = in, .in_count = in_count, .out = out, .progress = cli_progress_step, .ctx = &p};
+    struct store_import_options o = {
+        .in = in, .in_count = in_count, .out = out, .progress = cli_progress_step, .ctx = &p};
     int rc = store_import(&o, r, &err);
     int stopped = cli_progress_end(&p);
     if (code)
@@ -114,7 +117,8 @@ static bool is_key_name(const char *name)
     return strspn(name, "0123456789abcdef") == 32 && !strcmp(name + 32, ".tacho");
 }
 
-/* The least recently used go until all fit, but never the one just made. What killed imports left goes too. */
+/* The least recently used go until all fit, but never the one just made. What killed imports left
+ * goes too. */
 static void evict(const char *folder, const char *keep, int64_t most)
 {
     struct kept *k = NULL;
@@ -154,8 +158,9 @@ static void evict(const char *folder, const char *keep, int64_t most)
 
 /* ---- is it still true? ----------------------------------------------------------------------------------------------------
  *
- * A key looks at three blocks of each file. That an input was changed elsewhere is seen by its time: the file of the cache has
- * the time at which its import began as its mtime, and the time of its last use as its atime. */
+ * A key looks at three blocks of each file. That an input was changed elsewhere is seen by its
+ * time: the file of the cache has the time at which its import began as its mtime, and the time of
+ * its last use as its atime. */
 
 #define CLOCK_STEP_NS 10000000 /* file systems take the time of the last timer tick */
 
@@ -168,7 +173,8 @@ static int64_t changed_at(const char *in)
     int64_t newest = ns_of(st.st_ctim);
     DIR *d = S_ISDIR(st.st_mode) ? opendir(in) : NULL;
     for (struct dirent *e; d && (e = readdir(d));)
-        if (strcmp(e->d_name, "..") != 0 && !fstatat(dirfd(d), e->d_name, &st, 0) && ns_of(st.st_ctim) > newest)
+        if (strcmp(e->d_name, "..") != 0 && !fstatat(dirfd(d), e->d_name, &st, 0) &&
+            ns_of(st.st_ctim) > newest)
             newest = ns_of(st.st_ctim);
     if (d)
         closedir(d);
@@ -184,7 +190,8 @@ static int64_t now_ns(void)
 
 static void mark_begun(const char *path, int64_t begun)
 {
-    struct timespec t[2] = {{.tv_nsec = UTIME_NOW}, {.tv_sec = begun / 1000000000, .tv_nsec = begun % 1000000000}};
+    struct timespec t[2] = {{.tv_nsec = UTIME_NOW},
+                            {.tv_sec = begun / 1000000000, .tv_nsec = begun % 1000000000}};
     utimensat(AT_FDCWD, path, t, 0);
 }
 
@@ -203,7 +210,8 @@ static bool is_kept(const char *in, const char *path)
     return ok;
 }
 
-/* One file of what `in` is: an import, or the runs of a folder merged. *code: a TACHO_E* code, 0 after a merge. */
+/* One file of what `in` is: an import, or the runs of a folder merged. *code: a TACHO_E* code, 0
+ * after a merge. */
 static int convert(const char *in, const char *out, bool quiet, int *code)
 {
     struct store_import_result import;
@@ -221,11 +229,12 @@ static int temporary(const char *in, const char *why, char *path, size_t size)
     const char *tmp = getenv("TMPDIR");
     char folder[PATH_MAX];
     cli_say("%s: nothing kept for the next time (%s)", in, why);
-    if ((size_t)snprintf(folder, sizeof folder, "%s/tacho-import-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp") >= sizeof folder ||
+    if ((size_t)snprintf(folder, sizeof folder, "%s/tacho-import-XXXXXX",
+                         tmp && *tmp == '/' ? tmp : "/tmp") >= sizeof folder ||
         !mkdtemp(folder)) {
         struct tacho_error err;
-        tacho_fail(&err, TACHO_EIO, "set TMPDIR or XDG_CACHE_HOME to a folder that can be written", "%s: %s", folder,
-                   strerror(errno));
+        tacho_fail(&err, TACHO_EIO, "set TMPDIR or XDG_CACHE_HOME to a folder that can be written",
+                   "%s: %s", folder, strerror(errno));
         return cli_fail(&err);
     }
     snprintf(path, size, "%s/run.tacho", folder);
@@ -239,7 +248,8 @@ static int temporary(const char *in, const char *why, char *path, size_t size)
     return convert(in, path, false, &none);
 }
 
-/* Waits for the lock of KEY. A descriptor, or -1: there are no locks here; *stopped: the user wants no more. */
+/* Waits for the lock of KEY. A descriptor, or -1: there are no locks here; *stopped: the user wants
+ * no more. */
 static int lock(const char *in, const char *path, bool *stopped)
 {
     char name[PATH_MAX];
@@ -265,7 +275,8 @@ static int lock(const char *in, const char *path, bool *stopped)
     return -1;
 }
 
-/* Imports into a name of its own, then gives the file the name of its key. *code: a TACHO_E* code. */
+/* Imports into a name of its own, then gives the file the name of its key. *code: a TACHO_E* code.
+ */
 static int make(const char *in, const char *path, int *code)
 {
     char own[PATH_MAX];
@@ -321,7 +332,8 @@ int cli_import_cached(const char *in, char *path, size_t size)
         unlink(name);
         close(held);
     }
-    bool about_cache = rc && (code == TACHO_ENOSPACE || code == TACHO_EDENIED || code == TACHO_EIO || code == TACHO_ENOTFOUND ||
-                              code == TACHO_EEXISTS);
+    bool about_cache =
+        rc && (code == TACHO_ENOSPACE || code == TACHO_EDENIED || code == TACHO_EIO ||
+               code == TACHO_ENOTFOUND || code == TACHO_EEXISTS);
     return about_cache ? temporary(in, tacho_error_text(code), path, size) : rc;
 }

@@ -21,8 +21,8 @@ static void words(FILE *out, const char *text)
     plain(out, text, strlen(text));
 }
 
-/* Lines as they are: scdoc fills paragraphs itself. Indented ones stay as they stand; one that begins like a list must not be
- * taken for one. */
+/* Lines as they are: scdoc fills paragraphs itself. Indented ones stay as they stand; one that
+ * begins like a list must not be taken for one. */
 static void sentences(FILE *out, const char *text)
 {
     bool literal = false;
@@ -77,33 +77,37 @@ static void examples(FILE *out, const char *text)
     fputs("```\n", out);
 }
 
-static const char ends[] =
+static const char ends[] = "\n# EXIT STATUS\n\n"
+                           "0\n\tok\n1\n\ta threshold failed (*tacho-diff*(1) with "
+                           "*--fail-above*)\n2\n\twrong usage\n3\n\tbad input\n"
+                           "4\n\tnot supported or not permitted here\n5\n\tinternal error\n";
+static const char ends_as_env[] =
     "\n# EXIT STATUS\n\n"
-    "0\n\tok\n1\n\ta threshold failed (*tacho-diff*(1) with *--fail-above*)\n2\n\twrong usage\n3\n\tbad input\n"
-    "4\n\tnot supported or not permitted here\n5\n\tinternal error\n";
-static const char ends_as_env[] = "\n# EXIT STATUS\n\n"
-                                  "That of the command, as env(1) does it: 125 tacho failed before the start, 126 and 127 the "
-                                  "command could not be run, 128+N it\n"
-                                  "ended by signal N, else its own.\n";
-static const char environment[] = "\n# ENVIRONMENT\n\n"
-                                  "*NO_COLOR*\n\tAny value but an empty one: no colour.\n\n"
-                                  "*CLICOLOR_FORCE*\n\tAny value but an empty one and 0: colour in files and pipes too.\n\n"
-                                  "*TMPDIR*\n\tFor what does not outlive the command (/tmp).\n\n"
-                                  "*XDG_CACHE_HOME*, *XDG_CONFIG_HOME*\n\tWhere imports and calibrations are kept, and the "
-                                  "options of *tacho-top*(1) (~/.cache, "
-                                  "~/.config).\n";
-static const char environment_of_run[] = "\n*PYTHONPERFSUPPORT*, *ONEDNN_JIT_PROFILE*\n\tSet for COMMAND by *--stacks* of "
-                                         "*tacho-run*(1), if they are not set: names of "
-                                         "functions that are made at run time.\n\n"
-                                         "*PYTHONPATH*, *LD_PRELOAD*, *NVTX_INJECTION64_PATH*, *CUDA_INJECTION64_PATH*\n\tSet "
-                                         "for COMMAND: what records inside it. What "
-                                         "the first two held stays behind it.\n";
-static const char files[] =
-    "\n# FILES\n\n"
-    "_NAME_.tacho\n\tA recorded run: an SQLite database.\n\n"
-    "_NAME_.tacho.live\n\tThe folder of a run that is being recorded, or whose recorder was killed: *tacho-recover*(1).\n\n"
-    "~/.cache/tacho\n\tImports of other tools' traces, calibrations. Deleting it loses nothing but time.\n\n"
-    "~/.config/tacho/top.conf\n\tWhat keys changed in *tacho-top*(1).\n";
+    "That of the command, as env(1) does it: 125 tacho failed before the start, 126 and 127 the "
+    "command could not be run, 128+N it\n"
+    "ended by signal N, else its own.\n";
+static const char environment[] =
+    "\n# ENVIRONMENT\n\n"
+    "*NO_COLOR*\n\tAny value but an empty one: no colour.\n\n"
+    "*CLICOLOR_FORCE*\n\tAny value but an empty one and 0: colour in files and pipes too.\n\n"
+    "*TMPDIR*\n\tFor what does not outlive the command (/tmp).\n\n"
+    "*XDG_CACHE_HOME*, *XDG_CONFIG_HOME*\n\tWhere imports and calibrations are kept, and the "
+    "options of *tacho-top*(1) (~/.cache, "
+    "~/.config).\n";
+static const char environment_of_run[] =
+    "\n*PYTHONPERFSUPPORT*, *ONEDNN_JIT_PROFILE*\n\tSet for COMMAND by *--stacks* of "
+    "*tacho-run*(1), if they are not set: names of "
+    "functions that are made at run time.\n\n"
+    "*PYTHONPATH*, *LD_PRELOAD*, *NVTX_INJECTION64_PATH*, *CUDA_INJECTION64_PATH*\n\tSet "
+    "for COMMAND: what records inside it. What "
+    "the first two held stays behind it.\n";
+static const char files[] = "\n# FILES\n\n"
+                            "_NAME_.tacho\n\tA recorded run: an SQLite database.\n\n"
+                            "_NAME_.tacho.live\n\tThe folder of a run that is being recorded, or "
+                            "whose recorder was killed: *tacho-recover*(1).\n\n"
+                            "~/.cache/tacho\n\tImports of other tools' traces, calibrations. "
+                            "Deleting it loses nothing but time.\n\n"
+                            "~/.config/tacho/top.conf\n\tWhat keys changed in *tacho-top*(1).\n";
 
 static bool ends_as_its_command(const struct cli_command *c)
 {
@@ -126,14 +130,18 @@ static void see_also(FILE *out, const struct cli_command *page)
 
 static void main_page(FILE *out)
 {
-    fputs("tacho(1) \"tacho " TACHO_VERSION "\"\n\n# NAME\n\ntacho - where does each training step's time go?\n\n"
+    fputs("tacho(1) \"tacho " TACHO_VERSION
+          "\"\n\n# NAME\n\ntacho - where does each training step's time go?\n\n"
           "# SYNOPSIS\n\n*tacho* _COMMAND_ \\[OPTION\\]... \\[ARGUMENT\\]...\n\n# DESCRIPTION\n\n"
-          "tacho records training runs, of any program and unchanged, or reads the traces that other tools recorded, and says "
+          "tacho records training runs, of any program and unchanged, or reads the traces that "
+          "other tools recorded, and says "
           "what\n"
           "holds them back, what to change, and how much faster they will be.\n\n"
-          "A RUN is a .tacho file, the .tacho.live folder of a run that was not finished, or *latest* (the newest in this "
+          "A RUN is a .tacho file, the .tacho.live folder of a run that was not finished, or "
+          "*latest* (the newest in this "
           "folder); or\n"
-          "a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, a folder of per-rank traces.\n\n"
+          "a trace of another tool: Kineto .json or .json.gz, Nsight Systems .sqlite, a folder of "
+          "per-rank traces.\n\n"
           "Results go to standard output, messages to standard error.\n\n# COMMANDS\n",
           out);
     for (const struct cli_command *c = cli_commands; c->name; c++) {
@@ -155,7 +163,8 @@ void cli_man_print(FILE *out, const struct cli_command *c)
         main_page(out);
         return;
     }
-    fprintf(out, "tacho-%s(1) \"tacho " TACHO_VERSION "\"\n\n# NAME\n\ntacho-%s - ", c->name, c->name);
+    fprintf(out, "tacho-%s(1) \"tacho " TACHO_VERSION "\"\n\n# NAME\n\ntacho-%s - ", c->name,
+            c->name);
     words(out, c->help);
     fprintf(out, "\n\n# SYNOPSIS\n\n*tacho %s* ", c->name);
     words(out, c->spec->usage);

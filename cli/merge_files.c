@@ -38,8 +38,8 @@ static bool is_folder(const char *path)
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/')
         n--;
-    bool live =
-        n >= strlen(COL_LIVE_SUFFIX) && !strncmp(path + n - strlen(COL_LIVE_SUFFIX), COL_LIVE_SUFFIX, strlen(COL_LIVE_SUFFIX));
+    bool live = n >= strlen(COL_LIVE_SUFFIX) && !strncmp(path + n - strlen(COL_LIVE_SUFFIX),
+                                                         COL_LIVE_SUFFIX, strlen(COL_LIVE_SUFFIX));
     return !live && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
@@ -85,7 +85,8 @@ int cli_merge_key(const char *path, char key[33])
     for (int i = 0; i < n; i++) {
         char name[PATH_MAX];
         struct stat st;
-        if (is_run(e[i]->d_name) && snprintf(name, sizeof name, "%s/%s", path, e[i]->d_name) < (int)sizeof name &&
+        if (is_run(e[i]->d_name) &&
+            snprintf(name, sizeof name, "%s/%s", path, e[i]->d_name) < (int)sizeof name &&
             !stat(name, &st)) {
             key_add(k, e[i]->d_name, strlen(e[i]->d_name) + 1);
             key_add(k, &st.st_dev, sizeof st.st_dev);
@@ -113,7 +114,8 @@ static int add(struct list *l, const char *arg)
     struct col_found found;
     struct tacho_error err = {0};
     if (strlen(arg) >= COL_PATH_MAX) {
-        tacho_fail(&err, TACHO_ENOTFOUND, NULL, "a RUN of %zu characters: no such run", strlen(arg));
+        tacho_fail(&err, TACHO_ENOTFOUND, NULL, "a RUN of %zu characters: no such run",
+                   strlen(arg));
         return cli_fail(&err);
     }
     if (col_find_run(arg, true, &found, &err))
@@ -123,7 +125,8 @@ static int add(struct list *l, const char *arg)
     if (found.refused.code)
         return cli_fail(&found.refused);
     if (found.live) {
-        tacho_fail(&err, TACHO_EBUSY, "wait until it has ended", "%s: is being recorded", found.run);
+        tacho_fail(&err, TACHO_EBUSY, "wait until it has ended", "%s: is being recorded",
+                   found.run);
         return cli_fail(&err);
     }
     char **p = realloc(l->path, (l->count + 1) * sizeof *p);
@@ -138,7 +141,8 @@ static int add(struct list *l, const char *arg)
 static int empty_folder(const char *path)
 {
     struct tacho_error err = {0};
-    tacho_fail(&err, TACHO_ENOTFOUND, "give the folder that holds the files of the nodes, or the files themselves",
+    tacho_fail(&err, TACHO_ENOTFOUND,
+               "give the folder that holds the files of the nodes, or the files themselves",
                "%s: no .tacho file in this folder", path);
     return cli_fail(&err);
 }
@@ -158,14 +162,17 @@ static int add_folder(struct list *l, const char *path)
     return code;
 }
 
-int cli_merge_files(const char *const *in, size_t in_count, const char *out, bool force, struct store_merge_result *r)
+int cli_merge_files(const char *const *in, size_t in_count, const char *out, bool force,
+                    struct store_merge_result *r)
 {
     struct list l = {0};
     struct cli_progress p;
     struct tacho_error err = {0};
     int code = 0;
     for (size_t i = 0; i < in_count && !code; i++)
-        code = cli_merge_runs(in[i]) ? add_folder(&l, in[i]) : is_folder(in[i]) ? empty_folder(in[i]) : add(&l, in[i]);
+        code = cli_merge_runs(in[i]) ? add_folder(&l, in[i])
+               : is_folder(in[i])    ? empty_folder(in[i])
+                                     : add(&l, in[i]);
     if (!code) {
         cli_progress_begin(&p, out);
         struct store_merge_options o = {.in = (const char *const *)l.path,

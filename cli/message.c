@@ -28,7 +28,8 @@ char *cli_printable(const char *text)
 
 char *cli_shell_word(const char *text)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,+=@%-";
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:,+=@%-";
     char *out = malloc(4 * strlen(text) + 8), *o = out;
     if (!out)
         return NULL;
@@ -37,14 +38,16 @@ char *cli_shell_word(const char *text)
         sprintf(out, "%s%s", dash, text);
         return out;
     }
-    char *shown = cli_printable(text); /* what a terminal must not get is written with escapes that bash and zsh read */
+    char *shown = cli_printable(
+        text); /* what a terminal must not get is written with escapes that bash and zsh read */
     bool escapes = shown && strcmp(shown, text) != 0;
     free(shown);
     o += sprintf(o, "%s%s'", dash, escapes ? "$" : "");
     for (; escapes && *text; text++)
-        o += (unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e ? sprintf(o, "\\x%02x", (unsigned char)*text)
-             : *text == '\'' || *text == '\\'                           ? sprintf(o, "\\%c", *text)
-                                                                        : sprintf(o, "%c", *text);
+        o += (unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e
+                 ? sprintf(o, "\\x%02x", (unsigned char)*text)
+             : *text == '\'' || *text == '\\' ? sprintf(o, "\\%c", *text)
+                                              : sprintf(o, "%c", *text);
     for (; *text; text++)
         o += *text == '\'' ? sprintf(o, "'\\''") : sprintf(o, "%c", *text);
     strcpy(o, "'");
@@ -57,7 +60,8 @@ bool cli_color(const char *when, int fd)
         return true;
     if (when && !strcmp(when, "never"))
         return false;
-    const char *none = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE"), *term = getenv("TERM");
+    const char *none = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE"),
+               *term = getenv("TERM");
     if (none && *none)
         return false;
     if (force && *force && strcmp(force, "0"))
@@ -103,7 +107,8 @@ int cli_usage(const char *command, const char *hint, const char *what, ...)
     vsnprintf(text, sizeof text, what, ap);
     va_end(ap);
     if (!hint) {
-        snprintf(standard, sizeof standard, "'tacho %s%s' says more", *command ? command : "help", *command ? " --help" : "");
+        snprintf(standard, sizeof standard, "'tacho %s%s' says more", *command ? command : "help",
+                 *command ? " --help" : "");
         hint = standard;
     }
     tacho_fail(&err, TACHO_EUSAGE, hint, "%s%s%s", command, *command ? ": " : "", text);
@@ -129,11 +134,13 @@ static int fail_errno(const char *path, int os)
                : os == EACCES || os == EPERM || os == EROFS ? TACHO_EDENIED
                : os == ENOENT || os == ENOTDIR              ? TACHO_ENOTFOUND
                                                             : TACHO_EIO;
-    const char *hint = code == TACHO_ENOSPACE  ? "nothing was left half-written: free some space, or choose another place"
-                       : code == TACHO_EDENIED ? "choose a place that you may write to"
-                       : os == ENOENT          ? "make its folder first, or choose another name"
-                       : os == EISDIR          ? "give the name of a file"
-                                               : NULL;
+    const char *hint =
+        code == TACHO_ENOSPACE
+            ? "nothing was left half-written: free some space, or choose another place"
+        : code == TACHO_EDENIED ? "choose a place that you may write to"
+        : os == ENOENT          ? "make its folder first, or choose another name"
+        : os == EISDIR          ? "give the name of a file"
+                                : NULL;
     tacho_fail(&err, code, hint, "%s: %s", path, strerror(os));
     return cli_fail(&err);
 }
@@ -143,7 +150,8 @@ static bool is_run(const char *path)
 {
     char head[16];
     FILE *f = fopen(path, "re");
-    bool database = f && fread(head, 1, sizeof head, f) == sizeof head && !memcmp(head, "SQLite format 3", sizeof head);
+    bool database = f && fread(head, 1, sizeof head, f) == sizeof head &&
+                    !memcmp(head, "SQLite format 3", sizeof head);
     if (f)
         fclose(f);
     return database;
@@ -175,11 +183,13 @@ int cli_output_open(struct cli_output *o, const char *path, char *const *inputs)
     if (exists && (is_one_of(&st, inputs) || is_run(path))) {
         struct tacho_error err;
         o->path = NULL;
-        tacho_fail(&err, TACHO_EEXISTS, "tacho never overwrites what was recorded: give another name with -o FILE",
+        tacho_fail(&err, TACHO_EEXISTS,
+                   "tacho never overwrites what was recorded: give another name with -o FILE",
                    "%s: a recording, or what this command reads", path);
         return cli_fail(&err);
     }
-    if (!exists || !realpath(path, target)) /* what a symbolic link points to is replaced, not the link */
+    if (!exists ||
+        !realpath(path, target)) /* what a symbolic link points to is replaced, not the link */
         snprintf(target, sizeof target, "%s", path);
     snprintf(folder, sizeof folder, "%s", target);
     snprintf(name, sizeof name, "%s", target);
@@ -191,7 +201,8 @@ int cli_output_open(struct cli_output *o, const char *path, char *const *inputs)
         goto fail;
     }
     sprintf(o->temporary, "%s/.%s.%ld.tmp", parent, basename(name), (long)getpid());
-    /* without a name until it is complete, where the filesystem can do that: a report that is killed leaves nothing */
+    /* without a name until it is complete, where the filesystem can do that: a report that is
+     * killed leaves nothing */
     int fd = open(parent, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
     o->unnamed = fd >= 0;
     o->file = o->unnamed ? fdopen(fd, "w") : fopen(o->temporary, "wxe");
@@ -218,8 +229,8 @@ static int output_name(struct cli_output *o)
     return os;
 }
 
-/* 0, or the errno of what went wrong with this stream. A failure in the middle has left only a flag: writing once more says
- * why. */
+/* 0, or the errno of what went wrong with this stream. A failure in the middle has left only a
+ * flag: writing once more says why. */
 static int stream_flush(FILE *f)
 {
     errno = 0;

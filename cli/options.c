@@ -16,7 +16,8 @@
 
 /* ---- did you mean --------------------------------------------------------------------------------------------------------- */
 
-/* Edits (insert, delete, replace, swap of neighbours) that turn a into b; words longer than 31 are never close. */
+/* Edits (insert, delete, replace, swap of neighbours) that turn a into b; words longer than 31 are
+ * never close. */
 static int distance(const char *a, const char *b)
 {
     size_t n = strlen(a), m = strlen(b);
@@ -34,7 +35,8 @@ static int distance(const char *a, const char *b)
                 best = d[i - 1][j] + 1;
             if (d[i][j - 1] + 1 < best)
                 best = d[i][j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && d[i - 2][j - 2] + 1 < best)
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                d[i - 2][j - 2] + 1 < best)
                 best = d[i - 2][j - 2] + 1;
             d[i][j] = best;
         }
@@ -58,7 +60,8 @@ const char *cli_closest(const char *typed, const char *const *words)
 
 /* ---- values --------------------------------------------------------------------------------------------------------------- */
 
-/* A number with an optional unit letter; base 1000 or 1024. Returns false if the text is something else. */
+/* A number with an optional unit letter; base 1000 or 1024. Returns false if the text is something
+ * else. */
 bool cli_parse_scaled(const char *text, double base, double *out)
 {
     static const char units[] = "kMGTP";
@@ -121,7 +124,8 @@ static void choice_hint(char *hint, size_t size, const char *text, const char *c
     const char *words[OPTIONS_MAX + 1];
     size_t n = 0, used = 0;
     snprintf(list, sizeof list, "%s", choices);
-    for (char *save, *w = strtok_r(list, "|", &save); w && n < OPTIONS_MAX; w = strtok_r(NULL, "|", &save)) {
+    for (char *save, *w = strtok_r(list, "|", &save); w && n < OPTIONS_MAX;
+         w = strtok_r(NULL, "|", &save)) {
         words[n++] = w;
         used += (size_t)snprintf(shown + used, sizeof shown - used, "%s%s", used ? ", " : "", w);
     }
@@ -134,7 +138,8 @@ static void choice_hint(char *hint, size_t size, const char *text, const char *c
 }
 
 /* Puts one value in its place. 0, or 2 after a message. */
-static int set_value(const char *command, const struct cli_option *o, const char *text, void *values)
+static int set_value(const char *command, const struct cli_option *o, const char *text,
+                     void *values)
 {
     char *place = (char *)values + o->offset, hint[300];
     double number;
@@ -150,7 +155,8 @@ static int set_value(const char *command, const struct cli_option *o, const char
         *(const char **)(void *)place = text;
         return 0;
     case CLI_INT:
-        if (!parse_integer(text, text + strlen(text), &integer) || (double)integer < o->low || (double)integer > o->high)
+        if (!parse_integer(text, text + strlen(text), &integer) || (double)integer < o->low ||
+            (double)integer > o->high)
             break;
         *(int64_t *)(void *)place = integer;
         return 0;
@@ -167,8 +173,8 @@ static int set_value(const char *command, const struct cli_option *o, const char
     case CLI_RANGE:
         if (parse_range(text, (struct cli_range *)(void *)place))
             return 0;
-        return cli_usage(command, "both ends are included: 10:20, 10:, :20, or one number", "--%s: '%s' is not a range",
-                         o->name, text);
+        return cli_usage(command, "both ends are included: 10:20, 10:, :20, or one number",
+                         "--%s: '%s' is not a range", o->name, text);
     case CLI_MAYBE:
         if (!*text) {
             *(const char **)(void *)place = "";
@@ -186,7 +192,8 @@ static int set_value(const char *command, const struct cli_option *o, const char
     if (o->kind == CLI_SIZE)
         snprintf(hint, sizeof hint, "give bytes, or a number with K, M, G or T");
     else
-        snprintf(hint, sizeof hint, "give a %snumber from %.15g to %.15g", o->kind == CLI_INT ? "whole " : "", o->low, o->high);
+        snprintf(hint, sizeof hint, "give a %snumber from %.15g to %.15g",
+                 o->kind == CLI_INT ? "whole " : "", o->low, o->high);
     return cli_usage(command, hint, "--%s: '%s' is not a value it takes", o->name, text);
 }
 
@@ -201,7 +208,8 @@ static int takes_argument(const struct cli_option *o)
 }
 
 /* Several options begin with what was typed. Whether there are any is told by the caller. */
-static int ambiguous(const char *command, const char *typed, const char *plain, const char *const *words)
+static int ambiguous(const char *command, const char *typed, const char *plain,
+                     const char *const *words)
 {
     char hint[300] = "it may be";
     size_t used = strlen(hint);
@@ -232,10 +240,12 @@ static int unknown_option(const struct cli_spec *spec, const char *command, cons
     const char *close = is_long ? cli_closest(plain, words) : NULL;
     char *file = access(typed, F_OK) ? NULL : cli_shell_word(typed);
     if (file) /* a name, ./-name then */
-        snprintf(hint, sizeof hint, "if the file of that name is meant: %s; 'tacho %s --help' lists the options", file,
+        snprintf(hint, sizeof hint,
+                 "if the file of that name is meant: %s; 'tacho %s --help' lists the options", file,
                  command);
     else if (close)
-        snprintf(hint, sizeof hint, "did you mean '--%s'? 'tacho %s --help' lists all", close, command);
+        snprintf(hint, sizeof hint, "did you mean '--%s'? 'tacho %s --help' lists all", close,
+                 command);
     else
         snprintf(hint, sizeof hint, "'tacho %s --help' lists the options", command);
     free(file);
@@ -256,14 +266,16 @@ static int refused(const struct cli_spec *spec, const char *command, char **argv
     for (const struct cli_option *o = spec->options; got == ':' && o && o->name; o++)
         if (is_long ? optopt == 257 + (int)(o - spec->options) : o->letter == optopt) {
             snprintf(hint, sizeof hint, "--%s=%s: %s", o->name, o->argument, o->help);
-            return cli_usage(command, hint, "option '%s' needs a value", is_long ? argv[at] : letter);
+            return cli_usage(command, hint, "option '%s' needs a value",
+                             is_long ? argv[at] : letter);
         }
     for (const struct cli_option *o = spec->options; o && o->name; o++) /* --flag=value */
         if (!takes_argument(o) && optopt == 257 + (int)(o - spec->options))
             return cli_usage(command, NULL, "option '--%s' takes no value", o->name);
     if (optopt == 'h' && is_with_value(argv[at], "help"))
         return cli_usage(command, NULL, "option '--help' takes no value");
-    const char *self = access(argv[at], F_OK) ? typed : argv[at]; /* -x of -x.tacho: the whole word is a file */
+    const char *self =
+        access(argv[at], F_OK) ? typed : argv[at]; /* -x of -x.tacho: the whole word is a file */
     return unknown_option(spec, command, self);
 }
 
@@ -324,13 +336,15 @@ int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, 
 
 /* ---- help ------------------------------------------------------------------------------------------------------------------ */
 
-static void print_option(FILE *out, char letter, const char *name, const char *argument, bool maybe, const char *help)
+static void print_option(FILE *out, char letter, const char *name, const char *argument, bool maybe,
+                         const char *help)
 {
     char left[64], short_name[8] = "    ";
     if (letter)
         snprintf(short_name, sizeof short_name, "-%c, ", letter);
     const char *equals = !argument ? "" : maybe ? "[=" : "=";
-    snprintf(left, sizeof left, "%s--%s%s%s%s", short_name, name, equals, argument ? argument : "", maybe ? "]" : "");
+    snprintf(left, sizeof left, "%s--%s%s%s%s", short_name, name, equals, argument ? argument : "",
+             maybe ? "]" : "");
     fprintf(out, "  %-31s %s\n", left, help);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to cli/: one table a command describes its options; parsing, error messages and --help all come from it.
+ * Private to cli/: one table a command describes its options; parsing, error messages and --help
+ * all come from it.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -47,8 +48,8 @@ struct cli_spec {
     const char *words_missing; /* what is missing if there are fewer: "a command to run" */
 };
 
-/* Fills `values` from argv. Returns -1 to go on (argv[*first] is the first word that is no option), else the exit code with
- * which the command has to end: 0 after --help, 2 after a message. */
+/* Fills `values` from argv. Returns -1 to go on (argv[*first] is the first word that is no option),
+ * else the exit code with which the command has to end: 0 after --help, 2 after a message. */
 int cli_parse(const struct cli_spec *spec, int argc, char **argv, void *values, int *first);
 
 /* A number with k, M, G, T, P as powers of `base` (1000 or 1024: then KiB, GB ... too). */

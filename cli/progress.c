@@ -37,7 +37,8 @@ static void on_stop(int number)
 
 void cli_progress_begin(struct cli_progress *p, const char *what)
 {
-    *p = (struct cli_progress){.what = what, .begun = now_ms(), .terminal = isatty(STDERR_FILENO) == 1};
+    *p = (struct cli_progress){
+        .what = what, .begun = now_ms(), .terminal = isatty(STDERR_FILENO) == 1};
     asked = 0;
     for (size_t i = 0; i < STOPS; i++) {
         sigaction(stops[i], NULL, &before[i]);
@@ -65,7 +66,8 @@ int cli_progress_step(void *ctx, int64_t done, int64_t total)
     bar[BAR_WIDTH] = 0;
     size_t length = name ? strlen(name) : 0;
     fprintf(stderr, "\r\033[Kreading %s%s [%s] %3.0f %%", length > NAME_WIDTH ? "..." : "",
-            name ? name + (length > NAME_WIDTH ? length - NAME_WIDTH : 0) : "", bar, 100 * (share > 1 ? 1 : share));
+            name ? name + (length > NAME_WIDTH ? length - NAME_WIDTH : 0) : "", bar,
+            100 * (share > 1 ? 1 : share));
     fflush(stderr);
     free(name);
     p->visible = true;

@@ -15,19 +15,22 @@
 #include "cli/message.h"
 #include "store/store.h"
 
-/* A file of that name is meant to be a run: what is wrong with it is told by the store, in the terms of a recording. */
+/* A file of that name is meant to be a run: what is wrong with it is told by the store, in the
+ * terms of a recording. */
 static bool is_own(const char *path)
 {
     size_t n = strlen(path), m = strlen(COL_SUFFIX);
     struct stat st;
-    return n >= m && !strcmp(path + n - m, COL_SUFFIX) && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    return n >= m && !strcmp(path + n - m, COL_SUFFIX) && stat(path, &st) == 0 &&
+           S_ISREG(st.st_mode);
 }
 
 int cli_run_find(const char *arg, struct col_found *found)
 {
     struct tacho_error err = {0};
     if (strlen(arg) >= COL_PATH_MAX) { /* no message has room for it */
-        tacho_fail(&err, TACHO_ENOTFOUND, NULL, "a RUN of %zu characters: no such run", strlen(arg));
+        tacho_fail(&err, TACHO_ENOTFOUND, NULL, "a RUN of %zu characters: no such run",
+                   strlen(arg));
         return cli_fail(&err);
     }
     if (col_find_run(arg, true, found, &err))
@@ -64,15 +67,16 @@ int cli_run_refuse_import(const struct col_found *found, const char *what)
     struct tacho_error err;
     char hint[sizeof err.hint], *word = cli_shell_word(found->run);
     bool runs = cli_merge_runs(found->run) > 0;
-    snprintf(hint, sizeof hint, "make a run of it first: tacho %s %.150s -o FILE.tacho", runs ? "merge" : "import",
-             word ? word : found->run);
+    snprintf(hint, sizeof hint, "make a run of it first: tacho %s %.150s -o FILE.tacho",
+             runs ? "merge" : "import", word ? word : found->run);
     free(word);
     tacho_fail(&err, TACHO_EUSAGE, hint, "%s: %s: a %s is never written to", found->run, what,
                runs ? "folder of runs" : "trace of another tool");
     return cli_fail(&err);
 }
 
-int cli_run_analyze(const struct col_found *found, const struct an_options *o, struct an_result **out)
+int cli_run_analyze(const struct col_found *found, const struct an_options *o,
+                    struct an_result **out)
 {
     struct tacho_error err = {0};
     struct an_options options = *o;
@@ -128,7 +132,8 @@ static int save_section(store *s, const json_t *report, const char *section)
     snprintf(pointer, sizeof pointer, "/%s", section);
     why_section = json_string_value(json_object_get(absent, pointer));
     if (!json_is_object(object) && why_section)
-        return store_metric_set(s, &(struct store_metric){.name = section, .value = NAN, .reason = why_section});
+        return store_metric_set(
+            s, &(struct store_metric){.name = section, .value = NAN, .reason = why_section});
     json_object_foreach(object, key, value)
     {
         if (code || (!json_is_number(value) && !json_is_null(value)))
@@ -136,8 +141,9 @@ static int save_section(store *s, const json_t *report, const char *section)
         snprintf(pointer, sizeof pointer, "/%s/%s", section, key);
         snprintf(name, sizeof name, "%s.%s", section, key);
         const char *why = json_string_value(json_object_get(absent, pointer));
-        struct store_metric m = {
-            .name = name, .unit = unit_of(key), .value = json_is_null(value) ? NAN : json_number_value(value)};
+        struct store_metric m = {.name = name,
+                                 .unit = unit_of(key),
+                                 .value = json_is_null(value) ? NAN : json_number_value(value)};
         if (json_is_null(value))
             m.reason = why ? why : why_section ? why_section : "not measured";
         code = store_metric_set(s, &m);
@@ -161,7 +167,8 @@ static int save_findings(store *s, const json_t *report)
     return 0;
 }
 
-/* The JSON report is the one place where metrics get their names, so what is saved is what it says. */
+/* The JSON report is the one place where metrics get their names, so what is saved is what it says.
+ */
 json_t *cli_run_json(const struct an_result *r)
 {
     char *text = NULL;
@@ -183,7 +190,8 @@ int cli_run_save(const char *path, const struct an_result *r, struct tacho_error
     store *s = NULL;
     json_t *report = cli_run_json(r);
     if (!report)
-        return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: the report could not be put together", path);
+        return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: the report could not be put together",
+                          path);
     int code = store_open_results(path, &s, err);
     if (code)
         goto out;
@@ -278,7 +286,8 @@ int cli_run_conclude(const struct col_result *r, bool report)
         int rc = rep_write("text", result, &o, out.file);
         code = cli_output_close(&out, rc == TACHO_EIO ? 0 : rc ? tacho_error_exit(rc) : 0);
     }
-    cli_say("%s: %s events, %s lost, %s", path, grouped(result ? result->trust.events : r->slices + r->counters + r->steps, a),
+    cli_say("%s: %s events, %s lost, %s", path,
+            grouped(result ? result->trust.events : r->slices + r->counters + r->steps, a),
             grouped(r->lost, b), r->ended);
     if (result && !report) {
         cli_say("%s", result->verdict);

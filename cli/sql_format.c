@@ -123,7 +123,8 @@ static int table_end(struct cli_sql_writer *w)
 
 static void csv_field(FILE *out, const char *text, size_t bytes)
 {
-    bool quote = memchr(text, ',', bytes) || memchr(text, '"', bytes) || memchr(text, '\n', bytes) || memchr(text, '\r', bytes);
+    bool quote = memchr(text, ',', bytes) || memchr(text, '"', bytes) ||
+                 memchr(text, '\n', bytes) || memchr(text, '\r', bytes);
     if (!quote) {
         fwrite(text, 1, bytes, out);
         return;
@@ -281,5 +282,7 @@ int cli_sql_row(void *ctx, int columns, const struct store_cell *cells)
     (void)columns;
     int code = w->format->row(w, cells);
     w->rows++;
-    return code ? code : ferror(w->out) ? TACHO_EIO : 0; /* a pipe that nobody reads any more ends the query */
+    return code             ? code
+           : ferror(w->out) ? TACHO_EIO
+                            : 0; /* a pipe that nobody reads any more ends the query */
 }

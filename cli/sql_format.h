@@ -16,7 +16,8 @@ struct cli_sql_writer {
     int columns; /* of the statement that is being written; 0: none is */
     char **names;
     int *width;      /* table: width of each column */
-    char ***waiting; /* table: the first rows wait until the widths are known; [row][column], NULL for NULL */
+    char ***waiting; /* table: the first rows wait until the widths are known; [row][column], NULL
+                        for NULL */
     char *numeric;   /* table: 1 where a column is aligned right */
     int rows_waiting;
     int64_t rows;

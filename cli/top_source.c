@@ -25,10 +25,12 @@ static struct timespec begin_of(const struct col_found *f, struct timespec other
     return f->live && !stat(lock, &st) ? st.st_mtim : otherwise;
 }
 
-_Static_assert(sizeof((struct tui_found *)0)->path == COL_PATH_MAX, "tui and collector agree on the length of names");
+_Static_assert(sizeof((struct tui_found *)0)->path == COL_PATH_MAX,
+               "tui and collector agree on the length of names");
 
-/* A run that was live is looked for under the name it gets at its end, then under the one the user typed. Nothing is finished
- * here: a run whose recorder died stays as it is, and the dashboard says so. */
+/* A run that was live is looked for under the name it gets at its end, then under the one the user
+ * typed. Nothing is finished here: a run whose recorder died stays as it is, and the dashboard says
+ * so. */
 static int find(void *ctx, struct tui_found *f, struct tacho_error *err)
 {
     struct cli_top_source *s = ctx;
@@ -68,15 +70,17 @@ static bool next(void *ctx, struct tui_found *f)
     if (s->arg || col_find_live(&now, &err))
         return false;
     struct timespec begun = begin_of(&now, s->begun);
-    if (begun.tv_sec < s->begun.tv_sec || (begun.tv_sec == s->begun.tv_sec && begun.tv_nsec <= s->begun.tv_nsec))
-        return false; /* it was there before: the end of the newer one is what the user waits to see */
+    if (begun.tv_sec < s->begun.tv_sec ||
+        (begun.tv_sec == s->begun.tv_sec && begun.tv_nsec <= s->begun.tv_nsec))
+        return false; /* it was there before: the end of the newer one is what the user waits to see
+                       */
     s->begun = begun;
     hand_over(f, &now);
     return true;
 }
 
-static int analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices, int64_t until, struct an_result **out,
-                   struct tacho_error *err)
+static int analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices,
+                   int64_t until, struct an_result **out, struct tacho_error *err)
 {
     const struct cli_top_source *s = ctx;
     struct an_options o = {.file = f->run,
@@ -88,8 +92,8 @@ static int analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_
     return an_analyze(r, &o, out, err);
 }
 
-/* A look at the file from a thread of its own: a disk may take its time. There is one in a process, and it may outlive those
- * who wait for it. */
+/* A look at the file from a thread of its own: a disk may take its time. There is one in a process,
+ * and it may outlive those who wait for it. */
 static struct {
     char path[COL_PATH_MAX];
     struct tacho_error err;
@@ -104,8 +108,8 @@ static void *look_main(void *unused)
     return unused;
 }
 
-/* Can it be opened at all? A dashboard of a file that says nothing would only hide why. With patience (ms, 0: without end) the
- * screen comes first where the disk is slow, and says it then. */
+/* Can it be opened at all? A dashboard of a file that says nothing would only hide why. With
+ * patience (ms, 0: without end) the screen comes first where the disk is slow, and says it then. */
 static int check(const struct col_found *found, int patience_ms)
 {
     pthread_t thread;
@@ -136,8 +140,12 @@ static int check(const struct col_found *found, int patience_ms)
 int cli_top_source_open(struct cli_top_source *s, const char *arg, int patience_ms)
 {
     struct tacho_error err = {0};
-    s->source = (struct tui_source){
-        .ctx = s, .find = find, .recorded = recorded, .next = next, .analyze = analyze, .release = an_result_free};
+    s->source = (struct tui_source){.ctx = s,
+                                    .find = find,
+                                    .recorded = recorded,
+                                    .next = next,
+                                    .analyze = analyze,
+                                    .release = an_result_free};
     s->arg = arg;
     clock_gettime(CLOCK_REALTIME, &s->begun);
     if (!arg && col_find_live(&s->first, &err) == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to cli/: what the dashboard needs of other rooms: finding a run, again and again while it lives and dies, and having
- * it analysed.
+ * Private to cli/: what the dashboard needs of other rooms: finding a run, again and again while it
+ * lives and dies, and having it analysed.
  */
 #ifndef CLI_TOP_SOURCE_H
 #define CLI_TOP_SOURCE_H
@@ -15,14 +15,16 @@ struct cli_top_source {
     struct tui_source source;
     const char *arg; /* as the user typed it; NULL: nothing */
     struct col_found first;
-    struct timespec begun; /* the run that is shown; one that was not live: when the dashboard was */
+    struct timespec
+        begun; /* the run that is shown; one that was not live: when the dashboard was */
     bool used, imported;
     double peak_flops, flops_per_step;
 };
 
-/* Finds the run before anything is drawn, so that messages and the progress of an import reach the user. `arg` NULL: the newest
- * live run of this machine, else the latest one of this folder. So long (ms, below 1000; 0: without end) it waits for what a
- * file says that may be damaged. 0 or an exit code, after a message. */
+/* Finds the run before anything is drawn, so that messages and the progress of an import reach the
+ * user. `arg` NULL: the newest live run of this machine, else the latest one of this folder. So
+ * long (ms, below 1000; 0: without end) it waits for what a file says that may be damaged. 0 or an
+ * exit code, after a message. */
 int cli_top_source_open(struct cli_top_source *s, const char *arg, int patience_ms);
 
 #endif

@@ -2,10 +2,11 @@
  *
  * Public: error codes and the error object that every room of tacho reports through.
  *
- * Convention. A function that can fail returns 0, or a negative code of TACHO_ERROR_MAP. Where the caller needs words, it
- * passes a `struct tacho_error *` (may be NULL): the callee fills `what` ("FILE: what happened") and `hint` ("what to do").
- * Libraries never print and never exit; only cli/ turns an error into stderr text and an exit code.
- * Ownership: the caller owns the struct; it holds no pointers, so it needs no clean-up.
+ * Convention. A function that can fail returns 0, or a negative code of TACHO_ERROR_MAP. Where the
+ * caller needs words, it passes a `struct tacho_error *` (may be NULL): the callee fills `what`
+ * ("FILE: what happened") and `hint` ("what to do"). Libraries never print and never exit; only
+ * cli/ turns an error into stderr text and an exit code. Ownership: the caller owns the struct; it
+ * holds no pointers, so it needs no clean-up.
  */
 #ifndef TACHO_ERROR_H
 #define TACHO_ERROR_H
@@ -13,7 +14,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* name, code, process exit code (DESIGN 8: 2 usage, 3 bad input, 4 not supported or not permitted, 5 internal), text */
+/* name, code, process exit code (DESIGN 8: 2 usage, 3 bad input, 4 not supported or not permitted,
+ * 5 internal), text */
 #define TACHO_ERROR_MAP(X) \
     X(NOMEM, -1, 5, "out of memory") \
     X(IO, -2, 3, "input/output error") \
@@ -59,7 +61,8 @@ static inline const char *tacho_error_text(int code)
     }
 }
 
-/* Exit code of the command line program for an error code (0 for TACHO_OK, 5 for an unknown one). */
+/* Exit code of the command line program for an error code (0 for TACHO_OK, 5 for an unknown one).
+ */
 static inline int tacho_error_exit(int code)
 {
     switch (code) {
@@ -75,10 +78,10 @@ static inline int tacho_error_exit(int code)
     }
 }
 
-/* Fills *err (if not NULL) and returns `code`, so that a function can end with `return tacho_fail(err, ...)`.
- * `hint` may be NULL. `what` is a printf format. */
-__attribute__((format(printf, 4, 5))) static inline int tacho_fail(struct tacho_error *err, int code, const char *hint,
-                                                                   const char *what, ...)
+/* Fills *err (if not NULL) and returns `code`, so that a function can end with `return
+ * tacho_fail(err, ...)`. `hint` may be NULL. `what` is a printf format. */
+__attribute__((format(printf, 4, 5))) static inline int
+tacho_fail(struct tacho_error *err, int code, const char *hint, const char *what, ...)
 {
     if (err) {
         va_list ap;

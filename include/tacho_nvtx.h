@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public: how any program tells a profiler what it trains. Depends on NVTX 3 only; header-only; costs under a nanosecond a
- * call when no tool is attached, so it can stay in production code. Nsight Systems understands the same ranges.
+ * Public: how any program tells a profiler what it trains. Depends on NVTX 3 only; header-only;
+ * costs under a nanosecond a call when no tool is attached, so it can stay in production code.
+ * Nsight Systems understands the same ranges.
  *
  *     struct tacho_nvtx t;
  *     tacho_nvtx_open(&t, "myengine");
  *     nvtxStringHandle_t name = tacho_nvtx_name(&t, "matmul.forward");
- *     struct tacho_work w = {.flops = 2 * m * n * k, .model_flops = 2 * m * n * k, .dtype = TACHO_DTYPE_FP32, ...};
- *     tacho_nvtx_push_work(&t, name, &w);
+ *     struct tacho_work w = {.flops = 2 * m * n * k, .model_flops = 2 * m * n * k, .dtype =
+ * TACHO_DTYPE_FP32, ...}; tacho_nvtx_push_work(&t, name, &w);
  *     ...
  *     tacho_nvtx_pop(&t);
  *
- * A reader of the stream matches schemas and fields BY NAME ("tacho.work", "flops", ...), never by position, so another
- * program may register a schema of the same name with fewer fields or another layout; a field that is missing is absent.
- * Units: bytes, FLOPs (a multiply-add is 2), counts.
+ * A reader of the stream matches schemas and fields BY NAME ("tacho.work", "flops", ...), never by
+ * position, so another program may register a schema of the same name with fewer fields or another
+ * layout; a field that is missing is absent. Units: bytes, FLOPs (a multiply-add is 2), counts.
  */
 #ifndef TACHO_NVTX_H
 #define TACHO_NVTX_H
@@ -47,17 +48,20 @@
     X(OPTIMIZER, 4, "optimizer") \
     X(EVALUATION, 5, "evaluation")
 
-/* What the work is. Hardware FLOPs (HFU) are the `flops` of matrix, attention and convolution work. */
+/* What the work is. Hardware FLOPs (HFU) are the `flops` of matrix, attention and convolution work.
+ */
 #define TACHO_WORK_MAP(X) \
     X(OTHER, 0, "other") \
     X(MATRIX, 1, "matrix") \
     X(ATTENTION, 2, "attention") \
     X(CONVOLUTION, 3, "convolution")
 
-/* Role of a range that is neither an op nor a collective. `input_wait`: the step waits for its batch. `read`, `decode`,
- * `collate`: loader stages. `pin`: the copy of a batch into memory the device reads from. `comm_wait`: the step waits until its
- * gradients are reduced. `comm_post`: it hands `samples` collectives over to a thread that communicates for it, in the order in
- * which that one calls them. `evaluation`, `checkpoint`, `compile`: phases cut out of steps. `host`: work of the framework. */
+/* Role of a range that is neither an op nor a collective. `input_wait`: the step waits for its
+ * batch. `read`, `decode`, `collate`: loader stages. `pin`: the copy of a batch into memory the
+ * device reads from. `comm_wait`: the step waits until its gradients are reduced. `comm_post`: it
+ * hands `samples` collectives over to a thread that communicates for it, in the order in which that
+ * one calls them. `evaluation`, `checkpoint`, `compile`: phases cut out of steps. `host`: work of
+ * the framework. */
 #define TACHO_RANGE_MAP(X) \
     X(NONE, 0, "") \
     X(MICRO_STEP, 1, "micro_step") \
@@ -104,10 +108,11 @@ enum tacho_comm_op { TACHO_COMM_MAP(TACHO_ENUM_COMM) TACHO_COMM_COUNT };
 #undef TACHO_ENUM_RANGE
 #undef TACHO_ENUM_COMM
 
-/* One op. Three FLOP conventions side by side (DESIGN 5): `flops` is what was executed (multiply-adds issued incl.
- * masked blocks and recomputation; for element-wise work its arithmetic), `model_flops` what the model needs (exact causal
- * attention, 0 for element-wise work and for recomputation), `palm_flops` the same with full T x T attention.
- * bytes_*: what the op must move if every tensor is touched once (a model, not a measurement). */
+/* One op. Three FLOP conventions side by side (DESIGN 5): `flops` is what was executed
+ * (multiply-adds issued incl. masked blocks and recomputation; for element-wise work its
+ * arithmetic), `model_flops` what the model needs (exact causal attention, 0 for element-wise work
+ * and for recomputation), `palm_flops` the same with full T x T attention. bytes_*: what the op
+ * must move if every tensor is touched once (a model, not a measurement). */
 struct tacho_work {
     uint64_t flops;
     uint64_t bytes_read;
@@ -120,14 +125,16 @@ struct tacho_work {
     uint8_t reserved[5];
 };
 
-/* One optimizer update. tokens and samples are what this process consumed in it, padding excluded. */
+/* One optimizer update. tokens and samples are what this process consumed in it, padding excluded.
+ */
 struct tacho_step {
     uint64_t index;
     uint64_t tokens;
     uint64_t samples;
 };
 
-/* One collective or point-to-point operation. bytes as nccl-tests counts them; sequence counts within the communicator. */
+/* One collective or point-to-point operation. bytes as nccl-tests counts them; sequence counts
+ * within the communicator. */
 struct tacho_comm {
     uint64_t bytes;
     uint64_t communicator;
@@ -144,7 +151,8 @@ struct tacho_range {
     uint32_t reserved;
 };
 
-/* A domain with tacho's schemas registered in it. Holds handles of the attached tool only; nothing to free. */
+/* A domain with tacho's schemas registered in it. Holds handles of the attached tool only; nothing
+ * to free. */
 struct tacho_nvtx {
     nvtxDomainHandle_t domain;
     uint64_t work, step, comm, range; /* schema ids, 0 when no tool is attached */
@@ -155,12 +163,14 @@ struct tacho_nvtx {
         .type = (ftype), .name = #field, .offset = offsetof(struct owner, field) \
     }
 
-static inline uint64_t tacho_nvtx_schema(nvtxDomainHandle_t domain, const char *name, const nvtxPayloadSchemaEntry_t *entries,
-                                         size_t count, size_t size)
+static inline uint64_t tacho_nvtx_schema(nvtxDomainHandle_t domain, const char *name,
+                                         const nvtxPayloadSchemaEntry_t *entries, size_t count,
+                                         size_t size)
 {
     nvtxPayloadSchemaAttr_t a = {0};
     a.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE |
-                  NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
+                  NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+                  NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
                   NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE;
     a.name = name;
     a.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
@@ -170,7 +180,8 @@ static inline uint64_t tacho_nvtx_schema(nvtxDomainHandle_t domain, const char *
     return nvtxPayloadSchemaRegister(domain, &a);
 }
 
-/* Creates the domain and registers the four schemas. Call once a process, before threads use `t`; idempotent by name. */
+/* Creates the domain and registers the four schemas. Call once a process, before threads use `t`;
+ * idempotent by name. */
 static inline void tacho_nvtx_open(struct tacho_nvtx *t, const char *domain_name)
 {
     static const nvtxPayloadSchemaEntry_t work[] = {
@@ -201,22 +212,28 @@ static inline void tacho_nvtx_open(struct tacho_nvtx *t, const char *domain_name
         TACHO_FIELD(tacho_range, kind, NVTX_PAYLOAD_ENTRY_TYPE_UINT32),
     };
     t->domain = nvtxDomainCreateA(domain_name);
-    t->work = tacho_nvtx_schema(t->domain, "tacho.work", work, sizeof work / sizeof *work, sizeof(struct tacho_work));
-    t->step = tacho_nvtx_schema(t->domain, "tacho.step", step, sizeof step / sizeof *step, sizeof(struct tacho_step));
-    t->comm = tacho_nvtx_schema(t->domain, "tacho.comm", comm, sizeof comm / sizeof *comm, sizeof(struct tacho_comm));
-    t->range = tacho_nvtx_schema(t->domain, "tacho.range", range, sizeof range / sizeof *range, sizeof(struct tacho_range));
+    t->work = tacho_nvtx_schema(t->domain, "tacho.work", work, sizeof work / sizeof *work,
+                                sizeof(struct tacho_work));
+    t->step = tacho_nvtx_schema(t->domain, "tacho.step", step, sizeof step / sizeof *step,
+                                sizeof(struct tacho_step));
+    t->comm = tacho_nvtx_schema(t->domain, "tacho.comm", comm, sizeof comm / sizeof *comm,
+                                sizeof(struct tacho_comm));
+    t->range = tacho_nvtx_schema(t->domain, "tacho.range", range, sizeof range / sizeof *range,
+                                 sizeof(struct tacho_range));
 }
 #undef TACHO_FIELD
 
-/* Registers a name once; the handle makes a push cheap. NULL when no tool is attached, which push accepts. */
+/* Registers a name once; the handle makes a push cheap. NULL when no tool is attached, which push
+ * accepts. */
 static inline nvtxStringHandle_t tacho_nvtx_name(const struct tacho_nvtx *t, const char *text)
 {
     return nvtxDomainRegisterStringA(t->domain, text);
 }
 
-/* Opens a range on the calling thread with `size` bytes of payload laid out as `schema` says. Payload is copied. */
-static inline void tacho_nvtx_push(const struct tacho_nvtx *t, nvtxStringHandle_t name, uint64_t schema, const void *payload,
-                                   size_t size)
+/* Opens a range on the calling thread with `size` bytes of payload laid out as `schema` says.
+ * Payload is copied. */
+static inline void tacho_nvtx_push(const struct tacho_nvtx *t, nvtxStringHandle_t name,
+                                   uint64_t schema, const void *payload, size_t size)
 {
     nvtxPayloadData_t data = {.schemaId = schema, .size = size, .payload = payload};
     nvtxEventAttributes_t a;
@@ -233,22 +250,26 @@ static inline void tacho_nvtx_push(const struct tacho_nvtx *t, nvtxStringHandle_
     nvtxDomainRangePushEx(t->domain, &a);
 }
 
-static inline void tacho_nvtx_push_work(const struct tacho_nvtx *t, nvtxStringHandle_t name, const struct tacho_work *w)
+static inline void tacho_nvtx_push_work(const struct tacho_nvtx *t, nvtxStringHandle_t name,
+                                        const struct tacho_work *w)
 {
     tacho_nvtx_push(t, name, t->work, w, sizeof *w);
 }
 
-static inline void tacho_nvtx_push_step(const struct tacho_nvtx *t, nvtxStringHandle_t name, const struct tacho_step *s)
+static inline void tacho_nvtx_push_step(const struct tacho_nvtx *t, nvtxStringHandle_t name,
+                                        const struct tacho_step *s)
 {
     tacho_nvtx_push(t, name, t->step, s, sizeof *s);
 }
 
-static inline void tacho_nvtx_push_comm(const struct tacho_nvtx *t, nvtxStringHandle_t name, const struct tacho_comm *c)
+static inline void tacho_nvtx_push_comm(const struct tacho_nvtx *t, nvtxStringHandle_t name,
+                                        const struct tacho_comm *c)
 {
     tacho_nvtx_push(t, name, t->comm, c, sizeof *c);
 }
 
-static inline void tacho_nvtx_push_range(const struct tacho_nvtx *t, nvtxStringHandle_t name, const struct tacho_range *r)
+static inline void tacho_nvtx_push_range(const struct tacho_nvtx *t, nvtxStringHandle_t name,
+                                         const struct tacho_range *r)
 {
     tacho_nvtx_push(t, name, t->range, r, sizeof *r);
 }
@@ -259,7 +280,8 @@ static inline void tacho_nvtx_pop(const struct tacho_nvtx *t)
     nvtxDomainRangePop(t->domain);
 }
 
-/* Registers a named counter of doubles; returns its id (0 when no tool is attached, which sample accepts). */
+/* Registers a named counter of doubles; returns its id (0 when no tool is attached, which sample
+ * accepts). */
 static inline uint64_t tacho_nvtx_counter(const struct tacho_nvtx *t, const char *name)
 {
     nvtxCounterAttr_t a = {0};

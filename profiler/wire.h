@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to profiler/: the layout of a pool file, the only thing the agent (in the target) and the collector (outside) share.
+ * Private to profiler/: the layout of a pool file, the only thing the agent (in the target) and the
+ * collector (outside) share.
  *
- * One pool file a process, `pool.PID.N` in the segment folder ($TACHO_SEGMENTS, tmpfs where large enough), mapped MAP_SHARED by
- * the agent: what was recorded is in the file whatever way the process dies. The file is sparse at its full size; backing is
- * allocated (posix_fallocate) in chunks of WIRE_GROW segments BEFORE the pages are touched, so a full disk cannot SIGBUS the
+ * One pool file a process, `pool.PID.N` in the segment folder ($TACHO_SEGMENTS, tmpfs where large
+ * enough), mapped MAP_SHARED by the agent: what was recorded is in the file whatever way the
+ * process dies. The file is sparse at its full size; backing is allocated (posix_fallocate) in
+ * chunks of WIRE_GROW segments BEFORE the pages are touched, so a full disk cannot SIGBUS the
  * target.
  *
  *     offset 0                    struct wire_pool          (WIRE_HEADER_BYTES)
@@ -12,20 +14,22 @@
  *     pool->arena_offset          string arena, arena_cap bytes, append only
  *     pool->segments_offset       segment_cap segments of segment_bytes
  *
- * WRITER (agent). A thread takes a FREE segment (CAS on state), fills in its directory line, publishes it with state = ACTIVE
- * (release), appends records and publishes each with a release store of `committed`. A full segment becomes FULL and the thread
- * takes the next one, with chain_seq + 1. No other thread ever writes there. No lock, no syscall, no malloc on the append path.
- * READER (collector). Reads `committed` (acquire) of ACTIVE and FULL segments, stores rows together with its position
- * (pool, segment, generation, bytes) in one transaction, and only after that COMMIT sets a fully read FULL segment to FREE.
- * `generation` grows each time a segment is taken, so a position can never be applied to another use of the same segment.
+ * WRITER (agent). A thread takes a FREE segment (CAS on state), fills in its directory line,
+ * publishes it with state = ACTIVE (release), appends records and publishes each with a release
+ * store of `committed`. A full segment becomes FULL and the thread takes the next one, with
+ * chain_seq + 1. No other thread ever writes there. No lock, no syscall, no malloc on the append
+ * path. READER (collector). Reads `committed` (acquire) of ACTIVE and FULL segments, stores rows
+ * together with its position (pool, segment, generation, bytes) in one transaction, and only after
+ * that COMMIT sets a fully read FULL segment to FREE. `generation` grows each time a segment is
+ * taken, so a position can never be applied to another use of the same segment.
  *
- * Order. Records of one thread are in order along its chain (chain_seq from 0, without holes). Between threads only time
- * orders. Times are raw TSC ticks or CLOCK_MONOTONIC ns, as pool->clock says. All integers are native-endian: both ends are one
- * machine.
+ * Order. Records of one thread are in order along its chain (chain_seq from 0, without holes).
+ * Between threads only time orders. Times are raw TSC ticks or CLOCK_MONOTONIC ns, as pool->clock
+ * says. All integers are native-endian: both ends are one machine.
  *
- * Fork: thread state lives on MADV_WIPEONFORK pages, so a child finds no segment, and opens a pool of its own at its first
- * event, with the parent's arena copied (ids stay valid). Exec leaves the old pool behind: the collector sees a second pool of
- * the pid.
+ * Fork: thread state lives on MADV_WIPEONFORK pages, so a child finds no segment, and opens a pool
+ * of its own at its first event, with the parent's arena copied (ids stay valid). Exec leaves the
+ * old pool behind: the collector sees a second pool of the pid.
  */
 #ifndef TACHO_WIRE_H
 #define TACHO_WIRE_H
@@ -41,30 +45,39 @@
 #define WIRE_GROW          8u    /* segments backed at a time */
 #define WIRE_ARENA_BYTES   (8u << 20)
 #define WIRE_ARENA_GROW    (64u << 10)
-#define WIRE_DOMAINS       256u    /* index 0 is the default domain, 255 "(other domains)" once the table is full */
-#define WIRE_STRING_MAX    1024u   /* longer names are cut here and counted */
-#define WIRE_PAYLOAD_MAX   64u     /* longer payloads are cut here and counted */
-#define WIRE_PREFIX        "pool." /* a pool under construction is "new.PID.N" and renamed when complete */
-#define WIRE_NEW           "new."
-#define WIRE_NONE          "none." /* "none.PID[.EVENTS]", an empty file: a process that found no space for a pool, and what it lost */
+#define WIRE_DOMAINS \
+    256u /* index 0 is the default domain, 255 "(other domains)" once the table is full */
+#define WIRE_STRING_MAX  1024u /* longer names are cut here and counted */
+#define WIRE_PAYLOAD_MAX 64u   /* longer payloads are cut here and counted */
+#define WIRE_PREFIX      "pool." /* a pool under construction is "new.PID.N" and renamed when complete \
+                                  */
+#define WIRE_NEW "new."
+#define WIRE_NONE \
+    "none." /* "none.PID[.EVENTS]", an empty file: a process that found no space for a pool, and \
+               what it lost */
 
 /* Environment the collector sets for the target. */
-#define WIRE_ENV_SEGMENTS "TACHO_SEGMENTS" /* absolute folder for pools; unset = the agent stays off */
+#define WIRE_ENV_SEGMENTS \
+    "TACHO_SEGMENTS" /* absolute folder for pools; unset = the agent stays off */
 #define WIRE_ENV_POOL_MIB "TACHO_POOL_MIB" /* cap of segments a process, MiB */
-#define WIRE_ENV_PAUSE    "TACHO_PAUSE"    /* probability that a tacho.step is run with recording paused, "0" = never */
-#define WIRE_ENV_CLOCK    "TACHO_CLOCK"    /* "monotonic" forces clock_gettime (tests) */
+#define WIRE_ENV_PAUSE \
+    "TACHO_PAUSE" /* probability that a tacho.step is run with recording paused, "0" = never */
+#define WIRE_ENV_CLOCK "TACHO_CLOCK" /* "monotonic" forces clock_gettime (tests) */
 #define WIRE_ENV_GPU \
-    "TACHO_GPU" /* "off": no device work is recorded; "whole-graphs", "memory", "pm", "range": see agent/cupti.c */
-#define WIRE_ENV_GPU_KINDS "TACHO_GPU_KINDS"  /* CUPTI activity kinds instead of the default ones: "10,5" */
-#define WIRE_ENV_GPU_MIB   "TACHO_GPU_MIB"    /* cap of device buffers a process, MiB */
-#define WIRE_ENV_CUPTI     "TACHO_CUPTI"      /* path of the libcupti to use */
-#define WIRE_ENV_CHAIN     "TACHO_CHAIN_CUDA" /* what CUDA_INJECTION64_PATH was before: loaded after us */
+    "TACHO_GPU" /* "off": no device work is recorded; "whole-graphs", "memory", "pm", "range": see \
+                   agent/cupti.c */
+#define WIRE_ENV_GPU_KINDS \
+    "TACHO_GPU_KINDS" /* CUPTI activity kinds instead of the default ones: "10,5" */
+#define WIRE_ENV_GPU_MIB "TACHO_GPU_MIB" /* cap of device buffers a process, MiB */
+#define WIRE_ENV_CUPTI   "TACHO_CUPTI"   /* path of the libcupti to use */
+#define WIRE_ENV_CHAIN \
+    "TACHO_CHAIN_CUDA" /* what CUDA_INJECTION64_PATH was before: loaded after us */
 
 enum wire_clock { WIRE_CLOCK_TSC = 1, WIRE_CLOCK_MONOTONIC = 2 };
 enum wire_state { WIRE_FREE = 0, WIRE_TAKEN = 1, WIRE_ACTIVE = 2, WIRE_FULL = 3 };
 
-/* Why something is missing: name, 1 if an event is gone, text for the loss table. Each is a counter with the time of its first
- * and last event. */
+/* Why something is missing: name, 1 if an event is gone, text for the loss table. Each is a counter
+ * with the time of its first and last event. */
 #define WIRE_LOSS_MAP(X) \
     X(NO_SEGMENT, 1, "event dropped: pool at its cap") \
     X(NO_SPACE, 1, "event dropped: no space to grow the pool") \
@@ -81,7 +94,8 @@ enum wire_state { WIRE_FREE = 0, WIRE_TAKEN = 1, WIRE_ACTIVE = 2, WIRE_FULL = 3 
     X(GPU_LATE, 1, "device records not flushed: CUPTI did not answer when the process ended") \
     X(NCCL_SLOTS, 1, "collective not recorded: table of running collectives full") \
     X(NO_FOLDER, 1, \
-      "event dropped: a child changed its user or its root and cannot make a pool (start a tacho of its own in it)")
+      "event dropped: a child changed its user or its root and cannot make a pool (start a tacho " \
+      "of its own in it)")
 
 enum wire_loss_reason {
 #define WIRE_LOSS_ENUM(name, event_lost, text) WIRE_LOSS_##name,
@@ -107,12 +121,14 @@ struct wire_pool {
     uint32_t segment_bytes, segment_cap;
     uint64_t directory_offset, arena_offset, segments_offset, file_bytes;
     uint64_t arena_cap;
-    uint64_t created;                              /* time of creation, in the pool's clock */
-    char rank[16], local_rank[16], world_size[16]; /* text of RANK / OMPI_COMM_WORLD_RANK / SLURM_PROCID ...; "" = none */
-    char program[128];                             /* base name of /proc/self/exe */
-    _Atomic uint32_t segments_backed;              /* directory lines below this have backing */
-    _Atomic uint32_t segments_peak;                /* highest index ever taken + 1: the reader scans up to here */
-    _Atomic uint64_t arena_used;                   /* bytes; ids are (offset in arena) / 8, id 0 is the empty string */
+    uint64_t created; /* time of creation, in the pool's clock */
+    char rank[16], local_rank[16],
+        world_size[16]; /* text of RANK / OMPI_COMM_WORLD_RANK / SLURM_PROCID ...; "" = none */
+    char program[128];  /* base name of /proc/self/exe */
+    _Atomic uint32_t segments_backed; /* directory lines below this have backing */
+    _Atomic uint32_t segments_peak; /* highest index ever taken + 1: the reader scans up to here */
+    _Atomic uint64_t
+        arena_used; /* bytes; ids are (offset in arena) / 8, id 0 is the empty string */
     _Atomic uint64_t arena_backed;
     _Atomic uint32_t threads;                   /* thread ordinals handed out */
     _Atomic uint32_t domains;                   /* entries of domain_name in use */
@@ -126,7 +142,8 @@ _Static_assert(sizeof(struct wire_pool) <= WIRE_HEADER_BYTES, "pool header outgr
 struct wire_segment {
     _Atomic uint32_t state;     /* enum wire_state */
     _Atomic uint32_t committed; /* bytes of complete records */
-    uint32_t thread;            /* ordinal of the owner, from 0, unique in the process even where the kernel reuses tids */
+    uint32_t thread; /* ordinal of the owner, from 0, unique in the process even where the kernel
+                        reuses tids */
     uint32_t tid;
     uint64_t chain_seq;
     uint64_t generation;   /* from 1 */
@@ -141,16 +158,18 @@ struct wire_text {
     uint32_t type;  /* enum wire_text_type */
     char text[];
 };
-/* SCHEMA text: line 1 "NAME\tSTATIC_SIZE", then a line an entry "field\ttype\toffset" (type: NVTX_PAYLOAD_ENTRY_TYPE_* number).
- * An embedded string has a fourth column, its length in characters. Nested schemas and arrays are written out ("a.b", "a[1]").
- * COUNTER text: "NAME\tDOMAIN_INDEX\tschema or type number". */
+/* SCHEMA text: line 1 "NAME\tSTATIC_SIZE", then a line an entry "field\ttype\toffset" (type:
+ * NVTX_PAYLOAD_ENTRY_TYPE_* number). An embedded string has a fourth column, its length in
+ * characters. Nested schemas and arrays are written out ("a.b", "a[1]"). COUNTER text:
+ * "NAME\tDOMAIN_INDEX\tschema or type number". */
 enum wire_text_type { WIRE_TEXT_NAME = 0, WIRE_TEXT_SCHEMA = 1, WIRE_TEXT_COUNTER = 2 };
 
 /* Record: a header of 16 bytes, then as the flags say, in this order:
  *   CATEGORY  8 bytes  {u32 category, u32 arena id of its name (0 = unnamed)}
- *   PAYLOAD   8 bytes  {u32 arena id of the schema (0 = unknown schema), u32 bytes}, then the bytes padded to 8
- *   VALUE     8 bytes  scalar; its type (enum wire_value) is the `depth` of a COUNTER; elsewhere the raw NVTX payload word
- *   and START and END always end with 8 bytes: the NVTX range id */
+ *   PAYLOAD   8 bytes  {u32 arena id of the schema (0 = unknown schema), u32 bytes}, then the bytes
+ * padded to 8 VALUE     8 bytes  scalar; its type (enum wire_value) is the `depth` of a COUNTER;
+ * elsewhere the raw NVTX payload word and START and END always end with 8 bytes: the NVTX range id
+ */
 enum wire_kind {
     WIRE_PUSH = 1,    /* name */
     WIRE_POP = 2,     /* closes the range at `depth` */
@@ -174,8 +193,9 @@ struct wire_record {
     uint8_t kind;   /* enum wire_kind | enum wire_flag */
     uint8_t words;  /* whole record in units of 8 bytes, >= 2 */
     uint8_t domain; /* index into wire_pool.domain_name */
-    uint8_t depth;  /* nesting depth of PUSH and POP in this thread and domain, from 0, 255 = 255 or deeper. A reader that finds
-                     * ranges open at this depth or deeper on a PUSH (deeper on a POP) knows their POP was lost. */
+    uint8_t depth;  /* nesting depth of PUSH and POP in this thread and domain, from 0, 255 = 255 or
+                     * deeper. A reader that finds  ranges open at this depth or deeper on a PUSH
+                     * (deeper on a POP) knows their POP was lost. */
     uint32_t name;  /* arena id, 0 = none */
 };
 _Static_assert(sizeof(struct wire_record) == 16, "record header is 16 bytes");
@@ -184,19 +204,22 @@ _Static_assert(sizeof(struct wire_record) == 16, "record header is 16 bytes");
 
 /* ---- device work: `gpu.PID.N` beside `pool.PID.N` ---------------------------------------------------------------------------
  *
- * Buffers of CUPTI activity records, lent to CUPTI and decoded by the collector, so that the target builds no rows.
+ * Buffers of CUPTI activity records, lent to CUPTI and decoded by the collector, so that the target
+ * builds no rows.
  *
  *     offset 0                    struct wire_gpu
  *     gpu->directory_offset       struct wire_buffer[buffer_cap]
- *     gpu->names_offset           struct wire_gpu_name[name_cap]     pointers of names in records -> arena ids of the pool
- *     gpu->buffers_offset         buffer_cap buffers of buffer_bytes
+ *     gpu->names_offset           struct wire_gpu_name[name_cap]     pointers of names in records
+ * -> arena ids of the pool gpu->buffers_offset         buffer_cap buffers of buffer_bytes
  *
- * WRITER (agent). A FREE buffer is all zero. CUPTI asks for one: LENT. CUPTI gives it back: the agent replaces the name
- * pointers of its records by WIRE_GPU_NAME_TAG | arena id, and publishes it with state = DONE (release); `sequence` orders
- * them. READER (collector). Decodes DONE buffers, commits the rows together with the position, zeroes the buffer, sets FREE.
- * When the process is gone, LENT buffers are read up to the first record that is zero; names that are still pointers are looked
- * up in the table. Records have the layout of the CUPTI that wrote them. The agent notes the size of each kind that it steps
- * over, so a reader need not know a CUPTI newer than itself; the fields that it reads keep their places (collector/cupti.h). */
+ * WRITER (agent). A FREE buffer is all zero. CUPTI asks for one: LENT. CUPTI gives it back: the
+ * agent replaces the name pointers of its records by WIRE_GPU_NAME_TAG | arena id, and publishes it
+ * with state = DONE (release); `sequence` orders them. READER (collector). Decodes DONE buffers,
+ * commits the rows together with the position, zeroes the buffer, sets FREE. When the process is
+ * gone, LENT buffers are read up to the first record that is zero; names that are still pointers
+ * are looked up in the table. Records have the layout of the CUPTI that wrote them. The agent notes
+ * the size of each kind that it steps over, so a reader need not know a CUPTI newer than itself;
+ * the fields that it reads keep their places (collector/cupti.h). */
 #define WIRE_GPU_MAGIC        0x3075706748435474ull
 #define WIRE_GPU_PREFIX       "gpu."
 #define WIRE_GPU_BUFFER_BYTES (2u << 20)
@@ -210,7 +233,12 @@ _Static_assert(sizeof(struct wire_record) == 16, "record header is 16 bytes");
 #define WIRE_GPU_NAME_TAG     0x7ac0000000000000ull
 #define WIRE_GPU_NAME_MAX     32768u /* bytes of a kernel's name */
 
-enum wire_gpu_state { WIRE_GPU_STARTING = 0, WIRE_GPU_ON = 1, WIRE_GPU_FAILED = 2, WIRE_GPU_ENDED = 3 };
+enum wire_gpu_state {
+    WIRE_GPU_STARTING = 0,
+    WIRE_GPU_ON = 1,
+    WIRE_GPU_FAILED = 2,
+    WIRE_GPU_ENDED = 3
+};
 
 /* Where the start of recording failed: name, text. */
 #define WIRE_GPU_STAGE_MAP(X) \
@@ -260,9 +288,15 @@ struct wire_gpu_gap {
     _Atomic int64_t t0, t1;
 };
 
-/* Hardware counters: how far asking for them came. What is sampled over time; what is counted in whole steps; in the ranges
- * inside them, which is OFF until the first step with ranges was seen. */
-enum wire_counters { WIRE_COUNTERS_PM = 0, WIRE_COUNTERS_RANGE = 1, WIRE_COUNTERS_PARTS = 2, WIRE_COUNTERS = 3 };
+/* Hardware counters: how far asking for them came. What is sampled over time; what is counted in
+ * whole steps; in the ranges inside them, which is OFF until the first step with ranges was seen.
+ */
+enum wire_counters {
+    WIRE_COUNTERS_PM = 0,
+    WIRE_COUNTERS_RANGE = 1,
+    WIRE_COUNTERS_PARTS = 2,
+    WIRE_COUNTERS = 3
+};
 #define WIRE_COUNTERS_STAGE_MAP(X) \
     X(NONE, "") \
     X(LIBRARY, "this CUPTI has no such interface (12.6 or later has)") \
@@ -280,7 +314,12 @@ enum wire_counters_stage {
     WIRE_COUNTERS_STAGE_MAP(WIRE_COUNTERS_STAGE_ENUM)
 #undef WIRE_COUNTERS_STAGE_ENUM
 };
-enum wire_counters_state { WIRE_COUNTERS_OFF = 0, WIRE_COUNTERS_WAITING = 1, WIRE_COUNTERS_ON = 2, WIRE_COUNTERS_FAILED = 3 };
+enum wire_counters_state {
+    WIRE_COUNTERS_OFF = 0,
+    WIRE_COUNTERS_WAITING = 1,
+    WIRE_COUNTERS_ON = 2,
+    WIRE_COUNTERS_FAILED = 3
+};
 struct wire_gpu_counters {
     _Atomic uint32_t state, stage, error; /* stage, error: where it failed, with CUPTI's result */
     _Atomic uint32_t metrics, passes;
@@ -303,14 +342,16 @@ struct wire_gpu {
     _Atomic uint32_t stage; /* enum wire_gpu_stage */
     _Atomic uint32_t error; /* CUptiResult behind it */
     _Atomic uint32_t buffers_backed;
-    _Atomic uint32_t anchors;   /* ever taken; the last WIRE_GPU_ANCHORS are kept, number n in anchor[n % WIRE_GPU_ANCHORS] */
+    _Atomic uint32_t anchors;   /* ever taken; the last WIRE_GPU_ANCHORS are kept, number n in
+                                   anchor[n % WIRE_GPU_ANCHORS] */
     _Atomic uint32_t gaps;      /* ever begun; kept likewise */
     _Atomic uint32_t recording; /* 1: inside of a capture window */
     _Atomic uint32_t windows;   /* ever opened */
     _Atomic uint64_t sequence;
-    _Atomic uint64_t step;                         /* index + 1 of the newest tacho.step; 0 = none yet */
-    _Atomic uint64_t step_time;                    /* when it began, CLOCK_MONOTONIC ns */
-    _Atomic uint32_t kind_error[WIRE_GPU_KINDS];   /* CUptiResult of enabling it; 0 = enabled or not asked for */
+    _Atomic uint64_t step;      /* index + 1 of the newest tacho.step; 0 = none yet */
+    _Atomic uint64_t step_time; /* when it began, CLOCK_MONOTONIC ns */
+    _Atomic uint32_t
+        kind_error[WIRE_GPU_KINDS]; /* CUptiResult of enabling it; 0 = enabled or not asked for */
     _Atomic uint32_t record_bytes[WIRE_GPU_KINDS]; /* 0 = none seen yet */
     _Atomic uint32_t api_name[2][WIRE_GPU_APIS];   /* arena ids by callback id: driver, runtime */
     struct wire_gpu_anchor anchor[WIRE_GPU_ANCHORS];
@@ -320,8 +361,8 @@ struct wire_gpu {
 
 /* ---- capture windows: the file `control` in the segment folder ----------------------------------------------------------------
  *
- * Written by the collector before the target starts and by `tacho capture` later; all processes of the run look at it.
- * `sequence` is odd while it is being written. */
+ * Written by the collector before the target starts and by `tacho capture` later; all processes of
+ * the run look at it. `sequence` is odd while it is being written. */
 #define WIRE_CONTROL       "control"
 #define WIRE_CONTROL_MAGIC 0x306c72746e6f6354ull
 enum wire_capture {

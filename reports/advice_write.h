@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public header of the room reports/: what changes of the dependency graph would do to the step, for programs (docs/advise.md
- * has the schema tacho-advice/1). For people: rep_text_section("advice").
+ * Public header of the room reports/: what changes of the dependency graph would do to the step,
+ * for programs (docs/advise.md has the schema tacho-advice/1). For people:
+ * rep_text_section("advice").
  */
 #ifndef REPORTS_ADVICE_WRITE_H
 #define REPORTS_ADVICE_WRITE_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/: the formats, one file each. They return 0, TACHO_ENOMEM or TACHO_EIO; options are never NULL.
+ * Private to reports/: the formats, one file each. They return 0, TACHO_ENOMEM or TACHO_EIO;
+ * options are never NULL.
  */
 #ifndef REPORTS_FORMATS_H
 #define REPORTS_FORMATS_H

@@ -2,8 +2,9 @@
  *
  * Private to store/: rows that wait in memory and go into a table with one statement.
  *
- * A batch is a virtual table that SQLite reads while it runs `INSERT INTO t SELECT * FROM store_batch_t`. Rows are arrays of
- * int64 words; a word of a column of type 'd' holds the bits of a double. STORE_ABSENT and NAN become NULL.
+ * A batch is a virtual table that SQLite reads while it runs `INSERT INTO t SELECT * FROM
+ * store_batch_t`. Rows are arrays of int64 words; a word of a column of type 'd' holds the bits of
+ * a double. STORE_ABSENT and NAN become NULL.
  */
 #ifndef STORE_BATCH_H
 #define STORE_BATCH_H
@@ -23,7 +24,8 @@ struct store_batch {
     sqlite3_stmt *insert;
 };
 
-/* Registers the virtual table with `db` and prepares the statement. SQLite code. `b->table` and `b->columns` must be set. */
+/* Registers the virtual table with `db` and prepares the statement. SQLite code. `b->table` and
+ * `b->columns` must be set. */
 int store_batch_open(struct store_batch *b, sqlite3 *db);
 void store_batch_close(struct store_batch *b);
 /* Writes the waiting rows and forgets them, also after a failure. SQLite code. */

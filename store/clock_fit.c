@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ends       offset = median over collectives of E_r - E_a. Drift is the median of the slopes between pairs of collectives
- *            (Theil-Sen), applied where it is beyond four of its standard errors and below 0.1 %.
- * causality  S_r - E_a <= offset + drift * (t - pivot) <= E_r - S_a for each collective: half planes of (offset, drift) whose
- *            intersection holds the truth for certain, if clocks drift by a line. How far its lines are from the fitted one at
- *            both ends of the span is a bound of the error that needs no luck.
- * Only the half of the collectives with the shortest participant is used for the ends: a long transfer ends unevenly. Error of
- * the ends: 1.96 standard errors of the median, plus what a constant difference of the ends would hide: the largest of the
- * shortest participant's time, four times the scatter, for late leaving is seldom even, and what waking a process takes; plus
- * the drift's own uncertainty over the span: of a drift that was seen 1.96 standard errors, of one that was not applied as much
- * as it may still be, of too few points what clocks of computers do. Standard errors are those of collectives of which
- * neighbours are off alike. Where causality's bound is less, the middle of what it
- * leaves is taken instead.
+ * ends       offset = median over collectives of E_r - E_a. Drift is the median of the slopes
+ * between pairs of collectives (Theil-Sen), applied where it is beyond four of its standard errors
+ * and below 0.1 %. causality  S_r - E_a <= offset + drift * (t - pivot) <= E_r - S_a for each
+ * collective: half planes of (offset, drift) whose intersection holds the truth for certain, if
+ * clocks drift by a line. How far its lines are from the fitted one at both ends of the span is a
+ * bound of the error that needs no luck. Only the half of the collectives with the shortest
+ * participant is used for the ends: a long transfer ends unevenly. Error of the ends: 1.96 standard
+ * errors of the median, plus what a constant difference of the ends would hide: the largest of the
+ * shortest participant's time, four times the scatter, for late leaving is seldom even, and what
+ * waking a process takes; plus the drift's own uncertainty over the span: of a drift that was
+ * seen 1.96 standard errors, of one that was not applied as much as it may still be, of too few
+ * points what clocks of computers do. Standard errors are those of collectives of which neighbours
+ * are off alike. Where causality's bound is less, the middle of what it leaves is taken instead.
  */
 #include "store/clock_fit.h"
 
@@ -23,19 +24,22 @@
 #define POINTS_MAX    400 /* pairs of them are looked at */
 #define DRIFT_POINTS  16
 #define DRIFT_MOST    1e-3
-#define DRIFT_ASSUMED 2e-4   /* between two machines, where too few points tell */
-#define WAKE          50e3   /* ns by which a process that has to be woken may always leave late */
-#define CUTS          64     /* of an interval that is searched */
-#define MEDIAN_FACTOR 1.2533 /* standard error of a median, in standard errors of a mean, of normal values */
-#define MAD_FACTOR    1.4826
-#define HIDDEN_FACTOR 4.0 /* scatters: on a busy machine a rank that left late shifted the median by 2.8 of them */
+#define DRIFT_ASSUMED 2e-4 /* between two machines, where too few points tell */
+#define WAKE          50e3 /* ns by which a process that has to be woken may always leave late */
+#define CUTS          64   /* of an interval that is searched */
+#define MEDIAN_FACTOR \
+    1.2533 /* standard error of a median, in standard errors of a mean, of normal values */
+#define MAD_FACTOR 1.4826
+#define HIDDEN_FACTOR \
+    4.0 /* scatters: on a busy machine a rank that left late shifted the median by 2.8 of them */
 
 int64_t store_clock_time(int64_t offset, double drift, int64_t pivot, int64_t t)
 {
     if (drift == 0)
         return (int64_t)((uint64_t)t + (uint64_t)offset);
     double more = drift * (double)(t - pivot);
-    return (int64_t)((uint64_t)t + (uint64_t)offset) + (int64_t)(more < 0 ? more - 0.5 : more + 0.5);
+    return (int64_t)((uint64_t)t + (uint64_t)offset) +
+           (int64_t)(more < 0 ? more - 0.5 : more + 0.5);
 }
 
 static int by_least(const void *a, const void *b)
@@ -43,7 +47,8 @@ static int by_least(const void *a, const void *b)
     const struct store_clock_point *x = a, *y = b;
     if (x->least != y->least)
         return x->least < y->least ? -1 : 1;
-    /* of equal ones any, but from all over the run: a drift is not to be told from its first half */
+    /* of equal ones any, but from all over the run: a drift is not to be told from its first half
+     */
     uint64_t i = (uint64_t)x->at * 0x9e3779b97f4a7c15u, k = (uint64_t)y->at * 0x9e3779b97f4a7c15u;
     return (i > k) - (i < k);
 }
@@ -73,18 +78,22 @@ struct fit {
     int64_t pivot, base;      /* base: the first point's offset: doubles then hold small numbers */
 };
 
-/* Neighbours in time are off alike while a machine is busy: n of them say as much as n (1 - r) / (1 + r) that are not. r from
-   how many of them are off to the same side, 1/2 + asin(r) / pi of normal values; what is left of the root is the factor. */
-static double alike(const struct store_clock_point *p, size_t n, const struct fit *f, double slope, double middle)
+/* Neighbours in time are off alike while a machine is busy: n of them say as much as n (1 - r) / (1
+   + r) that are not. r from how many of them are off to the same side, 1/2 + asin(r) / pi of normal
+   values; what is left of the root is the factor. */
+static double alike(const struct store_clock_point *p, size_t n, const struct fit *f, double slope,
+                    double middle)
 {
     size_t same = 0;
     for (size_t i = 0, before = 0; i < n; i++) {
-        double off = (double)(p[i].offset - f->base) - slope * (double)(p[i].at - f->pivot) - middle;
+        double off =
+            (double)(p[i].offset - f->base) - slope * (double)(p[i].at - f->pivot) - middle;
         size_t side = off > 0 ? 1 : 2;
         same += side == before;
         before = side;
     }
-    double share = n > 1 ? (double)same / (double)(n - 1) : 0, r = sin(M_PI * (fmin(share, 0.95) - 0.5));
+    double share = n > 1 ? (double)same / (double)(n - 1) : 0,
+           r = sin(M_PI * (fmin(share, 0.95) - 0.5));
     return r > 0 ? sqrt((1 + r) / (1 - r)) : 1;
 }
 
@@ -110,7 +119,8 @@ static void fit_slope(const struct store_clock_point *p, size_t n, struct fit *f
     f->alike = alike(p, n, f, slope, middle);
     for (size_t i = 0; i < n; i++)
         room[i] = fabs(room[i] - middle);
-    double error = square > 0 ? f->alike * MEDIAN_FACTOR * MAD_FACTOR * median(room, n) / sqrt(square) : 0;
+    double error =
+        square > 0 ? f->alike * MEDIAN_FACTOR * MAD_FACTOR * median(room, n) / sqrt(square) : 0;
     bool seen = fabs(slope) > 4 * error && fabs(slope) < DRIFT_MOST;
     f->slope = seen ? slope : 0;
     f->slope_left = seen ? 1.96 * error : fmin(fabs(slope) + 1.96 * error, DRIFT_ASSUMED);
@@ -122,7 +132,8 @@ static void fit_offset(const struct store_clock_point *p, size_t n, struct fit *
         room[i] = (double)(p[i].offset - f->base) - f->slope * (double)(p[i].at - f->pivot);
     f->offset = median(room, n);
     for (size_t i = 0; i < n; i++)
-        room[i] = fabs((double)(p[i].offset - f->base) - f->slope * (double)(p[i].at - f->pivot) - f->offset);
+        room[i] = fabs((double)(p[i].offset - f->base) - f->slope * (double)(p[i].at - f->pivot) -
+                       f->offset);
     f->scatter = MAD_FACTOR * median(room, n);
 }
 
@@ -130,7 +141,8 @@ struct corner {
     double x, y; /* from the pivot, from the base */
 };
 
-/* Lines that pass above the first and below the second: what causality leaves. Of all points the hull is enough. */
+/* Lines that pass above the first and below the second: what causality leaves. Of all points the
+ * hull is enough. */
 struct causal {
     struct corner *low, *high;
     size_t lows, highs;
@@ -154,13 +166,15 @@ static size_t add_corner(struct corner *hull, size_t n, struct corner c, int sid
 }
 
 /* p: by time; room: 2 n corners. */
-static struct causal causal_of(const struct store_clock_point *p, size_t n, const struct fit *f, struct corner *room)
+static struct causal causal_of(const struct store_clock_point *p, size_t n, const struct fit *f,
+                               struct corner *room)
 {
     struct causal c = {.low = room, .high = room + n};
     for (size_t i = 0; i < n; i++) {
         double x = (double)(p[i].at - f->pivot);
         c.lows = add_corner(c.low, c.lows, (struct corner){x, (double)(p[i].low - f->base)}, 1);
-        c.highs = add_corner(c.high, c.highs, (struct corner){x, (double)(p[i].high - f->base)}, -1);
+        c.highs =
+            add_corner(c.high, c.highs, (struct corner){x, (double)(p[i].high - f->base)}, -1);
     }
     return c;
 }
@@ -176,9 +190,9 @@ static struct range offsets_at(const struct causal *c, double slope, double x)
     return r;
 }
 
-/* The drift between two others at which the offset's upper end at x is largest (side 1), its lower end least (side -1), or the
-   room between both widest (side 0): all are concave in the drift, so thirds of the interval can be left out one after the
-   other. */
+/* The drift between two others at which the offset's upper end at x is largest (side 1), its lower
+   end least (side -1), or the room between both widest (side 0): all are concave in the drift, so
+   thirds of the interval can be left out one after the other. */
 static double best_slope(const struct causal *c, struct range s, double x, int side)
 {
     for (int i = 0; i < CUTS && s.low < s.high; i++) {
@@ -206,9 +220,11 @@ static double last_possible(const struct causal *c, double in, double out)
     return out;
 }
 
-/* What causality leaves for offset - slope * x over both ends of the span, of all drifts up to `most`; *drift: how far they go.
+/* What causality leaves for offset - slope * x over both ends of the span, of all drifts up to
+ * `most`; *drift: how far they go.
  */
-static struct range causality(const struct causal *c, const struct fit *f, const double end[2], double most, double *drift)
+static struct range causality(const struct causal *c, const struct fit *f, const double end[2],
+                              double most, double *drift)
 {
     struct range all = {INFINITY, -INFINITY}, slopes = {-most, most};
     double in = best_slope(c, slopes, 0, 0);
@@ -218,8 +234,10 @@ static struct range causality(const struct causal *c, const struct fit *f, const
     slopes = (struct range){last_possible(c, in, -most), last_possible(c, in, most)};
     *drift = fmax(slopes.high - f->slope, f->slope - slopes.low);
     for (int k = 0; k < 2; k++) {
-        all.high = fmax(all.high, offsets_at(c, best_slope(c, slopes, end[k], 1), end[k]).high - f->slope * end[k]);
-        all.low = fmin(all.low, offsets_at(c, best_slope(c, slopes, end[k], -1), end[k]).low - f->slope * end[k]);
+        all.high = fmax(all.high, offsets_at(c, best_slope(c, slopes, end[k], 1), end[k]).high -
+                                      f->slope * end[k]);
+        all.low = fmin(all.low, offsets_at(c, best_slope(c, slopes, end[k], -1), end[k]).low -
+                                    f->slope * end[k]);
     }
     return all;
 }
@@ -256,11 +274,13 @@ int store_clock_fit(struct store_clock_point *p, size_t n, struct store_clock_fi
            end[2] = {(double)(p[0].at - f.pivot) - apart, (double)(p[n - 1].at - f.pivot) + apart};
     const struct causal c = causal_of(p, n, &f, corners);
     double drift = NAN;
-    struct range left = causality(&c, &f, end, n < DRIFT_POINTS ? DRIFT_ASSUMED : DRIFT_MOST, &drift);
+    struct range left =
+        causality(&c, &f, end, n < DRIFT_POINTS ? DRIFT_ASSUMED : DRIFT_MOST, &drift);
     bool certain = left.low <= left.high;
     double drifted = f.slope_left * fmax(-end[0], end[1]);
     double hidden = fmax(fmax((double)least, HIDDEN_FACTOR * f.scatter), WAKE);
-    double error = 1.96 * f.alike * MEDIAN_FACTOR * f.scatter / sqrt((double)half) + hidden + drifted;
+    double error =
+        1.96 * f.alike * MEDIAN_FACTOR * f.scatter / sqrt((double)half) + hidden + drifted;
     *out = (struct store_clock_fit){.pivot = f.pivot,
                                     .drift = f.slope,
                                     .drift_error = f.slope_left,

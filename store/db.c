@@ -8,12 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Forward only. A file of version 1 read by a program of version 3 gets row 1, then row 2, the first time it is opened for
- * writing; readers know all older versions. Version 1 is the first, so nothing stands here yet. */
+/* Forward only. A file of version 1 read by a program of version 3 gets row 1, then row 2, the
+ * first time it is opened for writing; readers know all older versions. Version 1 is the first, so
+ * nothing stands here yet. */
 const struct store_migration store_migrations[] = {{0, NULL}};
 
-/* The errno behind a failure. SQLite keeps it for opens and reads, but not for a COMMIT that could not be written: then errno
- * is still that of the failed call (callers set it to 0 before). */
+/* The errno behind a failure. SQLite keeps it for opens and reads, but not for a COMMIT that could
+ * not be written: then errno is still that of the failed call (callers set it to 0 before). */
 static int system_errno(sqlite3 *db, int rc)
 {
     int now = errno;
@@ -86,7 +87,8 @@ int store_db_fail(struct tacho_error *err, sqlite3 *db, int rc, const char *path
     return tacho_fail(err, code, hint_for(code), "%s: %s: %s", path, doing, tacho_error_text(code));
 }
 
-static const char import_hint[] = "a trace of another tool: tacho import FILE -o RUN.tacho makes a run of it";
+static const char import_hint[] =
+    "a trace of another tool: tacho import FILE -o RUN.tacho makes a run of it";
 
 /* The first bytes of files that people will try, and what to tell them. */
 static const struct foreign {
@@ -110,29 +112,38 @@ static int ends_with(const char *path, const char *suffix)
     return n >= m && !strcmp(path + n - m, suffix);
 }
 
-static int fail_not_sqlite(struct tacho_error *err, const char *path, const unsigned char *head, int64_t bytes)
+static int fail_not_sqlite(struct tacho_error *err, const char *path, const unsigned char *head,
+                           int64_t bytes)
 {
     if (bytes == 0)
-        return tacho_fail(err, TACHO_EFORMAT, "nothing was recorded into it, or the recording is still in NAME.tacho.live",
-                          "%s: the file is empty", path);
+        return tacho_fail(
+            err, TACHO_EFORMAT,
+            "nothing was recorded into it, or the recording is still in NAME.tacho.live",
+            "%s: the file is empty", path);
     if (ends_with(path, ".nsys-rep"))
-        return tacho_fail(err, TACHO_ENOTSUP, foreign[3].hint, "%s: this is %s", path, foreign[3].what);
+        return tacho_fail(err, TACHO_ENOTSUP, foreign[3].hint, "%s: this is %s", path,
+                          foreign[3].what);
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
         if ((size_t)bytes >= foreign[i].bytes && !memcmp(head, foreign[i].magic, foreign[i].bytes))
-            return tacho_fail(err, TACHO_ENOTSUP, foreign[i].hint, "%s: this is %s", path, foreign[i].what);
-    return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file; 'tacho run -- CMD' makes one", "%s: not a .tacho file", path);
+            return tacho_fail(err, TACHO_ENOTSUP, foreign[i].hint, "%s: this is %s", path,
+                              foreign[i].what);
+    return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file; 'tacho run -- CMD' makes one",
+                      "%s: not a .tacho file", path);
 }
 
 static int fail_foreign_sqlite(struct tacho_error *err, const char *path, sqlite3 *db)
 {
     sqlite3_stmt *s = NULL;
     int nsight = 0;
-    if (sqlite3_prepare_v2(db, "SELECT 1 FROM sqlite_master WHERE name IN ('StringIds','TARGET_INFO_SYSTEM_ENV') LIMIT 1", -1,
-                           &s, NULL) == SQLITE_OK)
+    if (sqlite3_prepare_v2(db,
+                           "SELECT 1 FROM sqlite_master WHERE name IN "
+                           "('StringIds','TARGET_INFO_SYSTEM_ENV') LIMIT 1",
+                           -1, &s, NULL) == SQLITE_OK)
         nsight = sqlite3_step(s) == SQLITE_ROW;
     sqlite3_finalize(s);
     if (nsight)
-        return tacho_fail(err, TACHO_ENOTSUP, import_hint, "%s: this is an Nsight Systems export (SQLite)", path);
+        return tacho_fail(err, TACHO_ENOTSUP, import_hint,
+                          "%s: this is an Nsight Systems export (SQLite)", path);
     return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file; 'tacho run -- CMD' makes one",
                       "%s: an SQLite database, but not a .tacho file", path);
 }
@@ -142,9 +153,10 @@ static uint32_t be32(const unsigned char *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* Reads the file's own header through SQLite's descriptor: a second descriptor of this process would, when closed, drop the
- * POSIX locks that SQLite holds on the file. */
-static int header_read(const char *path, sqlite3 *db, struct store_header *h, struct tacho_error *err)
+/* Reads the file's own header through SQLite's descriptor: a second descriptor of this process
+ * would, when closed, drop the POSIX locks that SQLite holds on the file. */
+static int header_read(const char *path, sqlite3 *db, struct store_header *h,
+                       struct tacho_error *err)
 {
     unsigned char head[100] = {0};
     sqlite3_file *f = NULL;
@@ -170,21 +182,25 @@ static int header_read(const char *path, sqlite3 *db, struct store_header *h, st
     return 0;
 }
 
-static int header_check(const char *path, sqlite3 *db, const struct store_header *h, struct tacho_error *err)
+static int header_check(const char *path, sqlite3 *db, const struct store_header *h,
+                        struct tacho_error *err)
 {
     if (h->application_id != STORE_APPLICATION_ID)
         return fail_foreign_sqlite(err, path, db);
     if (h->user_version > STORE_SCHEMA_VERSION)
-        return tacho_fail(err, TACHO_EVERSION, "update tacho, or read the file with the tacho that wrote it",
-                          "%s: written by a newer tacho (schema version %u, this one reads up to %d)", path, h->user_version,
-                          STORE_SCHEMA_VERSION);
+        return tacho_fail(
+            err, TACHO_EVERSION, "update tacho, or read the file with the tacho that wrote it",
+            "%s: written by a newer tacho (schema version %u, this one reads up to %d)", path,
+            h->user_version, STORE_SCHEMA_VERSION);
     if (h->user_version < 1)
         return tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged: it has no schema version", path);
-    /* the page count of the header is exact in a finished file; in WAL mode pages may still be in the WAL */
+    /* the page count of the header is exact in a finished file; in WAL mode pages may still be in
+     * the WAL */
     if (!h->wal && h->file_bytes < h->pages * h->page_bytes)
-        return tacho_fail(err, TACHO_ECORRUPT, "copy it again; what can be read of it: sqlite3 FILE .recover",
-                          "%s: damaged: cut off at %lld of %lld bytes", path, (long long)h->file_bytes,
-                          (long long)(h->pages * h->page_bytes));
+        return tacho_fail(err, TACHO_ECORRUPT,
+                          "copy it again; what can be read of it: sqlite3 FILE .recover",
+                          "%s: damaged: cut off at %lld of %lld bytes", path,
+                          (long long)h->file_bytes, (long long)(h->pages * h->page_bytes));
     return 0;
 }
 
@@ -193,25 +209,34 @@ static int open_fail(const char *path, sqlite3 *db, int rc, struct tacho_error *
 {
     struct stat st;
     if (stat(path, &st)) {
-        int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND : errno == EACCES ? TACHO_EDENIED : TACHO_EIO;
+        int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND
+                   : errno == EACCES                   ? TACHO_EDENIED
+                                                       : TACHO_EIO;
         return tacho_fail(err, code,
-                          code == TACHO_ENOTFOUND ? "'tacho run -- CMD' makes a file; 'latest' finds the newest one" : NULL,
+                          code == TACHO_ENOTFOUND
+                              ? "'tacho run -- CMD' makes a file; 'latest' finds the newest one"
+                              : NULL,
                           "%s: %s", path, strerror(errno));
     }
     if (S_ISDIR(st.st_mode))
-        return tacho_fail(err, TACHO_EFORMAT, "give the .tacho file, not a folder", "%s: is a folder", path);
+        return tacho_fail(err, TACHO_EFORMAT, "give the .tacho file, not a folder",
+                          "%s: is a folder", path);
     if (!S_ISREG(st.st_mode))
-        return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file; a run is not read from a pipe or a device", "%s: not a file",
-                          path);
+        return tacho_fail(err, TACHO_EFORMAT,
+                          "give a .tacho file; a run is not read from a pipe or a device",
+                          "%s: not a file", path);
     if (access(path, R_OK))
-        return tacho_fail(err, TACHO_EDENIED, "check the permissions of the file", "%s: %s", path, strerror(errno));
+        return tacho_fail(err, TACHO_EDENIED, "check the permissions of the file", "%s: %s", path,
+                          strerror(errno));
     return store_db_fail(err, db, rc, path, "cannot be opened");
 }
 
-/* A file: URI of a path, so that options can be added to it. Bytes that mean something in a URI are escaped. */
+/* A file: URI of a path, so that options can be added to it. Bytes that mean something in a URI are
+ * escaped. */
 static char *uri_of(const char *path, const char *options)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./";
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./";
     char *uri = malloc(strlen(path) * 3 + strlen(options) + 16), *p = uri;
     if (!uri)
         return NULL;
@@ -252,8 +277,8 @@ static int first_read(sqlite3 *db)
     return sqlite3_exec(db, "SELECT 1 FROM sqlite_master LIMIT 1", NULL, NULL, NULL);
 }
 
-/* Nothing may be written beside the file (read-only folder or medium), and SQLite wants a -shm or a journal there. If no WAL
- * holds rows, the file alone is complete and can be read as immutable. */
+/* Nothing may be written beside the file (read-only folder or medium), and SQLite wants a -shm or a
+ * journal there. If no WAL holds rows, the file alone is complete and can be read as immutable. */
 static int open_immutable(const char *path, sqlite3 **db, struct tacho_error *err)
 {
     char wal[4200];
@@ -261,7 +286,8 @@ static int open_immutable(const char *path, sqlite3 **db, struct tacho_error *er
     int rc;
     snprintf(wal, sizeof wal, "%s-wal", path);
     if (!stat(wal, &st) && st.st_size > 0)
-        return tacho_fail(err, TACHO_EDENIED, "copy the folder to a place you can write to, and read it there",
+        return tacho_fail(err, TACHO_EDENIED,
+                          "copy the folder to a place you can write to, and read it there",
                           "%s: not finished, and its folder cannot be written to", path);
     sqlite3_close(*db);
     *db = NULL;
@@ -284,16 +310,18 @@ static void roll_back_journal(const char *path)
     sqlite3_close(db);
 }
 
-int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out, struct store_header *header,
-                  struct tacho_error *err)
+int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out,
+                  struct store_header *header, struct tacho_error *err)
 {
     sqlite3 *db = NULL;
     struct stat st;
     int rc = SQLITE_OK;
     *out = NULL;
-    if (!stat(path, &st) && !S_ISREG(st.st_mode)) /* SQLite would wait for somebody who writes into a pipe */
+    if (!stat(path, &st) &&
+        !S_ISREG(st.st_mode)) /* SQLite would wait for somebody who writes into a pipe */
         return open_fail(path, NULL, SQLITE_CANTOPEN, err);
-    int code = db_open(path, mode == STORE_DB_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE, "", &db, &rc);
+    int code = db_open(path, mode == STORE_DB_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE,
+                       "", &db, &rc);
     if (code)
         return tacho_fail(err, code, NULL, "%s: out of memory", path);
     if (rc != SQLITE_OK) {
@@ -309,7 +337,8 @@ int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out, stru
         roll_back_journal(path);
         rc = first_read(db);
     }
-    if (mode == STORE_DB_READ && rc != SQLITE_READONLY_ROLLBACK && /* a hot journal: the file alone is not consistent */
+    if (mode == STORE_DB_READ &&
+        rc != SQLITE_READONLY_ROLLBACK && /* a hot journal: the file alone is not consistent */
         ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY))
         code = open_immutable(path, &db, err);
     else if (rc != SQLITE_OK)
@@ -317,7 +346,8 @@ int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out, stru
     if (!code)
         code = header_check(path, db, header, err);
     if (!code && mode == STORE_DB_WRITE && sqlite3_db_readonly(db, "main") == 1)
-        code = tacho_fail(err, TACHO_EDENIED, "check the permissions of the file", "%s: may not be written to", path);
+        code = tacho_fail(err, TACHO_EDENIED, "check the permissions of the file",
+                          "%s: may not be written to", path);
     if (code)
         goto fail;
     *out = db;

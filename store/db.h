@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/: what the writer and the reader share: opening, checking whose file it is, words for errors.
+ * Private to store/: what the writer and the reader share: opening, checking whose file it is,
+ * words for errors.
  */
 #ifndef STORE_DB_H
 #define STORE_DB_H
@@ -19,14 +20,17 @@ struct store_header {
     int wal; /* 1: the file is in WAL mode, so it was not finished */
 };
 
-/* Opens PATH and checks that it is a .tacho file of a version this program reads. Nothing is written. */
-int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out, struct store_header *header,
-                  struct tacho_error *err);
+/* Opens PATH and checks that it is a .tacho file of a version this program reads. Nothing is
+ * written. */
+int store_db_open(const char *path, enum store_db_mode mode, sqlite3 **out,
+                  struct store_header *header, struct tacho_error *err);
 
-/* TACHO_E* code for an SQLite result code; `db` (may be NULL) gives the errno behind an I/O error. */
+/* TACHO_E* code for an SQLite result code; `db` (may be NULL) gives the errno behind an I/O error.
+ */
 int store_db_code(sqlite3 *db, int rc);
 /* Fills *err with "PATH: DOING: words" and the hint that fits, returns the code. */
-int store_db_fail(struct tacho_error *err, sqlite3 *db, int rc, const char *path, const char *doing);
+int store_db_fail(struct tacho_error *err, sqlite3 *db, int rc, const char *path,
+                  const char *doing);
 
 /* One row of the table of migrations: statements that turn schema version `from` into from + 1. */
 struct store_migration {
@@ -34,7 +38,8 @@ struct store_migration {
     const char *sql;
 };
 extern const struct store_migration store_migrations[];
-/* Brings an open writable file from version `from` to `to`, one transaction a step; `table` ends with sql NULL. */
+/* Brings an open writable file from version `from` to `to`, one transaction a step; `table` ends
+ * with sql NULL. */
 int store_db_migrate(sqlite3 *db, const struct store_migration *table, uint32_t from, uint32_t to);
 
 #endif

@@ -21,16 +21,18 @@
 /* Drops the bookkeeping and folds the WAL in. */
 static int fold(store *s)
 {
-    /* first, because on a full disk it makes the room that the rest needs; journal_mode=DELETE reports if it failed */
+    /* first, because on a full disk it makes the room that the rest needs; journal_mode=DELETE
+     * reports if it failed */
     sqlite3_wal_checkpoint_v2(s->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    int code = store_exec(s, "DROP TABLE IF EXISTS live_position; DROP TABLE IF EXISTS live_state", "cannot be finished");
+    int code = store_exec(s, "DROP TABLE IF EXISTS live_position; DROP TABLE IF EXISTS live_state",
+                          "cannot be finished");
     if (code)
         return code;
     return store_exec(s, "PRAGMA journal_mode=DELETE", "cannot be finished");
 }
 
-/* Somebody reads the live file and will not let go of it, so its WAL cannot be folded in. A copy of what is committed takes its
- * place; the reader keeps the old file, which has no name any more. */
+/* Somebody reads the live file and will not let go of it, so its WAL cannot be folded in. A copy of
+ * what is committed takes its place; the reader keeps the old file, which has no name any more. */
 static int fold_copy(store *s)
 {
     char *tmp = sqlite3_mprintf("%s.finish", s->path);
@@ -42,7 +44,8 @@ static int fold_copy(store *s)
     }
     if (!code && rename(tmp, s->path)) {
         unlink(tmp);
-        code = tacho_fail(&s->error, TACHO_EIO, NULL, "%s: cannot be finished: %s", s->path, strerror(errno));
+        code = tacho_fail(&s->error, TACHO_EIO, NULL, "%s: cannot be finished: %s", s->path,
+                          strerror(errno));
     } else if (!code) {
         char *shm = sqlite3_mprintf("%s-shm", s->path);
         unlink(s->wal_path);
@@ -64,7 +67,8 @@ static int file_sync(const char *path)
         return -errno;
     int rc = fsync(fd) ? -errno : 0;
     close(fd);
-    return rc == -EINVAL || rc == -EROFS ? 0 : rc; /* folders of some filesystems cannot be synced */
+    return rc == -EINVAL || rc == -EROFS ? 0
+                                         : rc; /* folders of some filesystems cannot be synced */
 }
 
 static int folder_sync(const char *path)
@@ -91,9 +95,11 @@ out:;
     struct tacho_error failure = s->error;
     char *path = s->path;
     s->path = NULL;
-    store_close(s); /* before the file is opened again: closing any descriptor of it drops SQLite's locks */
+    store_close(
+        s); /* before the file is opened again: closing any descriptor of it drops SQLite's locks */
     if (!code && file_sync(path))
-        code = tacho_fail(&failure, TACHO_EIO, NULL, "%s: cannot be synced: %s", path, strerror(errno));
+        code = tacho_fail(&failure, TACHO_EIO, NULL, "%s: cannot be synced: %s", path,
+                          strerror(errno));
     if (code && err)
         *err = failure;
     free(path);
@@ -110,8 +116,10 @@ static int publish_fail(struct tacho_error *err, const char *path, int os)
                : os == ENOSPC || os == EDQUOT || os == EFBIG ? TACHO_ENOSPACE
                : os == ENOMEM                                ? TACHO_ENOMEM
                                                              : TACHO_EIO;
-    return tacho_fail(err, code, code == TACHO_EEXISTS ? "tacho never overwrites: give another name with -o FILE" : NULL,
-                      "%s: %s", path, strerror(os));
+    return tacho_fail(
+        err, code,
+        code == TACHO_EEXISTS ? "tacho never overwrites: give another name with -o FILE" : NULL,
+        "%s: %s", path, strerror(os));
 }
 
 static int copy_bytes(int from, int to)
@@ -139,7 +147,8 @@ static int copy_bytes(int from, int to)
     return os;
 }
 
-/* rename that never overwrites; where the filesystem cannot say so, a link and an unlink do the same. */
+/* rename that never overwrites; where the filesystem cannot say so, a link and an unlink do the
+ * same. */
 static int rename_new(const char *from, const char *to)
 {
     if (!renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE))
@@ -152,12 +161,14 @@ static int rename_new(const char *from, const char *to)
     }
     if (errno == EEXIST)
         return errno;
-    if (!access(to, F_OK)) /* neither call is there (FAT over an old kernel): a check, with the race that it has */
+    if (!access(to, F_OK)) /* neither call is there (FAT over an old kernel): a check, with the race
+                              that it has */
         return EEXIST;
     return rename(from, to) ? errno : 0;
 }
 
-/* The two names lie on different filesystems, or this one has no links: a hidden copy beside the final name, synced, renamed.
+/* The two names lie on different filesystems, or this one has no links: a hidden copy beside the
+ * final name, synced, renamed.
  */
 static int publish_copy(const char *from, const char *to, struct tacho_error *err)
 {
@@ -166,7 +177,8 @@ static int publish_copy(const char *from, const char *to, struct tacho_error *er
     int in = -1, out = -1, os = 0;
     snprintf(folder, sizeof folder, "%s", to);
     snprintf(name, sizeof name, "%s", to);
-    if ((size_t)snprintf(tmp, sizeof tmp, "%s/.%s.%ld.tmp", dirname(folder), basename(name), (long)getpid()) >= sizeof tmp)
+    if ((size_t)snprintf(tmp, sizeof tmp, "%s/.%s.%ld.tmp", dirname(folder), basename(name),
+                         (long)getpid()) >= sizeof tmp)
         return publish_fail(err, to, ENAMETOOLONG);
     in = open(from, O_RDONLY | O_CLOEXEC);
     if (in < 0 || fstat(in, &st))
@@ -194,7 +206,8 @@ int store_publish(const char *from, const char *to, struct tacho_error *err)
             return publish_fail(err, to, EEXIST);
         if (errno == ENOENT && access(from, F_OK))
             return publish_fail(err, from, ENOENT);
-        if (errno != EXDEV && errno != EPERM && errno != EMLINK && errno != EOPNOTSUPP && errno != ENOSYS)
+        if (errno != EXDEV && errno != EPERM && errno != EMLINK && errno != EOPNOTSUPP &&
+            errno != ENOSYS)
             return publish_fail(err, to, errno);
         code = publish_copy(from, to, err);
     }
@@ -209,7 +222,8 @@ int store_publish(const char *from, const char *to, struct tacho_error *err)
 
 int store_is_local(const char *path)
 {
-    /* f_type of filesystems whose locks or mmap reach beyond this machine, or go through a process of unknown habits */
+    /* f_type of filesystems whose locks or mmap reach beyond this machine, or go through a process
+     * of unknown habits */
     static const uint32_t remote[] = {
         0x6969,     /* nfs */
         0xff534d42, /* cifs */
@@ -242,7 +256,9 @@ int store_is_local(const char *path)
         rc = statfs(dirname(copy), &fs);
     }
     if (rc)
-        return errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND : errno == EACCES ? TACHO_EDENIED : TACHO_EIO;
+        return errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND
+               : errno == EACCES                   ? TACHO_EDENIED
+                                                   : TACHO_EIO;
     for (size_t i = 0; i < sizeof remote / sizeof *remote; i++)
         if ((uint32_t)fs.f_type == remote[i])
             return 0;

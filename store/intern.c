@@ -6,7 +6,8 @@
 
 #include "tacho_error.h"
 
-/* FNV-1a over 8-byte words with a final mix: names are tens of bytes, so a table-driven or vector hash would not pay. */
+/* FNV-1a over 8-byte words with a final mix: names are tens of bytes, so a table-driven or vector
+ * hash would not pay. */
 static uint64_t hash_bytes(const void *text, size_t bytes)
 {
     const unsigned char *p = text;
@@ -74,14 +75,16 @@ static int reserve(struct store_intern *m, size_t bytes)
     return 0;
 }
 
-int store_intern_put(struct store_intern *m, const void *text, size_t bytes, int64_t *id, bool *added)
+int store_intern_put(struct store_intern *m, const void *text, size_t bytes, int64_t *id,
+                     bool *added)
 {
     uint64_t hash = hash_bytes(text, bytes);
     *added = false;
     if (m->slot_count) {
         for (size_t i = hash & (m->slot_count - 1); m->slot[i]; i = (i + 1) & (m->slot_count - 1)) {
             const struct store_intern_entry *e = &m->entry[m->slot[i] - 1];
-            if (e->hash == hash && e->bytes == bytes && (!bytes || !memcmp(m->arena + e->offset, text, bytes))) {
+            if (e->hash == hash && e->bytes == bytes &&
+                (!bytes || !memcmp(m->arena + e->offset, text, bytes))) {
                 *id = m->slot[i];
                 return 0;
             }
@@ -90,7 +93,8 @@ int store_intern_put(struct store_intern *m, const void *text, size_t bytes, int
     int rc = reserve(m, bytes);
     if (rc)
         return rc;
-    m->entry[m->count] = (struct store_intern_entry){.offset = m->arena_used, .bytes = bytes, .hash = hash};
+    m->entry[m->count] =
+        (struct store_intern_entry){.offset = m->arena_used, .bytes = bytes, .hash = hash};
     if (bytes)
         memcpy(m->arena + m->arena_used, text, bytes);
     m->arena_used += bytes;

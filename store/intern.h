@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/: a map from byte strings to dense ids 1, 2, 3 ... (strings and details of a file that is being written).
+ * Private to store/: a map from byte strings to dense ids 1, 2, 3 ... (strings and details of a
+ * file that is being written).
  *
- * Ownership: the map copies what it is given; texts stay in one growing arena until store_intern_clear.
- * Errors: TACHO_ENOMEM leaves the map as it was.
+ * Ownership: the map copies what it is given; texts stay in one growing arena until
+ * store_intern_clear. Errors: TACHO_ENOMEM leaves the map as it was.
  */
 #ifndef STORE_INTERN_H
 #define STORE_INTERN_H
@@ -27,7 +28,8 @@ struct store_intern {
 };
 
 /* Finds or adds; *added says which. Ids are handed out in order of first appearance. */
-int store_intern_put(struct store_intern *m, const void *text, size_t bytes, int64_t *id, bool *added);
+int store_intern_put(struct store_intern *m, const void *text, size_t bytes, int64_t *id,
+                     bool *added);
 /* Forgets all ids above `count`: what a rolled back transaction had added. */
 void store_intern_truncate(struct store_intern *m, size_t count);
 void store_intern_clear(struct store_intern *m);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bookkeeping of a file that is being written: how far each segment has been read, and what the collector needs to go on.
+ * Bookkeeping of a file that is being written: how far each segment has been read, and what the
+ * collector needs to go on.
  */
 #include "store/writer.h"
 
 #define WRITING "cannot be written"
 #define READING "cannot be read"
 
-int store_position_set(store *s, const char *pool, int64_t segment, int64_t generation, int64_t bytes)
+int store_position_set(store *s, const char *pool, int64_t segment, int64_t generation,
+                       int64_t bytes)
 {
     sqlite3_stmt *st = store_statement(s, STORE_SQL_POSITION_SET);
     if (!st)
@@ -21,7 +23,8 @@ int store_position_set(store *s, const char *pool, int64_t segment, int64_t gene
 
 int store_position_clear(store *s, const char *pool, int64_t segment)
 {
-    sqlite3_stmt *st = store_statement(s, segment < 0 ? STORE_SQL_POSITION_CLEAR_POOL : STORE_SQL_POSITION_CLEAR);
+    sqlite3_stmt *st =
+        store_statement(s, segment < 0 ? STORE_SQL_POSITION_CLEAR_POOL : STORE_SQL_POSITION_CLEAR);
     if (!st)
         return s->failed;
     store_bind_text(st, 1, pool);
@@ -30,14 +33,17 @@ int store_position_clear(store *s, const char *pool, int64_t segment)
     return store_run_statement(s, st, WRITING);
 }
 
-int store_position_each(store *s, int (*row)(void *ctx, const char *pool, int64_t segment, int64_t generation, int64_t bytes),
+int store_position_each(store *s,
+                        int (*row)(void *ctx, const char *pool, int64_t segment, int64_t generation,
+                                   int64_t bytes),
                         void *ctx)
 {
     sqlite3_stmt *st = NULL;
-    int stop = 0, rc = sqlite3_prepare_v2(s->db, "SELECT * FROM live_position ORDER BY pool, segment", -1, &st, NULL);
+    int stop = 0, rc = sqlite3_prepare_v2(
+                      s->db, "SELECT * FROM live_position ORDER BY pool, segment", -1, &st, NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
-        stop = row(ctx, (const char *)sqlite3_column_text(st, 0), sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2),
-                   sqlite3_column_int64(st, 3));
+        stop = row(ctx, (const char *)sqlite3_column_text(st, 0), sqlite3_column_int64(st, 1),
+                   sqlite3_column_int64(st, 2), sqlite3_column_int64(st, 3));
         rc = stop ? SQLITE_DONE : SQLITE_OK;
     }
     sqlite3_finalize(st);
@@ -55,13 +61,17 @@ int store_live_set(store *s, const char *key, const void *value, size_t bytes)
     return store_run_statement(s, st, WRITING);
 }
 
-int store_live_each(store *s, int (*row)(void *ctx, const char *key, const void *value, size_t bytes), void *ctx)
+int store_live_each(store *s,
+                    int (*row)(void *ctx, const char *key, const void *value, size_t bytes),
+                    void *ctx)
 {
     sqlite3_stmt *st = NULL;
-    int stop = 0, rc = sqlite3_prepare_v2(s->db, "SELECT key, value FROM live_state ORDER BY key", -1, &st, NULL);
+    int stop = 0, rc = sqlite3_prepare_v2(s->db, "SELECT key, value FROM live_state ORDER BY key",
+                                          -1, &st, NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
         const void *value = sqlite3_column_blob(st, 1); /* NULL for a blob of no bytes */
-        stop = row(ctx, (const char *)sqlite3_column_text(st, 0), value ? value : "", (size_t)sqlite3_column_bytes(st, 1));
+        stop = row(ctx, (const char *)sqlite3_column_text(st, 0), value ? value : "",
+                   (size_t)sqlite3_column_bytes(st, 1));
         rc = stop ? SQLITE_DONE : SQLITE_OK;
     }
     sqlite3_finalize(st);

@@ -12,11 +12,14 @@
 static int query_fail(store_reader *r, sqlite3_stmt *st, int rc)
 {
     sqlite3_finalize(st);
-    if ((rc & 0xff) == SQLITE_ERROR || rc == SQLITE_RANGE || rc == SQLITE_TOOBIG || rc == SQLITE_MISMATCH)
-        return tacho_fail(&r->error, TACHO_EUSAGE, "'.tables' of sqlite3, or docs/schema.md, show what there is", "SQL: %s",
+    if ((rc & 0xff) == SQLITE_ERROR || rc == SQLITE_RANGE || rc == SQLITE_TOOBIG ||
+        rc == SQLITE_MISMATCH)
+        return tacho_fail(&r->error, TACHO_EUSAGE,
+                          "'.tables' of sqlite3, or docs/schema.md, show what there is", "SQL: %s",
                           sqlite3_errmsg(r->db));
     if ((rc & 0xff) == SQLITE_READONLY || (rc & 0xff) == SQLITE_AUTH)
-        return tacho_fail(&r->error, TACHO_EUSAGE, "the file is opened for reading only", "SQL: %s", sqlite3_errmsg(r->db));
+        return tacho_fail(&r->error, TACHO_EUSAGE, "the file is opened for reading only", "SQL: %s",
+                          sqlite3_errmsg(r->db));
     return store_db_fail(&r->error, r->db, rc, r->path, "cannot be read");
 }
 
@@ -47,8 +50,10 @@ static void cell_read(sqlite3_stmt *st, int column, struct store_cell *c)
 }
 
 /* One statement. 0, what a callback returned, or a code. */
-static int statement_run(store_reader *r, sqlite3_stmt *st, int (*head)(void *ctx, int columns, const char *const *names),
-                         int (*row)(void *ctx, int columns, const struct store_cell *cells), void *ctx)
+static int statement_run(store_reader *r, sqlite3_stmt *st,
+                         int (*head)(void *ctx, int columns, const char *const *names),
+                         int (*row)(void *ctx, int columns, const struct store_cell *cells),
+                         void *ctx)
 {
     int columns = sqlite3_column_count(st), stop = 0, rc = SQLITE_DONE;
     const char **names = calloc((size_t)columns + 1, sizeof *names);
@@ -76,13 +81,17 @@ out:
 }
 
 /* The handle is read-only; this also refuses what reaches beyond the file. */
-static int authorize(void *ctx, int action, const char *a, const char *b, const char *c, const char *d)
+static int authorize(void *ctx, int action, const char *a, const char *b, const char *c,
+                     const char *d)
 {
     (void)ctx, (void)a, (void)b, (void)c, (void)d;
-    return action == SQLITE_ATTACH || action == SQLITE_DETACH || action == SQLITE_TRANSACTION ? SQLITE_DENY : SQLITE_OK;
+    return action == SQLITE_ATTACH || action == SQLITE_DETACH || action == SQLITE_TRANSACTION
+               ? SQLITE_DENY
+               : SQLITE_OK;
 }
 
-int store_query(store_reader *r, const char *sql, int (*head)(void *ctx, int columns, const char *const *names),
+int store_query(store_reader *r, const char *sql,
+                int (*head)(void *ctx, int columns, const char *const *names),
                 int (*row)(void *ctx, int columns, const struct store_cell *cells), void *ctx)
 {
     int code = 0;
@@ -101,12 +110,13 @@ int store_query(store_reader *r, const char *sql, int (*head)(void *ctx, int col
 
 int store_index(store *s)
 {
-    return store_exec(s,
-                      "CREATE INDEX IF NOT EXISTS slice_by_track ON slice(track, start);"
-                      "CREATE INDEX IF NOT EXISTS slice_by_name ON slice(name);"
-                      "CREATE INDEX IF NOT EXISTS counter_by_track ON counter(track, time);"
-                      "CREATE INDEX IF NOT EXISTS step_by_index ON step(process, \"index\");"
-                      "CREATE INDEX IF NOT EXISTS step_aggregate_by_step ON step_aggregate(process, step);"
-                      "CREATE INDEX IF NOT EXISTS string_by_text ON string(text)",
-                      "cannot be indexed");
+    return store_exec(
+        s,
+        "CREATE INDEX IF NOT EXISTS slice_by_track ON slice(track, start);"
+        "CREATE INDEX IF NOT EXISTS slice_by_name ON slice(name);"
+        "CREATE INDEX IF NOT EXISTS counter_by_track ON counter(track, time);"
+        "CREATE INDEX IF NOT EXISTS step_by_index ON step(process, \"index\");"
+        "CREATE INDEX IF NOT EXISTS step_aggregate_by_step ON step_aggregate(process, step);"
+        "CREATE INDEX IF NOT EXISTS string_by_text ON string(text)",
+        "cannot be indexed");
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reading handle. All reads of a handle see one state of the file (one read transaction, from the first read until
- * store_reader_refresh or close), so ids found in one table are in the others even while a collector writes.
+ * The reading handle. All reads of a handle see one state of the file (one read transaction, from
+ * the first read until store_reader_refresh or close), so ids found in one table are in the others
+ * even while a collector writes.
  *
- * Damage that SQLite notices is reported with its code; a cell of the wrong type, which only damage can make, is reported as
- * damage here. Nothing read from a file is trusted further than its type: users check ids against what they loaded.
+ * Damage that SQLite notices is reported with its code; a cell of the wrong type, which only damage
+ * can make, is reported as damage here. Nothing read from a file is trusted further than its type:
+ * users check ids against what they loaded.
  */
 #include <math.h>
 #include <stdio.h>
@@ -30,9 +32,10 @@ void store_reader_close(store_reader *r)
 }
 
 /* Every table of the schema, each with its columns in order: what store_open checks. */
-static const char *const tables[] = {"run",     "string",  "process", "track",   "slice",       "detail",
-                                     "edge",    "counter", "stack",   "sample",  "step",        "step_aggregate",
-                                     "ceiling", "loss",    "metric",  "finding", "clock_anchor"};
+static const char *const tables[] = {"run",     "string",         "process", "track", "slice",
+                                     "detail",  "edge",           "counter", "stack", "sample",
+                                     "step",    "step_aggregate", "ceiling", "loss",  "metric",
+                                     "finding", "clock_anchor"};
 
 static int table_known(const char *name)
 {
@@ -51,7 +54,8 @@ static int tables_check(store_reader *r, struct tacho_error *err)
         int rc = sqlite3_prepare_v2(r->db, sql, -1, &st, NULL);
         sqlite3_finalize(st);
         if (rc == SQLITE_ERROR)
-            return tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged: table %s is missing", r->path, tables[i]);
+            return tacho_fail(err, TACHO_ECORRUPT, NULL, "%s: damaged: table %s is missing",
+                              r->path, tables[i]);
         if (rc != SQLITE_OK)
             return store_db_fail(err, r->db, rc, r->path, "cannot be read");
     }
@@ -71,7 +75,8 @@ int store_open(const char *path, store_reader **out, struct tacho_error *err)
     if (!code)
         code = tables_check(r, err);
     if (!code) {
-        /* scans read each page once, and looks by id few: more cache keeps what nobody asks for again */
+        /* scans read each page once, and looks by id few: more cache keeps what nobody asks for
+         * again */
         int rc = sqlite3_exec(r->db, "PRAGMA cache_size=-1024; BEGIN", NULL, NULL, NULL);
         code = rc == SQLITE_OK ? 0 : store_db_fail(err, r->db, rc, path, "cannot be read");
     }
@@ -179,7 +184,8 @@ static int scan_end(struct scan *s, store_reader *r)
 
 /* ---- tables ------------------------------------------------------------------------------------------------------------ */
 
-int store_run_each(store_reader *r, int (*row)(void *ctx, const char *key, const char *value), void *ctx)
+int store_run_each(store_reader *r, int (*row)(void *ctx, const char *key, const char *value),
+                   void *ctx)
 {
     struct scan s;
     scan_start(&s, r->db, "SELECT key, value FROM run", 0);
@@ -190,7 +196,8 @@ int store_run_each(store_reader *r, int (*row)(void *ctx, const char *key, const
     return scan_end(&s, r);
 }
 
-int store_string_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, int64_t id, const char *text), void *ctx)
+int store_string_each(store_reader *r, int64_t from_id,
+                      int (*row)(void *ctx, int64_t id, const char *text), void *ctx)
 {
     struct scan s;
     scan_start(&s, r->db, "SELECT id, text FROM string WHERE id>=? ORDER BY id", from_id);
@@ -202,7 +209,8 @@ int store_string_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, in
     return scan_end(&s, r);
 }
 
-static void detail_rows(struct scan *s, int (*row)(void *ctx, const struct store_detail *d), void *ctx)
+static void detail_rows(struct scan *s, int (*row)(void *ctx, const struct store_detail *d),
+                        void *ctx)
 {
     while (scan_next(s)) {
         struct store_detail d = {.id = scan_int_present(s, 0),
@@ -230,11 +238,13 @@ static void detail_rows(struct scan *s, int (*row)(void *ctx, const struct store
 }
 
 static const char detail_sql[] =
-    "SELECT id, flops, bytes_read, bytes_written, dtype, pass, kind, model_flops, palm_flops, bytes, "
+    "SELECT id, flops, bytes_read, bytes_written, dtype, pass, kind, model_flops, palm_flops, "
+    "bytes, "
     "samples, communicator, ranks, collective, copy_kind, grid, block, schema, payload, flags "
     "FROM detail WHERE id>=? ORDER BY id";
 
-int store_detail_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_detail *d), void *ctx)
+int store_detail_each(store_reader *r, int64_t from_id,
+                      int (*row)(void *ctx, const struct store_detail *d), void *ctx)
 {
     struct scan s;
     scan_start(&s, r->db, detail_sql, from_id);
@@ -242,8 +252,8 @@ int store_detail_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, co
     return scan_end(&s, r);
 }
 
-int store_scan_details(sqlite3 *db, int64_t from_id, int (*row)(void *ctx, const struct store_detail *d), void *ctx,
-                       int *stopped)
+int store_scan_details(sqlite3 *db, int64_t from_id,
+                       int (*row)(void *ctx, const struct store_detail *d), void *ctx, int *stopped)
 {
     struct scan s;
     scan_start(&s, db, detail_sql, from_id);
@@ -253,13 +263,14 @@ int store_scan_details(sqlite3 *db, int64_t from_id, int (*row)(void *ctx, const
     return s.rc;
 }
 
-int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store_process *p), void *ctx)
+int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store_process *p),
+                       void *ctx)
 {
     struct scan s;
-    scan_start(
-        &s, r->db,
-        "SELECT id, rank, host, pid, parent_pid, program, device, start, \"end\", exit_status, ended FROM process ORDER BY id",
-        0);
+    scan_start(&s, r->db,
+               "SELECT id, rank, host, pid, parent_pid, program, device, start, \"end\", "
+               "exit_status, ended FROM process ORDER BY id",
+               0);
     while (scan_next(&s)) {
         struct store_process p = {.id = scan_int_present(&s, 0),
                                   .rank = scan_int(&s, 1),
@@ -277,10 +288,14 @@ int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store
     return scan_end(&s, r);
 }
 
-int store_track_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_track *t), void *ctx)
+int store_track_each(store_reader *r, int64_t from_id,
+                     int (*row)(void *ctx, const struct store_track *t), void *ctx)
 {
     struct scan s;
-    scan_start(&s, r->db, "SELECT id, process, kind, name, device, tid, unit FROM track WHERE id>=? ORDER BY id", from_id);
+    scan_start(
+        &s, r->db,
+        "SELECT id, process, kind, name, device, tid, unit FROM track WHERE id>=? ORDER BY id",
+        from_id);
     while (scan_next(&s)) {
         struct store_track t = {.id = scan_int_present(&s, 0),
                                 .process = scan_int(&s, 1),
@@ -294,7 +309,8 @@ int store_track_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, con
     return scan_end(&s, r);
 }
 
-static void slice_rows(struct scan *s, int (*row)(void *ctx, const struct store_slice *x), void *ctx)
+static void slice_rows(struct scan *s, int (*row)(void *ctx, const struct store_slice *x),
+                       void *ctx)
 {
     while (scan_next(s)) {
         struct store_slice x = {.id = scan_int_present(s, 0),
@@ -309,9 +325,11 @@ static void slice_rows(struct scan *s, int (*row)(void *ctx, const struct store_
     }
 }
 
-#define SLICE_COLUMNS "SELECT id, track, start, dur, name, category, detail, correlation FROM slice WHERE id>=?1 "
+#define SLICE_COLUMNS \
+    "SELECT id, track, start, dur, name, category, detail, correlation FROM slice WHERE id>=?1 "
 
-int store_slice_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_slice *x), void *ctx)
+int store_slice_each(store_reader *r, int64_t from_id,
+                     int (*row)(void *ctx, const struct store_slice *x), void *ctx)
 {
     struct scan s;
     scan_start(&s, r->db, SLICE_COLUMNS "ORDER BY id", from_id);
@@ -323,7 +341,8 @@ int store_slice_between(store_reader *r, int64_t from_id, int64_t t0, int64_t t1
                         int (*row)(void *ctx, const struct store_slice *x), void *ctx)
 {
     struct scan s;
-    scan_start(&s, r->db, SLICE_COLUMNS "AND start<=?2 AND start+coalesce(dur,0)>=?3 ORDER BY id", from_id);
+    scan_start(&s, r->db, SLICE_COLUMNS "AND start<=?2 AND start+coalesce(dur,0)>=?3 ORDER BY id",
+               from_id);
     if (s.rc == SQLITE_OK) {
         sqlite3_bind_int64(s.st, 2, t1);
         sqlite3_bind_int64(s.st, 3, t0);
@@ -332,10 +351,12 @@ int store_slice_between(store_reader *r, int64_t from_id, int64_t t0, int64_t t1
     return scan_end(&s, r);
 }
 
-int store_counter_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_counter *c), void *ctx)
+int store_counter_each(store_reader *r, int64_t from_id,
+                       int (*row)(void *ctx, const struct store_counter *c), void *ctx)
 {
     struct scan s;
-    scan_start(&s, r->db, "SELECT id, track, time, value FROM counter WHERE id>=? ORDER BY id", from_id);
+    scan_start(&s, r->db, "SELECT id, track, time, value FROM counter WHERE id>=? ORDER BY id",
+               from_id);
     while (scan_next(&s)) {
         struct store_counter c = {.track = scan_int_present(&s, 1),
                                   .time = scan_int_present(&s, 2),
@@ -346,35 +367,42 @@ int store_counter_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, c
     return scan_end(&s, r);
 }
 
-int store_stack_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_stack *x), void *ctx)
+int store_stack_each(store_reader *r, int64_t from_id,
+                     int (*row)(void *ctx, const struct store_stack *x), void *ctx)
 {
     struct scan s;
     scan_start(&s, r->db, "SELECT id, parent, frame FROM stack WHERE id>=? ORDER BY id", from_id);
     while (scan_next(&s)) {
-        struct store_stack x = {.id = scan_int_present(&s, 0), .parent = scan_int(&s, 1), .frame = scan_int_present(&s, 2)};
+        struct store_stack x = {.id = scan_int_present(&s, 0),
+                                .parent = scan_int(&s, 1),
+                                .frame = scan_int_present(&s, 2)};
         scan_row(&s, row(ctx, &x));
     }
     return scan_end(&s, r);
 }
 
-int store_sample_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_sample *x), void *ctx)
+int store_sample_each(store_reader *r, int64_t from_id,
+                      int (*row)(void *ctx, const struct store_sample *x), void *ctx)
 {
     struct scan s;
     scan_start(&s, r->db, "SELECT track, time, value FROM sample WHERE id>=? ORDER BY id", from_id);
     while (scan_next(&s)) {
-        struct store_sample x = {.track = scan_int_present(&s, 0), .time = scan_int_present(&s, 1), .stack = scan_int(&s, 2)};
+        struct store_sample x = {.track = scan_int_present(&s, 0),
+                                 .time = scan_int_present(&s, 1),
+                                 .stack = scan_int(&s, 2)};
         scan_row(&s, row(ctx, &x));
     }
     return scan_end(&s, r);
 }
 
-int store_step_from(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_step *x), void *ctx)
+int store_step_from(store_reader *r, int64_t from_id,
+                    int (*row)(void *ctx, const struct store_step *x), void *ctx)
 {
     struct scan s;
-    scan_start(
-        &s, r->db,
-        "SELECT process, \"index\", start, \"end\", tokens, samples, paused, rowid FROM step WHERE rowid>=? ORDER BY rowid",
-        from_id);
+    scan_start(&s, r->db,
+               "SELECT process, \"index\", start, \"end\", tokens, samples, paused, rowid FROM "
+               "step WHERE rowid>=? ORDER BY rowid",
+               from_id);
     while (scan_next(&s)) {
         struct store_step x = {.process = scan_int_present(&s, 0),
                                .index = scan_int_present(&s, 1),
@@ -394,12 +422,14 @@ int store_step_each(store_reader *r, int (*row)(void *ctx, const struct store_st
     return store_step_from(r, INT64_MIN, row, ctx);
 }
 
-int store_step_aggregate_from(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_step_aggregate *x),
+int store_step_aggregate_from(store_reader *r, int64_t from_id,
+                              int (*row)(void *ctx, const struct store_step_aggregate *x),
                               void *ctx)
 {
     struct scan s;
     scan_start(&s, r->db,
-               "SELECT process, step, track, name, category, detail, count, total, self, rowid FROM step_aggregate "
+               "SELECT process, step, track, name, category, detail, count, total, self, rowid "
+               "FROM step_aggregate "
                "WHERE rowid>=? ORDER BY rowid",
                from_id);
     while (scan_next(&s)) {
@@ -418,15 +448,19 @@ int store_step_aggregate_from(store_reader *r, int64_t from_id, int (*row)(void 
     return scan_end(&s, r);
 }
 
-int store_step_aggregate_each(store_reader *r, int (*row)(void *ctx, const struct store_step_aggregate *x), void *ctx)
+int store_step_aggregate_each(store_reader *r,
+                              int (*row)(void *ctx, const struct store_step_aggregate *x),
+                              void *ctx)
 {
     return store_step_aggregate_from(r, INT64_MIN, row, ctx);
 }
 
-int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *c), void *ctx)
+int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *c),
+                       void *ctx)
 {
     struct scan s;
-    scan_start(&s, r->db, "SELECT device, resource, dtype, value, source FROM ceiling ORDER BY rowid", 0);
+    scan_start(&s, r->db,
+               "SELECT device, resource, dtype, value, source FROM ceiling ORDER BY rowid", 0);
     while (scan_next(&s)) {
         struct store_ceiling c = {.device = scan_text(&s, 0),
                                   .resource = scan_text_present(&s, 1),
@@ -438,7 +472,8 @@ int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store
     return scan_end(&s, r);
 }
 
-int store_metric_each(store_reader *r, int (*row)(void *ctx, const struct store_metric *m), void *ctx)
+int store_metric_each(store_reader *r, int (*row)(void *ctx, const struct store_metric *m),
+                      void *ctx)
 {
     struct scan s;
     scan_start(&s, r->db, "SELECT name, value, unit, reason FROM metric ORDER BY name", 0);
@@ -473,7 +508,8 @@ int store_count(store_reader *r, const char *table, int64_t *count)
     struct scan s;
     *count = 0;
     if (!table_known(table))
-        return tacho_fail(&r->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s", r->path, table);
+        return tacho_fail(&r->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s", r->path,
+                          table);
     snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
     scan_start(&s, r->db, sql, 0);
     if (scan_next(&s))
@@ -487,7 +523,8 @@ int store_last_id(store_reader *r, const char *table, int64_t *id)
     struct scan s;
     *id = 0;
     if (!table_known(table))
-        return tacho_fail(&r->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s", r->path, table);
+        return tacho_fail(&r->error, TACHO_EUSAGE, NULL, "%s: no table named %.64s", r->path,
+                          table);
     snprintf(sql, sizeof sql, "SELECT max(rowid) FROM %s", table);
     scan_start(&s, r->db, sql, 0);
     if (scan_next(&s)) {

@@ -34,8 +34,9 @@ static size_t utf8_valid(const unsigned char *p, size_t bytes)
     return i;
 }
 
-/* Copy of text with U+FFFD in place of each byte that is not UTF-8. Text columns promise UTF-8: Python and DuckDB refuse to
- * read a row that breaks the promise. Names come from programs that promise nothing. */
+/* Copy of text with U+FFFD in place of each byte that is not UTF-8. Text columns promise UTF-8:
+ * Python and DuckDB refuse to read a row that breaks the promise. Names come from programs that
+ * promise nothing. */
 static char *utf8_repair(const char *text, size_t bytes, size_t *out_bytes)
 {
     char *out = malloc(3 * bytes + 1), *o = out;
@@ -146,14 +147,16 @@ static int key_put(store *s, const void *bytes, size_t n)
 
 int store_detail_key(store *s, const struct store_detail *d)
 {
-    const int64_t numbers[] = {d->flops, d->bytes_read, d->bytes_written, d->model_flops, d->palm_flops,
-                               d->bytes, d->samples,    d->communicator,  d->ranks,       d->flags};
-    const char *texts[] = {d->dtype, d->pass, d->kind, d->schema, d->collective, d->copy_kind, d->grid, d->block, d->payload};
+    const int64_t numbers[] = {d->flops,      d->bytes_read, d->bytes_written, d->model_flops,
+                               d->palm_flops, d->bytes,      d->samples,       d->communicator,
+                               d->ranks,      d->flags};
+    const char *texts[] = {d->dtype,     d->pass, d->kind,  d->schema, d->collective,
+                           d->copy_kind, d->grid, d->block, d->payload};
     s->key_used = 0;
     int code = key_put(s, numbers, sizeof numbers);
     for (size_t i = 0; !code && i < sizeof texts / sizeof *texts; i++)
-        code =
-            texts[i] ? key_put(s, texts[i], strlen(texts[i]) + 1) : key_put(s, "\xff", 2); /* \xff: no UTF-8 text, so: absent */
+        code = texts[i] ? key_put(s, texts[i], strlen(texts[i]) + 1)
+                        : key_put(s, "\xff", 2); /* \xff: no UTF-8 text, so: absent */
     return code;
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public header of the room store/: the `.tacho` file, an SQLite 3 database. The collector writes through it, analyzers and
- * the live reader read through it. docs/schema.md documents the tables for people who use sqlite3, DuckDB or pandas.
+ * Public header of the room store/: the `.tacho` file, an SQLite 3 database. The collector writes
+ * through it, analyzers and the live reader read through it. docs/schema.md documents the tables
+ * for people who use sqlite3, DuckDB or pandas.
  *
- * Units: times are CLOCK_MONOTONIC ns of the recording host, sizes are bytes. STORE_ABSENT stands for "not measured" in every
- * integer field (SQL NULL), NAN in every double field; 0 is always a measured 0.
- * Text fields are borrowed: writers copy them; readers hand them out valid until the callback returns. NULL text = absent.
- * Errors: 0 or a negative TACHO_E* code; store_error() has the words of the last failure of a handle.
- * Threads: a handle belongs to one thread at a time.
+ * Units: times are CLOCK_MONOTONIC ns of the recording host, sizes are bytes. STORE_ABSENT stands
+ * for "not measured" in every integer field (SQL NULL), NAN in every double field; 0 is always a
+ * measured 0. Text fields are borrowed: writers copy them; readers hand them out valid until the
+ * callback returns. NULL text = absent. Errors: 0 or a negative TACHO_E* code; store_error() has
+ * the words of the last failure of a handle. Threads: a handle belongs to one thread at a time.
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -29,10 +30,12 @@ struct store_process {
     int64_t rank, pid, parent_pid, start, end;
     int64_t exit_status; /* code, or 128 + signal; absent while it runs, or unknown */
     const char *host, *device, *program;
-    const char *ended; /* how it ended: "exit", "signal 9 (KILL)", "exec", "unknown: ..."; NULL while it runs */
+    const char *ended; /* how it ended: "exit", "signal 9 (KILL)", "exec", "unknown: ..."; NULL
+                          while it runs */
 };
 
-/* kind: thread, stream, comm, loader, counter, range (start/end ranges of a process: they may overlap on it) */
+/* kind: thread, stream, comm, loader, counter, range (start/end ranges of a process: they may
+ * overlap on it) */
 struct store_track {
     int64_t id;
     int64_t process; /* absent: belongs to the machine */
@@ -40,33 +43,37 @@ struct store_track {
     const char *kind, *name, *device, *unit;
 };
 
-/* One interval. dur absent: it was still open when the recording of its thread ended, or its end was lost. */
+/* One interval. dur absent: it was still open when the recording of its thread ended, or its end
+ * was lost. */
 struct store_slice {
     int64_t id;
     int64_t track, start, dur;
     int64_t name, category; /* string ids */
     int64_t detail;         /* detail id or absent */
-    int64_t correlation;    /* sequence number (tacho.comm), correlation id (CUDA), NVTX range id (start/end); else absent */
+    int64_t correlation;    /* sequence number (tacho.comm), correlation id (CUDA), NVTX range id
+                               (start/end); else absent */
 };
 
 /* Interned: equal details share one row. Fields that do not apply are absent/NULL. */
 struct store_detail {
     int64_t id;
-    int64_t flops, bytes_read, bytes_written, model_flops, palm_flops; /* see include/tacho_nvtx.h */
-    int64_t bytes, samples;                                            /* tacho.range, tacho.comm, copies */
+    int64_t flops, bytes_read, bytes_written, model_flops,
+        palm_flops;         /* see include/tacho_nvtx.h */
+    int64_t bytes, samples; /* tacho.range, tacho.comm, copies */
     int64_t communicator, ranks;
-    int64_t flags;                   /* STORE_DETAIL_* bits, 0 = none */
-    const char *dtype, *pass, *kind; /* kind: work kind (matrix ...) or range kind (input_wait ...) */
-    const char *schema;              /* "tacho.work", "tacho.step", or the name of a foreign payload schema */
+    int64_t flags; /* STORE_DETAIL_* bits, 0 = none */
+    const char *dtype, *pass,
+        *kind;          /* kind: work kind (matrix ...) or range kind (input_wait ...) */
+    const char *schema; /* "tacho.work", "tacho.step", or the name of a foreign payload schema */
     const char *collective, *copy_kind, *grid, *block;
     const char *payload; /* foreign payloads as JSON text */
 };
 /* Initialiser of a detail of which nothing is known yet; id 0. */
 #define STORE_DETAIL_NONE \
     { \
-        .flops = STORE_ABSENT, .bytes_read = STORE_ABSENT, .bytes_written = STORE_ABSENT, .model_flops = STORE_ABSENT, \
-        .palm_flops = STORE_ABSENT, .bytes = STORE_ABSENT, .samples = STORE_ABSENT, .communicator = STORE_ABSENT, \
-        .ranks = STORE_ABSENT \
+        .flops = STORE_ABSENT, .bytes_read = STORE_ABSENT, .bytes_written = STORE_ABSENT, \
+        .model_flops = STORE_ABSENT, .palm_flops = STORE_ABSENT, .bytes = STORE_ABSENT, \
+        .samples = STORE_ABSENT, .communicator = STORE_ABSENT, .ranks = STORE_ABSENT \
     }
 #define STORE_DETAIL_PAUSED 1 /* recording was paused inside this step (overhead measurement) */
 
@@ -76,8 +83,8 @@ struct store_step {
     int64_t id;  /* of the row: readers set it */
 };
 
-/* Totals of one name within one step and track, kept for the whole run even where slices were not (windows, --max-size).
- * self = time not covered by ranges nested in it. */
+/* Totals of one name within one step and track, kept for the whole run even where slices were not
+ * (windows, --max-size). self = time not covered by ranges nested in it. */
 struct store_step_aggregate {
     int64_t process, step, track, name, category, detail, count, total, self;
     int64_t id; /* of the row: readers set it */
@@ -116,24 +123,28 @@ typedef struct store store; /* a file open for writing */
 
 /* Creates PATH (must not exist) as a live store: WAL, schema, application_id. */
 int store_create(const char *path, store **out, struct tacho_error *err);
-/* The same for a file that nobody else opens before it is finished and that its maker removes when anything fails (imports): no
- * journal, so a transaction cannot be taken back; after a failure only store_close is allowed. */
+/* The same for a file that nobody else opens before it is finished and that its maker removes when
+ * anything fails (imports): no journal, so a transaction cannot be taken back; after a failure only
+ * store_close is allowed. */
 int store_create_private(const char *path, store **out, struct tacho_error *err);
-/* Opens a live store again after its writer died (tacho recover); interned strings and details are loaded. */
+/* Opens a live store again after its writer died (tacho recover); interned strings and details are
+ * loaded. */
 int store_resume(const char *path, store **out, struct tacho_error *err);
 /* Closes without finishing; an open transaction is rolled back. NULL is fine. */
 void store_close(store *s);
 const struct tacho_error *store_error(const store *s);
 
-/* Rows are kept together from begin to commit. The first failure in between is returned by every later write and by commit,
- * which then takes the whole transaction back: the file and the interned ids are as they were at begin, and the next begin
- * starts afresh. Writes outside a transaction are each their own. */
+/* Rows are kept together from begin to commit. The first failure in between is returned by every
+ * later write and by commit, which then takes the whole transaction back: the file and the interned
+ * ids are as they were at begin, and the next begin starts afresh. Writes outside a transaction are
+ * each their own. */
 int store_begin(store *s);
 int store_commit(store *s);
 
 int store_run_set(store *s, const char *key, const char *value); /* value NULL removes the key */
 int store_run_set_int(store *s, const char *key, int64_t value);
-int store_string(store *s, const char *text, size_t bytes, int64_t *id); /* interns; text need not be terminated */
+int store_string(store *s, const char *text, size_t bytes,
+                 int64_t *id); /* interns; text need not be terminated */
 int store_detail_intern(store *s, const struct store_detail *d, int64_t *id);
 int store_process_add(store *s, struct store_process *p);
 int store_process_update(store *s, const struct store_process *p); /* all columns of row p->id */
@@ -142,15 +153,18 @@ int store_track_rename(store *s, int64_t track, const char *name);
 int store_slice_add(store *s, struct store_slice *x);   /* sets x->id */
 int store_slice_end(store *s, int64_t id, int64_t dur); /* ends a slice that was added open */
 int store_counter_add(store *s, const struct store_counter *c);
-/* Adds delta to the start of all slices and the time of all counter values on tracks from `from_track` on: an importer learnt
- * late what its times count from. The caller sees to it that sums stay in 64 bits. */
+/* Adds delta to the start of all slices and the time of all counter values on tracks from
+ * `from_track` on: an importer learnt late what its times count from. The caller sees to it that
+ * sums stay in 64 bits. */
 int store_time_shift(store *s, int64_t from_track, int64_t delta);
-int store_stack(store *s, int64_t parent, int64_t frame, int64_t *id); /* interns; parent STORE_ABSENT: the outermost */
+int store_stack(store *s, int64_t parent, int64_t frame,
+                int64_t *id); /* interns; parent STORE_ABSENT: the outermost */
 int store_sample_add(store *s, const struct store_sample *x);
 int store_step_add(store *s, const struct store_step *x);
 int store_step_aggregate_add(store *s, const struct store_step_aggregate *x);
 int store_ceiling_add(store *s, const struct store_ceiling *c);
-/* Adds count to the row of the same source and reason and widens its t0..t1; creates it if needed. */
+/* Adds count to the row of the same source and reason and widens its t0..t1; creates it if needed.
+ */
 int store_loss_add(store *s, const struct store_loss *l);
 /* Sets the row of the same source and reason to exactly these values. */
 int store_loss_set(store *s, const struct store_loss *l);
@@ -160,23 +174,30 @@ int store_finding_set(store *s, const char *id, const char *json);
 /* Bytes of the database file and its WAL. */
 int64_t store_bytes(const store *s);
 
-/* Live bookkeeping, dropped by store_finish. Positions: how many bytes of a segment are in the file. */
-int store_position_set(store *s, const char *pool, int64_t segment, int64_t generation, int64_t bytes);
-int store_position_clear(store *s, const char *pool, int64_t segment); /* segment < 0: the whole pool */
-int store_position_each(store *s, int (*row)(void *ctx, const char *pool, int64_t segment, int64_t generation, int64_t bytes),
+/* Live bookkeeping, dropped by store_finish. Positions: how many bytes of a segment are in the
+ * file. */
+int store_position_set(store *s, const char *pool, int64_t segment, int64_t generation,
+                       int64_t bytes);
+int store_position_clear(store *s, const char *pool,
+                         int64_t segment); /* segment < 0: the whole pool */
+int store_position_each(store *s,
+                        int (*row)(void *ctx, const char *pool, int64_t segment, int64_t generation,
+                                   int64_t bytes),
                         void *ctx);
 /* Free-form live state by key (open ranges, chain positions ...), any bytes; NULL value removes. */
 int store_live_set(store *s, const char *key, const void *value, size_t bytes);
-int store_live_each(store *s, int (*row)(void *ctx, const char *key, const void *value, size_t bytes), void *ctx);
+int store_live_each(store *s,
+                    int (*row)(void *ctx, const char *key, const void *value, size_t bytes),
+                    void *ctx);
 
-/* Turns the live file into a finished one in place: live tables dropped, WAL folded in, journal mode DELETE, synced, closed.
- * The handle is gone afterwards whatever the result. */
+/* Turns the live file into a finished one in place: live tables dropped, WAL folded in, journal
+ * mode DELETE, synced, closed. The handle is gone afterwards whatever the result. */
 int store_finish(store *s, struct tacho_error *err);
-/* Moves a finished file to its final name: link (never overwrites: TACHO_EEXISTS) or, across filesystems, copy beside,
- * sync, rename. */
+/* Moves a finished file to its final name: link (never overwrites: TACHO_EEXISTS) or, across
+ * filesystems, copy beside, sync, rename. */
 int store_publish(const char *from, const char *to, struct tacho_error *err);
-/* A whole run at once, not while it is recorded: `fill` writes it under a hidden name beside PATH, which then gets it (never
- * over another file). When anything fails nothing of it is left. */
+/* A whole run at once, not while it is recorded: `fill` writes it under a hidden name beside PATH,
+ * which then gets it (never over another file). When anything fails nothing of it is left. */
 struct store_making {
     const char *path;
     const char *tag;      /* of the hidden name: what makes it */
@@ -186,69 +207,99 @@ struct store_making {
     void *ctx;
 };
 int store_make(const struct store_making *m, struct tacho_error *err);
-/* Is PATH on a filesystem that WAL and locks can be trusted on (not NFS, Lustre, FUSE, ...)? 1, 0, or negative code. */
+/* Is PATH on a filesystem that WAL and locks can be trusted on (not NFS, Lustre, FUSE, ...)? 1, 0,
+ * or negative code. */
 int store_is_local(const char *path);
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct store_reader store_reader;
 
-/* Opens a finished or live file read-only. Errors: TACHO_ENOTFOUND, _EFORMAT (not SQLite or not tacho's), _ECORRUPT, _EVERSION.
+/* Opens a finished or live file read-only. Errors: TACHO_ENOTFOUND, _EFORMAT (not SQLite or not
+ * tacho's), _ECORRUPT, _EVERSION.
  */
 int store_open(const char *path, store_reader **out, struct tacho_error *err);
-/* Opens a finished file of ours read-write for saving metrics and findings (report --save, finish). */
+/* Opens a finished file of ours read-write for saving metrics and findings (report --save, finish).
+ */
 int store_open_results(const char *path, store **out, struct tacho_error *err);
 void store_reader_close(store_reader *r);
-/* All reads of a handle see the file as it was at store_open; this goes on to its present state (live reading). */
+/* All reads of a handle see the file as it was at store_open; this goes on to its present state
+ * (live reading). */
 int store_reader_refresh(store_reader *r);
 const struct tacho_error *store_reader_error(const store_reader *r);
 
 /* Each calls `row` for every row in id order until it returns non-zero, which is then returned. */
-int store_run_each(store_reader *r, int (*row)(void *ctx, const char *key, const char *value), void *ctx);
-int store_string_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, int64_t id, const char *text), void *ctx);
-int store_detail_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_detail *d), void *ctx);
-int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store_process *p), void *ctx);
-int store_track_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_track *t), void *ctx);
-int store_slice_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_slice *x), void *ctx);
-int store_counter_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_counter *c), void *ctx);
+int store_run_each(store_reader *r, int (*row)(void *ctx, const char *key, const char *value),
+                   void *ctx);
+int store_string_each(store_reader *r, int64_t from_id,
+                      int (*row)(void *ctx, int64_t id, const char *text), void *ctx);
+int store_detail_each(store_reader *r, int64_t from_id,
+                      int (*row)(void *ctx, const struct store_detail *d), void *ctx);
+int store_process_each(store_reader *r, int (*row)(void *ctx, const struct store_process *p),
+                       void *ctx);
+int store_track_each(store_reader *r, int64_t from_id,
+                     int (*row)(void *ctx, const struct store_track *t), void *ctx);
+int store_slice_each(store_reader *r, int64_t from_id,
+                     int (*row)(void *ctx, const struct store_slice *x), void *ctx);
+int store_counter_each(store_reader *r, int64_t from_id,
+                       int (*row)(void *ctx, const struct store_counter *c), void *ctx);
 /* A stack stands behind its parent. */
-int store_stack_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_stack *x), void *ctx);
-int store_sample_each(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_sample *x), void *ctx);
+int store_stack_each(store_reader *r, int64_t from_id,
+                     int (*row)(void *ctx, const struct store_stack *x), void *ctx);
+int store_sample_each(store_reader *r, int64_t from_id,
+                      int (*row)(void *ctx, const struct store_sample *x), void *ctx);
 int store_step_each(store_reader *r, int (*row)(void *ctx, const struct store_step *x), void *ctx);
-int store_step_aggregate_each(store_reader *r, int (*row)(void *ctx, const struct store_step_aggregate *x), void *ctx);
-int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *c), void *ctx);
-int store_metric_each(store_reader *r, int (*row)(void *ctx, const struct store_metric *m), void *ctx);
-int store_loss_each(store_reader *r, int (*row)(void *ctx, const struct store_loss *l), void *ctx);
-/* Tailing, and looking at a part: from a row on; ids grow as rows are written, which is nearly in order of their ends while a
- * run is recorded, and in any order in merged and imported runs. */
-int store_step_from(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_step *x), void *ctx);
-int store_step_aggregate_from(store_reader *r, int64_t from_id, int (*row)(void *ctx, const struct store_step_aggregate *x),
+int store_step_aggregate_each(store_reader *r,
+                              int (*row)(void *ctx, const struct store_step_aggregate *x),
                               void *ctx);
-/* Slices from that id on that lie in t0..t1 at least in part; of one without an end its start decides. */
+int store_ceiling_each(store_reader *r, int (*row)(void *ctx, const struct store_ceiling *c),
+                       void *ctx);
+int store_metric_each(store_reader *r, int (*row)(void *ctx, const struct store_metric *m),
+                      void *ctx);
+int store_loss_each(store_reader *r, int (*row)(void *ctx, const struct store_loss *l), void *ctx);
+/* Tailing, and looking at a part: from a row on; ids grow as rows are written, which is nearly in
+ * order of their ends while a run is recorded, and in any order in merged and imported runs. */
+int store_step_from(store_reader *r, int64_t from_id,
+                    int (*row)(void *ctx, const struct store_step *x), void *ctx);
+int store_step_aggregate_from(store_reader *r, int64_t from_id,
+                              int (*row)(void *ctx, const struct store_step_aggregate *x),
+                              void *ctx);
+/* Slices from that id on that lie in t0..t1 at least in part; of one without an end its start
+ * decides. */
 int store_slice_between(store_reader *r, int64_t from_id, int64_t t0, int64_t t1,
                         int (*row)(void *ctx, const struct store_slice *x), void *ctx);
-/* Highest id of a table, 0: no rows. Unlike store_count it costs no scan. Tables without a row id (run, loss, metric, finding)
- * have none: TACHO_EUSAGE or a failure of SQLite. */
+/* Highest id of a table, 0: no rows. Unlike store_count it costs no scan. Tables without a row id
+ * (run, loss, metric, finding) have none: TACHO_EUSAGE or a failure of SQLite. */
 int store_last_id(store_reader *r, const char *table, int64_t *id);
 /* Rows of a table (for sizing arrays); `table` is one of the public table names. */
 int store_count(store_reader *r, const char *table, int64_t *count);
 
 /* ---- questions of users ------------------------------------------------------------------------------------------------- */
 
-enum store_cell_type { STORE_CELL_NULL, STORE_CELL_INTEGER, STORE_CELL_REAL, STORE_CELL_TEXT, STORE_CELL_BLOB };
+enum store_cell_type {
+    STORE_CELL_NULL,
+    STORE_CELL_INTEGER,
+    STORE_CELL_REAL,
+    STORE_CELL_TEXT,
+    STORE_CELL_BLOB
+};
 struct store_cell {
     enum store_cell_type type;
     int64_t integer;
     double real;
-    const char *text; /* also of numbers; of a blob its bytes; NULL for NULL. Valid until the next row */
+    const char
+        *text; /* also of numbers; of a blob its bytes; NULL for NULL. Valid until the next row */
     size_t bytes;
 };
 
-/* Runs SQL statements on the file; nothing can be written. `head` (may be NULL) gets the column names of each statement that
- * has columns, `row` every row, until one of them returns non-zero, which is then returned. Errors: TACHO_EUSAGE (not SQL). */
-int store_query(store_reader *r, const char *sql, int (*head)(void *ctx, int columns, const char *const *names),
+/* Runs SQL statements on the file; nothing can be written. `head` (may be NULL) gets the column
+ * names of each statement that has columns, `row` every row, until one of them returns non-zero,
+ * which is then returned. Errors: TACHO_EUSAGE (not SQL). */
+int store_query(store_reader *r, const char *sql,
+                int (*head)(void *ctx, int columns, const char *const *names),
                 int (*row)(void *ctx, int columns, const struct store_cell *cells), void *ctx);
-/* Adds the indexes that ad-hoc queries want (docs/schema.md lists them); those that are there already are kept. */
+/* Adds the indexes that ad-hoc queries want (docs/schema.md lists them); those that are there
+ * already are kept. */
 int store_index(store *s);
 
 #endif

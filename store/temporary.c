@@ -15,14 +15,16 @@ static int temporary_name(const struct store_making *m, char tmp[PATH_MAX], stru
     snprintf(folder, sizeof folder, "%s", m->path);
     snprintf(name, sizeof name, "%s", m->path);
     const char *in = dirname(folder);
-    if (snprintf(tmp, PATH_MAX, "%s/.%s.%ld.%s", in, basename(name), (long)getpid(), m->tag) >= PATH_MAX)
+    if (snprintf(tmp, PATH_MAX, "%s/.%s.%ld.%s", in, basename(name), (long)getpid(), m->tag) >=
+        PATH_MAX)
         return tacho_fail(err, TACHO_EIO, NULL, "%s: %s", m->path, strerror(ENAMETOOLONG));
     if (!access(in, W_OK))
         return 0;
     int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND
                : errno == EACCES || errno == EROFS ? TACHO_EDENIED
                                                    : TACHO_EIO;
-    return tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", m->path, strerror(errno));
+    return tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", m->path,
+                      strerror(errno));
 }
 
 static void remove_all(const char *path)
@@ -46,7 +48,8 @@ int store_make(const struct store_making *m, struct tacho_error *err)
         rc = m->fill(m->ctx, s, &why);
         if (rc && rc == store_error(s)->code)
             why = *store_error(s);
-        if (rc == TACHO_ENOSPACE) /* in words of the file that was asked for, not of the hidden one */
+        if (rc ==
+            TACHO_ENOSPACE) /* in words of the file that was asked for, not of the hidden one */
             tacho_fail(&why, rc, m->no_space, "%s: no space left on device", m->path);
         if (rc)
             store_close(s);

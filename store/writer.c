@@ -2,14 +2,15 @@
  *
  * The writing handle: its life and its transactions. rows.c has one function a table.
  *
- * Choices, measured on one core of the development machine (virtual machine, ext4 on a virtual disk, SQLite 3.40.1):
- *   batch        see batch.c: 2.42 M slices/s instead of 1.19 with a statement a row.
- *   page_size    4096: 2.3-2.5 M rows/s; 16384: 5 % faster; 65536: half as fast with 100 rows a commit, because each commit
- *                writes whole pages. An empty file has 22 pages, so small runs decide: 88 KiB against 350 KiB.
- *   synchronous  NORMAL: 2.17-2.24 M rows/s, OFF: 2.3-2.4. NORMAL syncs at checkpoints only, and a file that was being written
- *                when the machine lost power is not damaged (it may miss its last commits). kill -9 loses nothing either way.
- *   checkpoint   every 4 MiB of WAL: as fast as every 1, 16 or 64 MiB (within 5 %). The file grows at checkpoints only, so this
- *                is also how much room a full disk must still have for the file to be finished.
+ * Choices, measured on one core of the development machine (virtual machine, ext4 on a virtual
+ * disk, SQLite 3.40.1): batch        see batch.c: 2.42 M slices/s instead of 1.19 with a statement
+ * a row. page_size    4096: 2.3-2.5 M rows/s; 16384: 5 % faster; 65536: half as fast with 100 rows
+ * a commit, because each commit writes whole pages. An empty file has 22 pages, so small runs
+ * decide: 88 KiB against 350 KiB. synchronous  NORMAL: 2.17-2.24 M rows/s, OFF: 2.3-2.4. NORMAL
+ * syncs at checkpoints only, and a file that was being written when the machine lost power is not
+ * damaged (it may miss its last commits). kill -9 loses nothing either way. checkpoint   every 4
+ * MiB of WAL: as fast as every 1, 16 or 64 MiB (within 5 %). The file grows at checkpoints only, so
+ * this is also how much room a full disk must still have for the file to be finished.
  */
 #include "store/writer.h"
 
@@ -30,16 +31,19 @@
 static const char schema_sql[] =
 #include "schema.inc"
     ;
-static const char live_sql[] = "CREATE TABLE live_position(pool TEXT,segment INTEGER,generation INTEGER NOT NULL,bytes INTEGER "
-                               "NOT NULL,PRIMARY KEY(pool,segment)) WITHOUT ROWID;"
-                               "CREATE TABLE live_state(key TEXT PRIMARY KEY,value BLOB NOT NULL) WITHOUT ROWID;";
+static const char live_sql[] =
+    "CREATE TABLE live_position(pool TEXT,segment INTEGER,generation INTEGER NOT NULL,bytes "
+    "INTEGER "
+    "NOT NULL,PRIMARY KEY(pool,segment)) WITHOUT ROWID;"
+    "CREATE TABLE live_state(key TEXT PRIMARY KEY,value BLOB NOT NULL) WITHOUT ROWID;";
 static const char live_pragmas[] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
                                    "PRAGMA journal_size_limit=16777216; PRAGMA cache_size=-8192";
 
-/* A file that is thrown away when anything fails needs no journal: each page is written once. Measured on the slices of a 470
- * MB Kineto trace: docs/import.md. */
-static const char private_pragmas[] = "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;"
-                                      "PRAGMA cache_size=-16384";
+/* A file that is thrown away when anything fails needs no journal: each page is written once.
+ * Measured on the slices of a 470 MB Kineto trace: docs/import.md. */
+static const char private_pragmas[] =
+    "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;"
+    "PRAGMA cache_size=-16384";
 
 static const char *const statement_sql[] = {
 #define STORE_STATEMENT_SQL(name, sql) sql,
@@ -59,12 +63,14 @@ int store_note(store *s, int rc, const char *doing)
 
 sqlite3_stmt *store_statement(store *s, enum store_statement which)
 {
-    if (!s->in_transaction) /* alone a statement is its own transaction, so an old failure does not touch it */
+    if (!s->in_transaction) /* alone a statement is its own transaction, so an old failure does not
+                               touch it */
         s->failed = 0;
     if (s->failed)
         return NULL;
     if (!s->statement[which]) {
-        int rc = sqlite3_prepare_v3(s->db, statement_sql[which], -1, SQLITE_PREPARE_PERSISTENT, &s->statement[which], NULL);
+        int rc = sqlite3_prepare_v3(s->db, statement_sql[which], -1, SQLITE_PREPARE_PERSISTENT,
+                                    &s->statement[which], NULL);
         if (rc != SQLITE_OK) {
             store_note(s, rc, "cannot be written");
             return NULL;
@@ -100,7 +106,8 @@ const struct tacho_error *store_error(const store *s)
 
 /* ---- life -------------------------------------------------------------------------------------------------------------- */
 
-/* The WAL may take 4 MiB, and no more than a sixteenth of what is free where there is little room. */
+/* The WAL may take 4 MiB, and no more than a sixteenth of what is free where there is little room.
+ */
 static void checkpoint_limit(store *s)
 {
     struct statvfs fs;
@@ -170,7 +177,8 @@ static int writer_give_up(store *s, int code, struct tacho_error *err)
     return code;
 }
 
-static int writer_create(const char *path, const char *pragmas, store **out, struct tacho_error *err)
+static int writer_create(const char *path, const char *pragmas, store **out,
+                         struct tacho_error *err)
 {
     char version[128];
     *out = NULL;
@@ -187,7 +195,8 @@ static int writer_create(const char *path, const char *pragmas, store **out, str
                : errno == ENOSPC || errno == EDQUOT                  ? TACHO_ENOSPACE
                                                                      : TACHO_EIO;
         store_close(s);
-        return tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", path, strerror(errno));
+        return tacho_fail(err, code, "give another name or folder with -o FILE", "%s: %s", path,
+                          strerror(errno));
     }
     close(fd);
     int rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
@@ -195,11 +204,13 @@ static int writer_create(const char *path, const char *pragmas, store **out, str
     if (rc != SQLITE_OK)
         code = store_note(s, rc, "cannot be created");
     sqlite3_busy_timeout(s->db, 5000);
-    /* the tables are made before WAL is switched on, so that they stand in the file itself whatever happens next */
-    snprintf(version, sizeof version, "PRAGMA application_id=%d; PRAGMA user_version=%d", STORE_APPLICATION_ID,
-             STORE_SCHEMA_VERSION);
+    /* the tables are made before WAL is switched on, so that they stand in the file itself whatever
+     * happens next */
+    snprintf(version, sizeof version, "PRAGMA application_id=%d; PRAGMA user_version=%d",
+             STORE_APPLICATION_ID, STORE_SCHEMA_VERSION);
     if (!code)
-        code = store_exec(s, "PRAGMA page_size=4096; PRAGMA temp_store=MEMORY; BEGIN", "cannot be created");
+        code = store_exec(s, "PRAGMA page_size=4096; PRAGMA temp_store=MEMORY; BEGIN",
+                          "cannot be created");
     if (!code)
         code = store_exec(s, version, "cannot be created");
     if (!code)
@@ -246,7 +257,8 @@ static int load_next(store *s, const char *sql, int64_t *next)
     return rc == SQLITE_OK ? 0 : store_note(s, rc, "cannot be read");
 }
 
-/* Strings, details and stacks have dense ids from 1 (nothing else is ever written), so their order gives their id. */
+/* Strings, details and stacks have dense ids from 1 (nothing else is ever written), so their order
+ * gives their id. */
 static int load_strings(store *s)
 {
     sqlite3_stmt *st = NULL;
@@ -255,9 +267,11 @@ static int load_strings(store *s)
         int64_t id;
         bool added;
         const void *text = sqlite3_column_text(st, 1);
-        rc = store_intern_put(&s->strings, text ? text : "", (size_t)sqlite3_column_bytes(st, 1), &id, &added) ? SQLITE_NOMEM
-             : id == sqlite3_column_int64(st, 0)                                                               ? SQLITE_OK
-                                                                                                               : SQLITE_CORRUPT;
+        rc = store_intern_put(&s->strings, text ? text : "", (size_t)sqlite3_column_bytes(st, 1),
+                              &id, &added)
+                 ? SQLITE_NOMEM
+             : id == sqlite3_column_int64(st, 0) ? SQLITE_OK
+                                                 : SQLITE_CORRUPT;
     }
     sqlite3_finalize(st);
     return rc == SQLITE_DONE ? 0 : store_note(s, rc, "cannot be read");
@@ -284,10 +298,12 @@ static int load_detail(void *ctx, const struct store_detail *d)
 static int load_stacks(store *s)
 {
     sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(s->db, "SELECT id, parent, frame FROM stack ORDER BY id", -1, &st, NULL);
+    int rc =
+        sqlite3_prepare_v2(s->db, "SELECT id, parent, frame FROM stack ORDER BY id", -1, &st, NULL);
     while (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) {
         bool no_parent = sqlite3_column_type(st, 1) == SQLITE_NULL, added;
-        int64_t id, key[2] = {no_parent ? STORE_ABSENT : sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2)};
+        int64_t id, key[2] = {no_parent ? STORE_ABSENT : sqlite3_column_int64(st, 1),
+                              sqlite3_column_int64(st, 2)};
         rc = store_intern_put(&s->stacks, key, sizeof key, &id, &added) ? SQLITE_NOMEM
              : id == sqlite3_column_int64(st, 0)                        ? SQLITE_OK
                                                                         : SQLITE_CORRUPT;
@@ -336,10 +352,12 @@ static int writer_open_existing(const char *path, bool live, store **out, struct
     if (!code && live)
         code = store_exec(s, live_pragmas, "cannot be opened");
     if (!code && live) /* a finished file is no live store */
-        code = sqlite3_table_column_metadata(s->db, "main", "live_position", NULL, NULL, NULL, NULL, NULL, NULL) == SQLITE_OK
-                   ? 0
-                   : tacho_fail(&s->error, TACHO_EEXISTS, "nothing to do: read it with 'tacho report'", "%s: finished already",
-                                path);
+        code =
+            sqlite3_table_column_metadata(s->db, "main", "live_position", NULL, NULL, NULL, NULL,
+                                          NULL, NULL) == SQLITE_OK
+                ? 0
+                : tacho_fail(&s->error, TACHO_EEXISTS, "nothing to do: read it with 'tacho report'",
+                             "%s: finished already", path);
     if (!code)
         code = writer_open(s);
     if (!code && live)
@@ -368,7 +386,8 @@ static void writer_roll_back(store *s, int code)
 {
     if (!sqlite3_get_autocommit(s->db))
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
-    if (code == TACHO_ENOSPACE) /* the WAL holds a page as often as it was committed: folding it in gives room back */
+    if (code == TACHO_ENOSPACE) /* the WAL holds a page as often as it was committed: folding it in
+                                   gives room back */
         sqlite3_wal_checkpoint_v2(s->db, "main", SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     s->slices.rows = s->counters.rows = s->aggregates.rows = s->samples.rows = 0;
     s->next = s->mark;
@@ -382,7 +401,8 @@ int store_begin(store *s)
 {
     if (s->in_transaction)
         return s->failed ? s->failed
-                         : tacho_fail(&s->error, TACHO_EINTERNAL, NULL, "%s: a transaction is open already", s->path);
+                         : tacho_fail(&s->error, TACHO_EINTERNAL, NULL,
+                                      "%s: a transaction is open already", s->path);
     sqlite3_stmt *st = store_statement(s, STORE_SQL_BEGIN);
     int code = st ? store_run_statement(s, st, "cannot be written") : s->failed;
     if (code)
@@ -415,7 +435,8 @@ int store_commit(store *s)
         sqlite3_stmt *st = store_statement(s, STORE_SQL_COMMIT);
         code = st ? store_run_statement(s, st, "cannot be written") : s->failed;
     }
-    /* a checkpoint that fails inside COMMIT is not an error of SQLite: the rows are in the WAL, the next commit tries again */
+    /* a checkpoint that fails inside COMMIT is not an error of SQLite: the rows are in the WAL, the
+     * next commit tries again */
     if (code) {
         writer_roll_back(s, code);
         return code;

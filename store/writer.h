@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/: the writing handle, shared by writer.c (life, transactions, rows), live.c and finish.c.
+ * Private to store/: the writing handle, shared by writer.c (life, transactions, rows), live.c and
+ * finish.c.
  */
 #ifndef STORE_WRITER_H
 #define STORE_WRITER_H
@@ -21,9 +22,10 @@
     X(STRING_ADD, "INSERT INTO string VALUES(?,?)") \
     X(DETAIL_ADD, "INSERT INTO detail VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)") \
     X(PROCESS_ADD, "INSERT INTO process VALUES(?,?,?,?,?,?,?,?,?,?,?)") \
-    X(PROCESS_UPDATE, \
-      "UPDATE process SET rank=?2,host=?3,pid=?4,parent_pid=?5,program=?6,device=?7,start=?8,\"end\"=?9,exit_status=?10," \
-      "ended=?11 WHERE id=?1") \
+    X(PROCESS_UPDATE, "UPDATE process SET " \
+                      "rank=?2,host=?3,pid=?4,parent_pid=?5,program=?6,device=?7,start=?8," \
+                      "\"end\"=?9,exit_status=?10," \
+                      "ended=?11 WHERE id=?1") \
     X(TRACK_ADD, "INSERT INTO track VALUES(?,?,?,?,?,?,?)") \
     X(TRACK_RENAME, "UPDATE track SET name=?2 WHERE id=?1") \
     X(SLICE_END, "UPDATE slice SET dur=?2 WHERE id=?1") \
@@ -34,18 +36,21 @@
     X(CEILING_ADD, "INSERT INTO ceiling VALUES(?,?,?,?,?)") \
     X(LOSS_ADD, \
       "INSERT INTO loss VALUES(?,?,?,?,?) ON CONFLICT DO UPDATE SET count=count+excluded.count," \
-      "t0=min(coalesce(t0,excluded.t0),coalesce(excluded.t0,t0)),t1=max(coalesce(t1,excluded.t1),coalesce(excluded.t1,t1))") \
-    X(LOSS_SET, \
-      "INSERT INTO loss VALUES(?,?,?,?,?) ON CONFLICT DO UPDATE SET count=excluded.count,t0=excluded.t0,t1=excluded.t1") \
+      "t0=min(coalesce(t0,excluded.t0),coalesce(excluded.t0,t0)),t1=max(coalesce(t1,excluded.t1)," \
+      "coalesce(excluded.t1,t1))") \
+    X(LOSS_SET, "INSERT INTO loss VALUES(?,?,?,?,?) ON CONFLICT DO UPDATE SET " \
+                "count=excluded.count,t0=excluded.t0,t1=excluded.t1") \
     X(ANCHOR_ADD, "INSERT INTO clock_anchor VALUES(?,?,?)") \
-    X(METRIC_SET, "INSERT INTO metric VALUES(?,?,?,?) ON CONFLICT DO UPDATE SET value=excluded.value,unit=excluded.unit," \
+    X(METRIC_SET, "INSERT INTO metric VALUES(?,?,?,?) ON CONFLICT DO UPDATE SET " \
+                  "value=excluded.value,unit=excluded.unit," \
                   "reason=excluded.reason") \
     X(FINDING_SET, "INSERT INTO finding VALUES(?,?) ON CONFLICT DO UPDATE SET json=excluded.json") \
     X(POSITION_SET, "INSERT INTO live_position VALUES(?,?,?,?) ON CONFLICT DO UPDATE SET " \
                     "generation=excluded.generation,bytes=excluded.bytes") \
     X(POSITION_CLEAR, "DELETE FROM live_position WHERE pool=?1 AND segment=?2") \
     X(POSITION_CLEAR_POOL, "DELETE FROM live_position WHERE pool=?1") \
-    X(LIVE_SET, "INSERT INTO live_state VALUES(?,?) ON CONFLICT DO UPDATE SET value=excluded.value") \
+    X(LIVE_SET, \
+      "INSERT INTO live_state VALUES(?,?) ON CONFLICT DO UPDATE SET value=excluded.value") \
     X(LIVE_DELETE, "DELETE FROM live_state WHERE key=?")
 
 enum store_statement {
@@ -65,7 +70,8 @@ struct store {
     sqlite3 *db;
     char *path, *wal_path;
     struct tacho_error error;
-    int failed;          /* first failure of the open transaction; every later write of it returns this code */
+    int failed; /* first failure of the open transaction; every later write of it returns this code
+                 */
     bool in_transaction; /* between store_begin and store_commit */
     struct store_mark next, mark;
     struct store_intern strings, details, stacks;
@@ -91,8 +97,10 @@ void store_bind_text(sqlite3_stmt *st, int column, const char *text); /* NULL ->
 
 /* Puts the bytes that make a detail unique into s->key. 0 or TACHO_ENOMEM. */
 int store_detail_key(store *s, const struct store_detail *d);
-/* Reads the detail table as store_detail_each does. SQLite code; *stopped is what `row` returned. */
-int store_scan_details(sqlite3 *db, int64_t from_id, int (*row)(void *ctx, const struct store_detail *d), void *ctx,
+/* Reads the detail table as store_detail_each does. SQLite code; *stopped is what `row` returned.
+ */
+int store_scan_details(sqlite3 *db, int64_t from_id,
+                       int (*row)(void *ctx, const struct store_detail *d), void *ctx,
                        int *stopped);
 
 #endif

@@ -19,8 +19,9 @@
 #define PAUSED_MS  1000 /* the age of a paused screen */
 #define EXPORT_MIN 100  /* columns */
 
-/* What a line may carry without anybody noticing. Frames that nobody asked for wait while they have written more than that, but
- * for as much as a whole screen: the first analysis, or a picture that doubles its room, does not hold up what follows. */
+/* What a line may carry without anybody noticing. Frames that nobody asked for wait while they have
+ * written more than that, but for as much as a whole screen: the first analysis, or a picture that
+ * doubles its room, does not hold up what follows. */
 #define BYTES_24_80 1600.0 /* a second, on a screen of that size; more on a larger one, up to: */
 #define BYTES_MOST  6000.0
 #define SCREEN      2.0  /* bytes a cell: text and the ways to it */
@@ -45,7 +46,8 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Terminals whose fonts have no braille, whatever the locale says: the console of Linux, those of old. */
+/* Terminals whose fonts have no braille, whatever the locale says: the console of Linux, those of
+ * old. */
 static bool has_plain_font(void)
 {
     static const char *const names[] = {"linux", "vt1", "vt2", "vt3", "cons25", "ansi"};
@@ -56,7 +58,8 @@ static bool has_plain_font(void)
     return false;
 }
 
-/* The file of options first, then what the command line says; a locale without UTF-8 allows ASCII only. */
+/* The file of options first, then what the command line says; a locale without UTF-8 allows ASCII
+ * only. */
 static void choose(struct tui_ui *ui, const struct tui_options *o)
 {
     tui_ui_init(ui);
@@ -84,7 +87,8 @@ static double rate_of(const struct app *a)
 
 static int wait_for_line(const struct app *a)
 {
-    double over = a->written - SCREEN * a->cells.rows * a->cells.columns, ms = over / rate_of(a) * 1e3;
+    double over = a->written - SCREEN * a->cells.rows * a->cells.columns,
+           ms = over / rate_of(a) * 1e3;
     return ms < MODEL_MS ? MODEL_MS : ms > WAIT_MOST ? WAIT_MOST : (int)ms;
 }
 
@@ -123,7 +127,8 @@ static void export_view(struct app *a)
     int rc = tui_frame_export(a->model, &a->ui, columns, f), error = fclose(f) ? errno : 0;
     if (rc || error) {
         unlink(name);
-        snprintf(a->ui.note, sizeof a->ui.note, "%s: %s", name, error ? strerror(error) : tacho_error_text(rc));
+        snprintf(a->ui.note, sizeof a->ui.note, "%s: %s", name,
+                 error ? strerror(error) : tacho_error_text(rc));
     } else {
         snprintf(a->ui.note, sizeof a->ui.note, "written: %s", name);
     }
@@ -146,7 +151,8 @@ static void move(struct app *a, int parts)
         return;
     }
     a->ui.paused = false;
-    snprintf(a->ui.note, sizeof a->ui.note, "analysing the part %s: %s", parts < 0 ? "before" : "behind", a->model->window);
+    snprintf(a->ui.note, sizeof a->ui.note, "analysing the part %s: %s",
+             parts < 0 ? "before" : "behind", a->model->window);
     tui_data_move(a->data, parts);
 }
 
@@ -189,7 +195,8 @@ static int click(struct app *a, int row, int column)
         for (; column >= 0; column--) {
             const struct tui_cell *x = &a->cells.cell[row * a->cells.columns + column];
             if (x->style == TUI_KEY && x->glyph && x->glyph < 128)
-                return x->glyph == 'e' || x->glyph == 'S' || x->glyph == 'p' || x->glyph == 'a' || x->glyph == 'c'
+                return x->glyph == 'e' || x->glyph == 'S' || x->glyph == 'p' || x->glyph == 'a' ||
+                               x->glyph == 'c'
                            ? ' ' /* the word Space */
                            : (int)x->glyph;
         }
@@ -224,14 +231,16 @@ static void take_model(struct app *a)
     if (!m)
         return;
     const struct tui_model *was = a->model;
-    if (!was || (!was->r && m->r) || was->state != m->state || strcmp(was->message, m->message) != 0)
+    if (!was || (!was->r && m->r) || was->state != m->state ||
+        strcmp(was->message, m->message) != 0)
         a->wait_ms = MODEL_MS; /* news that somebody waits for */
     tui_model_free(a->model);
     a->model = m;
     a->dirty = true;
 }
 
-/* How long to sleep: until a model may be drawn that came soon after the last frame; a paused screen shows its age. */
+/* How long to sleep: until a model may be drawn that came soon after the last frame; a paused
+ * screen shows its age. */
 static int patience(const struct app *a)
 {
     double since = (now_s() - a->drawn) * 1e3;
@@ -243,11 +252,13 @@ static int patience(const struct app *a)
 static void loop(struct app *a)
 {
     while (!a->leave) {
-        struct pollfd p[] = {{.fd = STDIN_FILENO, .events = POLLIN},
-                             {.fd = tui_terminal_signal_fd(), .events = POLLIN},
-                             {.fd = a->ui.paused && a->model ? -1 : tui_data_fd(a->data), .events = POLLIN}};
+        struct pollfd p[] = {
+            {.fd = STDIN_FILENO, .events = POLLIN},
+            {.fd = tui_terminal_signal_fd(), .events = POLLIN},
+            {.fd = a->ui.paused && a->model ? -1 : tui_data_fd(a->data), .events = POLLIN}};
         int n = poll(p, 3, patience(a));
-        bool typed = n < 0 || p[0].revents || p[1].revents; /* n < 0: a signal came, which may be that of a new size */
+        bool typed = n < 0 || p[0].revents ||
+                     p[1].revents; /* n < 0: a signal came, which may be that of a new size */
         if (p[0].revents & (POLLHUP | POLLERR | POLLNVAL))
             a->leave = true;
         if (typed)
@@ -256,7 +267,8 @@ static void loop(struct app *a)
             take_model(a);
         if (a->leave)
             break;
-        if (typed || (n == 0 && a->ui.paused) || (a->dirty && (now_s() - a->drawn) * 1e3 >= a->wait_ms))
+        if (typed || (n == 0 && a->ui.paused) ||
+            (a->dirty && (now_s() - a->drawn) * 1e3 >= a->wait_ms))
             draw(a, typed);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dashboard without a terminal: the same data side and the same views, as text or for a program.
+ * The dashboard without a terminal: the same data side and the same views, as text or for a
+ * program.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* The newest model at `until`; before that time only if `complete` and one with an analysis is there. */
+/* The newest model at `until`; before that time only if `complete` and one with an analysis is
+ * there. */
 static void wait_model(struct tui_data *d, struct tui_model **m, double until, bool complete)
 {
     for (;;) {
@@ -41,8 +43,9 @@ static void wait_model(struct tui_data *d, struct tui_model **m, double until, b
 }
 
 /* Calls `frame` for each frame. It returns 0, or a code that ends it. */
-static int each(const struct tui_source *s, const struct tui_options *o, int (*frame)(void *ctx, const struct tui_model *m),
-                void *ctx, struct tacho_error *err)
+static int each(const struct tui_source *s, const struct tui_options *o,
+                int (*frame)(void *ctx, const struct tui_model *m), void *ctx,
+                struct tacho_error *err)
 {
     struct tui_data *d;
     struct tui_model *m = NULL;
@@ -59,7 +62,8 @@ static int each(const struct tui_source *s, const struct tui_options *o, int (*f
         wait_model(d, &m, next, false);
     }
     tui_model_free(m);
-    if (!tui_data_stop(d) && !rc) { /* it is in the middle of a long read, and nothing more is to be said */
+    if (!tui_data_stop(d) &&
+        !rc) { /* it is in the middle of a long read, and nothing more is to be said */
         fflush(NULL);
         _exit(0);
     }
@@ -89,7 +93,8 @@ static int text_frame(void *ctx, const struct tui_model *m)
     return rc || fflush(t->out) ? TACHO_EIO : 0;
 }
 
-int tui_batch(const struct tui_source *s, const struct tui_options *o, FILE *out, struct tacho_error *err)
+int tui_batch(const struct tui_source *s, const struct tui_options *o, FILE *out,
+              struct tacho_error *err)
 {
     struct text t = {.out = out, .rows = o->rows, .columns = o->columns};
     tui_ui_init(&t.ui);
@@ -141,7 +146,8 @@ static int program_frame(void *ctx, const struct tui_model *m)
 }
 
 int tui_each(const struct tui_source *s, const struct tui_options *o,
-             int (*frame)(void *ctx, const struct tui_facts *f, const struct an_result *r), void *ctx, struct tacho_error *err)
+             int (*frame)(void *ctx, const struct tui_facts *f, const struct an_result *r),
+             void *ctx, struct tacho_error *err)
 {
     struct program p = {frame, ctx};
     return each(s, o, program_frame, &p, err);

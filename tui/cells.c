@@ -73,9 +73,11 @@ void tui_cells_clear(struct tui_cells *c, struct tui_rect r)
 }
 
 /* Writes one character of `width` columns where all of it fits. */
-static bool put(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style, uint32_t glyph, int width)
+static bool put(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style,
+                uint32_t glyph, int width)
 {
-    struct tui_cell *at = cell_at(c, r, row, column), *right = width > 1 ? cell_at(c, r, row, column + 1) : NULL;
+    struct tui_cell *at = cell_at(c, r, row, column),
+                    *right = width > 1 ? cell_at(c, r, row, column + 1) : NULL;
     if (!at || (width > 1 && !right))
         return false;
     break_wide(c, at);
@@ -88,7 +90,8 @@ static bool put(struct tui_cells *c, struct tui_rect r, int row, int column, enu
     return true;
 }
 
-void tui_glyph(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style, uint32_t glyph)
+void tui_glyph(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style,
+               uint32_t glyph)
 {
     bool plain = glyph >= 0x20 && glyph < 0x7f;
     if (!plain && (c->glyphs == TUI_ASCII || glyph < 0xa0))
@@ -101,10 +104,12 @@ static uint32_t ellipsis(const struct tui_cells *c)
     return c->glyphs == TUI_ASCII ? '~' : 0x2026;
 }
 
-int tui_text(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style, const char *text)
+int tui_text(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style,
+             const char *text)
 {
     struct tui_rect in = tui_inside(c, r);
-    long end = (long)in.column + in.columns - r.column; /* first column of the rectangle that cannot be seen */
+    long end = (long)in.column + in.columns -
+               r.column; /* first column of the rectangle that cannot be seen */
     int at = column;
     char cell[16];
     if (row < 0 || row >= r.rows || column < 0 || column >= end)
@@ -118,7 +123,8 @@ int tui_text(struct tui_cells *c, struct tui_rect r, int row, int column, enum t
             put(c, r, row, (int)end - 1, style, ellipsis(c), 1);
             return (int)end - column;
         }
-        for (size_t i = 0, length = strlen(cell), bytes; i < length; i += bytes) { /* an escape is several characters */
+        for (size_t i = 0, length = strlen(cell), bytes; i < length;
+             i += bytes) { /* an escape is several characters */
             long code = rep_decode(cell + i, length - i, &bytes);
             int width = rep_char_width(code);
             put(c, r, row, at, style, (uint32_t)code, width);
@@ -128,7 +134,8 @@ int tui_text(struct tui_cells *c, struct tui_rect r, int row, int column, enum t
     return at - column;
 }
 
-int tui_printf(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style, const char *format, ...)
+int tui_printf(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style,
+               const char *format, ...)
 {
     char text[PRINT_BYTES];
     va_list ap;
@@ -149,7 +156,8 @@ int tui_width(const struct tui_cells *c, const char *text)
     return columns;
 }
 
-int tui_text_right(struct tui_cells *c, struct tui_rect r, int row, enum tui_style style, const char *text)
+int tui_text_right(struct tui_cells *c, struct tui_rect r, int row, enum tui_style style,
+                   const char *text)
 {
     int columns = tui_width(c, text), at = r.columns - columns;
     return tui_text(c, r, row, at > 0 ? at : 0, style, text);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to tui/: the surface that views draw on. A view never sees the terminal: it writes cells with a meaning (style), and
- * terminal.c turns meanings into colours of the theme and glyphs of the ladder. So every view is a pure function that tests
- * can call without a terminal, at any size.
+ * Private to tui/: the surface that views draw on. A view never sees the terminal: it writes cells
+ * with a meaning (style), and terminal.c turns meanings into colours of the theme and glyphs of the
+ * ladder. So every view is a pure function that tests can call without a terminal, at any size.
  *
- * Coordinates: rectangles lie on the surface; row and column of what is drawn count from 0 at the rectangle's top left corner.
- * Whatever lies outside of the surface, or of the rectangle given, is clipped; rectangles of no rows or columns, and those
- * that reach beyond the surface, are legal everywhere.
+ * Coordinates: rectangles lie on the surface; row and column of what is drawn count from 0 at the
+ * rectangle's top left corner. Whatever lies outside of the surface, or of the rectangle given, is
+ * clipped; rectangles of no rows or columns, and those that reach beyond the surface, are legal
+ * everywhere.
  */
 #ifndef TUI_CELLS_H
 #define TUI_CELLS_H
@@ -15,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a cell means. The theme (theme.c) gives each a colour of the Okabe-Ito set and attributes; without colour, attributes
- * and letters alone carry it. */
+/* What a cell means. The theme (theme.c) gives each a colour of the Okabe-Ito set and attributes;
+ * without colour, attributes and letters alone carry it. */
 enum tui_style {
     TUI_NORMAL,
     TUI_DIM,
@@ -60,17 +61,22 @@ void tui_cells_clear(struct tui_cells *c, struct tui_rect r);
 /* The part of a rectangle that lies on the surface. */
 struct tui_rect tui_inside(const struct tui_cells *c, struct tui_rect r);
 
-/* Text of any bytes from a program that was profiled: control characters, escapes, broken UTF-8 and, below TUI_BLOCK, what is
- * not ASCII become harmless glyphs; combining marks are left out (a cell holds one code point). Cut at the rectangle's right
- * edge with an ellipsis ("~" in ASCII). Returns the columns written. */
-int tui_text(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style, const char *text);
-__attribute__((format(printf, 6, 7))) int tui_printf(struct tui_cells *c, struct tui_rect r, int row, int column,
-                                                     enum tui_style style, const char *format, ...);
+/* Text of any bytes from a program that was profiled: control characters, escapes, broken UTF-8
+ * and, below TUI_BLOCK, what is not ASCII become harmless glyphs; combining marks are left out (a
+ * cell holds one code point). Cut at the rectangle's right edge with an ellipsis ("~" in ASCII).
+ * Returns the columns written. */
+int tui_text(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style,
+             const char *text);
+__attribute__((format(printf, 6, 7))) int tui_printf(struct tui_cells *c, struct tui_rect r,
+                                                     int row, int column, enum tui_style style,
+                                                     const char *format, ...);
 /* Columns that a text takes where nothing cuts it. */
 int tui_width(const struct tui_cells *c, const char *text);
 /* The same, ending at the rectangle's right edge. */
-int tui_text_right(struct tui_cells *c, struct tui_rect r, int row, enum tui_style style, const char *text);
-void tui_glyph(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style, uint32_t glyph);
+int tui_text_right(struct tui_cells *c, struct tui_rect r, int row, enum tui_style style,
+                   const char *text);
+void tui_glyph(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style,
+               uint32_t glyph);
 void tui_rule(struct tui_cells *c, struct tui_rect r, int row); /* a horizontal line */
 
 #endif

@@ -51,11 +51,13 @@ void tui_dot(struct tui_cells *c, struct tui_rect r, int x, int y, enum tui_styl
     if (bits < 0)
         return;
     bits |= c->glyphs == TUI_BRAILLE ? braille[y % 4][x % 2] : 1 << y % 2;
-    uint32_t glyph = c->glyphs == TUI_BRAILLE ? 0x2800u + (uint32_t)bits : pairs[c->glyphs == TUI_BLOCK][bits];
+    uint32_t glyph =
+        c->glyphs == TUI_BRAILLE ? 0x2800u + (uint32_t)bits : pairs[c->glyphs == TUI_BLOCK][bits];
     tui_glyph(c, r, y / down, x / across, style, glyph);
 }
 
-void tui_dot_line(struct tui_cells *c, struct tui_rect r, int x0, int y0, int x1, int y1, enum tui_style style)
+void tui_dot_line(struct tui_cells *c, struct tui_rect r, int x0, int y0, int x1, int y1,
+                  enum tui_style style)
 {
     int dx = abs(x1 - x0), dy = abs(y1 - y0), n = dx > dy ? dx : dy;
     for (int i = 0; i <= n; i++) {
@@ -71,7 +73,8 @@ static double limited(double fraction)
     return fraction > 0 ? fraction < 1 ? fraction : 1 : 0;
 }
 
-int tui_bar(struct tui_cells *c, struct tui_rect r, int row, int column, int columns, double fraction, enum tui_style style)
+int tui_bar(struct tui_cells *c, struct tui_rect r, int row, int column, int columns,
+            double fraction, enum tui_style style)
 {
     bool ascii = c->glyphs == TUI_ASCII;
     int steps = ascii ? 1 : 8, length = (int)lround(limited(fraction) * columns * steps), at = 0;
@@ -85,13 +88,15 @@ int tui_bar(struct tui_cells *c, struct tui_rect r, int row, int column, int col
     return at;
 }
 
-void tui_level(struct tui_cells *c, struct tui_rect r, int row, int column, double fraction, enum tui_style style)
+void tui_level(struct tui_cells *c, struct tui_rect r, int row, int column, double fraction,
+               enum tui_style style)
 {
     static const char ramp[] = "_.-=*#";
     int steps = c->glyphs == TUI_ASCII ? 6 : 8, level = (int)lround(limited(fraction) * steps);
     level = !level && fraction > 0 ? 1 : level;
     if (level)
-        tui_glyph(c, r, row, column, style, c->glyphs == TUI_ASCII ? (uint32_t)ramp[level - 1] : 0x2580u + (uint32_t)level);
+        tui_glyph(c, r, row, column, style,
+                  c->glyphs == TUI_ASCII ? (uint32_t)ramp[level - 1] : 0x2580u + (uint32_t)level);
 }
 
 void tui_heat(struct tui_cells *c, struct tui_rect r, int row, int column, double fraction)
@@ -108,8 +113,8 @@ void tui_heat(struct tui_cells *c, struct tui_rect r, int row, int column, doubl
     tui_glyph(c, r, row, column, f > 0 ? (enum tui_style)style : TUI_DIM, glyph);
 }
 
-void tui_stack(struct tui_cells *c, struct tui_rect r, int row, int column, int columns, const struct tui_part *part,
-               size_t count)
+void tui_stack(struct tui_cells *c, struct tui_rect r, int row, int column, int columns,
+               const struct tui_part *part, size_t count)
 {
     int cells[TUI_PARTS_MOST];
     double rest[TUI_PARTS_MOST], sum = 0;
@@ -120,7 +125,8 @@ void tui_stack(struct tui_cells *c, struct tui_rect r, int row, int column, int 
         return;
     int dealt = 0;
     for (size_t i = 0; i < count; i++) {
-        double exact = part[i].share > 0 && isfinite(part[i].share) ? part[i].share / sum * columns : 0;
+        double exact =
+            part[i].share > 0 && isfinite(part[i].share) ? part[i].share / sum * columns : 0;
         cells[i] = (int)exact;
         rest[i] = exact - cells[i];
         if (!cells[i] && rest[i] >= 0.5)
@@ -160,7 +166,8 @@ static double outlier_limit(double *sorted, double *scratch, size_t n, double *m
     for (size_t i = 0; i < n; i++)
         scratch[i] = fabs(sorted[i] - *median);
     qsort(scratch, n, sizeof *scratch, ascending);
-    double limit = *median + 3.5 / 0.6745 * middle(scratch, n), worth = *median + 0.1 * fabs(*median);
+    double limit = *median + 3.5 / 0.6745 * middle(scratch, n),
+           worth = *median + 0.1 * fabs(*median);
     return n < 8 ? INFINITY : limit > worth ? limit : worth;
 }
 
@@ -205,12 +212,14 @@ void tui_range_settle(struct tui_range *g)
     if (!(step > 0))
         return;
     g->low = floor(g->low / step + 1e-9) * step;
-    g->high = ceil(g->high / step - 1e-9) * step + (isfinite(g->limit) ? step : 0); /* spikes stand out */
+    g->high =
+        ceil(g->high / step - 1e-9) * step + (isfinite(g->limit) ? step : 0); /* spikes stand out */
 }
 
 struct tui_samples tui_samples_of(const double *value, size_t count, double slots)
 {
-    return (struct tui_samples){value, NULL, count, 0, slots > (double)count ? slots : (double)count, (double)count};
+    return (struct tui_samples){
+        value, NULL, count, 0, slots > (double)count ? slots : (double)count, (double)count};
 }
 
 double tui_slots(double count, bool grows)
@@ -237,18 +246,21 @@ static size_t first_from(const struct tui_samples *s, double x)
     return low;
 }
 
-/* Mean and largest of the values that fall into place `i` of `n` places; where none does, the one that is held there. */
+/* Mean and largest of the values that fall into place `i` of `n` places; where none does, the one
+ * that is held there. */
 static void merged(const struct tui_samples *s, int i, int n, double *mean, double *most)
 {
     double width = (s->high - s->low) / n, x0 = s->low + i * width, sum = 0;
     size_t known = 0;
     *mean = NAN;
     *most = -INFINITY;
-    bool moment = s->x && s->x[s->count - 1] >= s->end; /* the last value has no width: its place is drawn */
+    bool moment =
+        s->x && s->x[s->count - 1] >= s->end; /* the last value has no width: its place is drawn */
     if (!(width > 0) || x0 > s->end || (x0 >= s->end && !moment))
         return;
     double eps = (s->x ? -1e-9 : 1e-9) * width; /* on the edge of a place: in it */
-    size_t from = first_from(s, x0 + eps), to = i + 1 == n ? s->count : first_from(s, x0 + width + eps);
+    size_t from = first_from(s, x0 + eps),
+           to = i + 1 == n ? s->count : first_from(s, x0 + width + eps);
     if (to <= from) { /* held */
         if (s->x && !from--)
             return;
@@ -265,8 +277,8 @@ static void merged(const struct tui_samples *s, int i, int n, double *mean, doub
 }
 
 /* Line of dots; outliers are spikes, drawn last: the style of a cell is theirs. */
-static void trend_dots(struct tui_cells *c, struct tui_rect r, const struct tui_samples *s, struct tui_range g,
-                       enum tui_style style)
+static void trend_dots(struct tui_cells *c, struct tui_rect r, const struct tui_samples *s,
+                       struct tui_range g, enum tui_style style)
 {
     int width, height;
     tui_dots(c, r, &width, &height);
@@ -278,7 +290,8 @@ static void trend_dots(struct tui_cells *c, struct tui_rect r, const struct tui_
                 before = -1;
                 continue;
             }
-            int y = height - 1 - (int)lround(limited((mean - g.low) / (g.high - g.low)) * (height - 1));
+            int y =
+                height - 1 - (int)lround(limited((mean - g.low) / (g.high - g.low)) * (height - 1));
             int from = before < 0 ? y : before < y ? before + 1 : before > y ? before - 1 : y;
             bool spike = most > g.limit;
             if (spike == (spikes == 1))
@@ -288,8 +301,8 @@ static void trend_dots(struct tui_cells *c, struct tui_rect r, const struct tui_
 }
 
 /* Filled columns. */
-static void trend_columns(struct tui_cells *c, struct tui_rect r, const struct tui_samples *s, struct tui_range g,
-                          enum tui_style style)
+static void trend_columns(struct tui_cells *c, struct tui_rect r, const struct tui_samples *s,
+                          struct tui_range g, enum tui_style style)
 {
     double floor = g.low - (g.high - g.low) / 8; /* the lowest value can be seen */
     for (int x = 0; x < r.columns; x++) {
@@ -306,8 +319,8 @@ static void trend_columns(struct tui_cells *c, struct tui_rect r, const struct t
     }
 }
 
-void tui_trend(struct tui_cells *c, struct tui_rect r, const struct tui_samples *s, struct tui_range range,
-               enum tui_style style)
+void tui_trend(struct tui_cells *c, struct tui_rect r, const struct tui_samples *s,
+               struct tui_range range, enum tui_style style)
 {
     if (!s->count || r.rows <= 0 || r.columns <= 0)
         return;
@@ -317,13 +330,14 @@ void tui_trend(struct tui_cells *c, struct tui_rect r, const struct tui_samples 
         trend_columns(c, r, s, range, style);
 }
 
-void tui_spark(struct tui_cells *c, struct tui_rect r, int row, int column, int columns, const struct tui_samples *s,
-               double low, double high, enum tui_style style)
+void tui_spark(struct tui_cells *c, struct tui_rect r, int row, int column, int columns,
+               const struct tui_samples *s, double low, double high, enum tui_style style)
 {
     double mean, most;
     for (int x = 0; x < columns && s->count; x++) {
         merged(s, x, columns, &mean, &most);
         if (isfinite(mean)) /* the lowest value still has a mark: there was a value */
-            tui_level(c, r, row, column + x, 1.0 / 8 + 7.0 / 8 * (high > low ? (mean - low) / (high - low) : 0), style);
+            tui_level(c, r, row, column + x,
+                      1.0 / 8 + 7.0 / 8 * (high > low ? (mean - low) / (high - low) : 0), style);
     }
 }

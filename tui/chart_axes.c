@@ -100,7 +100,8 @@ static void draw_x(const struct tui_plot *p, struct tui_rect labels)
     int free_from = 0, name = p->x.name ? tui_width(p->c, p->x.name) + 1 : 0;
     name = name < labels.columns / 2 ? name : 0; /* at the right end, where the axis leads */
     for (size_t i = 0; i < n; i++) {
-        int at = (int)lround(place(&p->x, tick[i]) * (labels.columns - 1)), w = tui_width(p->c, p->x.text(text, tick[i]));
+        int at = (int)lround(place(&p->x, tick[i]) * (labels.columns - 1)),
+            w = tui_width(p->c, p->x.text(text, tick[i]));
         int from = at - w / 2;
         from = from < 0 ? 0 : from;
         if (from < free_from || from + w > labels.columns - name)
@@ -112,10 +113,12 @@ static void draw_x(const struct tui_plot *p, struct tui_rect labels)
         tui_text_right(p->c, labels, 0, TUI_DIM, p->x.name);
 }
 
-struct tui_plot tui_plot_open(struct tui_cells *c, struct tui_rect r, struct tui_axis x, struct tui_axis y)
+struct tui_plot tui_plot_open(struct tui_cells *c, struct tui_rect r, struct tui_axis x,
+                              struct tui_axis y)
 {
     struct tui_plot p = {.c = c, .area = r, .x = x, .y = y};
-    bool bottom = r.rows >= 4 && is_usable(&x) && x.text, left = r.columns >= 24 && r.rows >= 3 && is_usable(&y) && y.text;
+    bool bottom = r.rows >= 4 && is_usable(&x) && x.text,
+         left = r.columns >= 24 && r.rows >= 3 && is_usable(&y) && y.text;
     size_t most = (size_t)(r.rows > 0 ? r.rows / 2 : 0);
     most = most < 2 ? 2 : most;
     if (bottom)
@@ -145,7 +148,8 @@ static void dot_of(const struct tui_plot *p, double x, double y, double *dx, dou
     *dy = (1 - place(&p->y, y)) * (height - 1);
 }
 
-void tui_plot_line(const struct tui_plot *p, double x0, double y0, double x1, double y1, enum tui_style style)
+void tui_plot_line(const struct tui_plot *p, double x0, double y0, double x1, double y1,
+                   enum tui_style style)
 {
     double ax, ay, bx, by;
     int width, height;
@@ -161,7 +165,8 @@ void tui_plot_line(const struct tui_plot *p, double x0, double y0, double x1, do
         ax = bx, ay = by, bx = tx, by = ty;
     }
     double slope = bx > ax ? (by - ay) / (bx - ax) : 0;
-    int from = (int)lround(ax > 0 ? ax : 0), to = (int)lround(bx < width - 1 ? bx : width - 1), before = 0;
+    int from = (int)lround(ax > 0 ? ax : 0), to = (int)lround(bx < width - 1 ? bx : width - 1),
+        before = 0;
     for (int x = from; x <= to; x++) {
         double exact = bx > ax ? ay + (x - ax) * slope : ay;
         bool seen = exact > -2 * height && exact < 3 * height;
@@ -179,17 +184,20 @@ void tui_plot_line(const struct tui_plot *p, double x0, double y0, double x1, do
     }
 }
 
-bool tui_plot_mark(const struct tui_plot *p, double x, double y, enum tui_style style, uint32_t glyph)
+bool tui_plot_mark(const struct tui_plot *p, double x, double y, enum tui_style style,
+                   uint32_t glyph)
 {
     double px = place(&p->x, x), py = place(&p->y, y);
-    if (!is_usable(&p->x) || !is_usable(&p->y) || !(px >= 0 && px <= 1 && py >= 0 && py <= 1) || p->area.rows <= 0 ||
-        p->area.columns <= 0)
+    if (!is_usable(&p->x) || !is_usable(&p->y) || !(px >= 0 && px <= 1 && py >= 0 && py <= 1) ||
+        p->area.rows <= 0 || p->area.columns <= 0)
         return false;
-    tui_glyph(p->c, p->area, (int)lround((1 - py) * (p->area.rows - 1)), (int)lround(px * (p->area.columns - 1)), style, glyph);
+    tui_glyph(p->c, p->area, (int)lround((1 - py) * (p->area.rows - 1)),
+              (int)lround(px * (p->area.columns - 1)), style, glyph);
     return true;
 }
 
-void tui_plot_trend(const struct tui_plot *p, const struct tui_samples *s, double limit, enum tui_style style)
+void tui_plot_trend(const struct tui_plot *p, const struct tui_samples *s, double limit,
+                    enum tui_style style)
 {
     if (is_usable(&p->y))
         tui_trend(p->c, p->area, s, (struct tui_range){p->y.low, p->y.high, limit}, style);

@@ -69,7 +69,8 @@ int tui_config_write(const struct tui_ui *ui, const struct tui_ui *began, char *
     kept.theme = ui->theme != began->theme ? ui->theme : kept.theme;
     kept.glyphs = ui->glyphs != began->glyphs ? ui->glyphs : kept.glyphs;
     kept.mouse = ui->mouse != began->mouse ? ui->mouse : kept.mouse;
-    /* the view is not among them: the next start shows the first screen, unless the file says otherwise */
+    /* the view is not among them: the next start shows the first screen, unless the file says
+     * otherwise */
     int error = tacho_config_name("tacho/top.conf", path, size);
     error = error ? error : tacho_config_name("tacho", folder, sizeof folder);
     error = error ? error : tacho_folder_make(folder);

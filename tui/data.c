@@ -17,11 +17,14 @@
 
 #include "tui/tail.h"
 
-#define IDLE_MS    2000 /* how often it is looked whether a run that is over is still there, or begins again */
+#define IDLE_MS \
+    2000 /* how often it is looked whether a run that is over is still there, or begins again */
 #define MESSAGE    1024
 #define PATIENCE_S 0.2 /* for a thread that is to end */
-#define YOUNG_S    10  /* so long a run that began may have no step without anything to be said about it */
-#define STEPS_TELL 3   /* steps that an analysis can tell something of: the first and the last do not count */
+#define YOUNG_S \
+    10 /* so long a run that began may have no step without anything to be said about it */
+#define STEPS_TELL \
+    3 /* steps that an analysis can tell something of: the first and the last do not count */
 
 struct tui_data {
     const struct tui_source *source;
@@ -45,10 +48,10 @@ struct tui_data {
     double changed, analysed, next_analysis; /* s, monotonic */
     double taken_up;                         /* s, monotonic: when this run came onto the screen */
     int64_t steps, analysed_steps;           /* that ended; those of the last analysis */
-    int64_t slices, analysed_until;          /* of the next analysis; newest time that the last one saw */
-    int unrecorded;                          /* polls in which nobody held the live run's lock */
-    bool final;                              /* a run that is over was analysed, or a part that is not the newest */
-    int64_t until;                           /* where the part ends that the user went to; 0: the newest one */
+    int64_t slices, analysed_until; /* of the next analysis; newest time that the last one saw */
+    int unrecorded;                 /* polls in which nobody held the live run's lock */
+    bool final;    /* a run that is over was analysed, or a part that is not the newest */
+    int64_t until; /* where the part ends that the user went to; 0: the newest one */
 };
 
 static double clock_s(clockid_t id)
@@ -79,7 +82,8 @@ static const char *put(char **at, const char *text)
 static struct tui_model *make_model(struct tui_data *d)
 {
     struct tui_model *m = tui_tail_model(d->tail);
-    char *text = malloc(strlen(d->found.run) + 2 * strlen(d->message) + strlen(d->reason) + strlen(d->window) + 64);
+    char *text = malloc(strlen(d->found.run) + 2 * strlen(d->message) + strlen(d->reason) +
+                        strlen(d->window) + 64);
     double now = clock_s(CLOCK_MONOTONIC);
     if (!m || !text) {
         tui_model_free(m);
@@ -94,7 +98,10 @@ static struct tui_model *make_model(struct tui_data *d)
     m->message = put(&text, d->message);
     m->shared = tui_shared_hold(d->shared);
     m->r = tui_shared_result(d->shared);
-    m->r_reason = m->r ? "" : put(&text, *d->reason ? d->reason : d->state == TUI_LOST ? d->message : "reading the run");
+    m->r_reason = m->r ? ""
+                       : put(&text, *d->reason             ? d->reason
+                                    : d->state == TUI_LOST ? d->message
+                                                           : "reading the run");
     m->window = put(&text, *d->window ? d->window : "the whole run");
     m->age_s = d->state == TUI_LIVE && d->changed > 0 ? now - d->changed : 0;
     m->r_age_s = m->r ? now - d->analysed : 0;
@@ -141,8 +148,10 @@ static bool same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Takes up the file that was found; `again`: rows that were read before are not those of this file. */
-static void take_up(struct tui_data *d, const struct tui_found *f, const struct stat *st, bool again)
+/* Takes up the file that was found; `again`: rows that were read before are not those of this file.
+ */
+static void take_up(struct tui_data *d, const struct tui_found *f, const struct stat *st,
+                    bool again)
 {
     if (again)
         start_over(d);
@@ -198,7 +207,8 @@ static bool look_for_run(struct tui_data *d)
 static bool still_there(const struct tui_data *d)
 {
     struct stat st;
-    return d->opened && d->state != TUI_LOST && stat(d->found.path, &st) == 0 && same_file(&st, &d->file);
+    return d->opened && d->state != TUI_LOST && stat(d->found.path, &st) == 0 &&
+           same_file(&st, &d->file);
 }
 
 /* It cannot be read as it is: what was read before stays on the screen, until it is another one. */
@@ -249,22 +259,27 @@ static void tell_end(struct tui_data *d)
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------- */
 
-/* Analysis of a live run costs what the budget allows: the number of slices follows what the last one cost. */
+/* Analysis of a live run costs what the budget allows: the number of slices follows what the last
+ * one cost. */
 static void plan_next(struct tui_data *d, double cost)
 {
-    double now = clock_s(CLOCK_MONOTONIC), fit = (double)d->slices * TUI_ANALYSIS_MS / 1e3 / (cost > 1e-4 ? cost : 1e-4);
+    double now = clock_s(CLOCK_MONOTONIC),
+           fit = (double)d->slices * TUI_ANALYSIS_MS / 1e3 / (cost > 1e-4 ? cost : 1e-4);
     double pause = cost / TUI_ANALYSIS_SHARE;
     d->analysed = now;
     d->next_analysis = now + (pause > 2 ? pause : 2);
     fit = fit > 2.0 * (double)d->slices ? 2.0 * (double)d->slices : fit;
-    d->slices = fit < TUI_SLICES_LEAST ? TUI_SLICES_LEAST : fit > TUI_SLICES_ENDED ? TUI_SLICES_ENDED : (int64_t)fit;
+    d->slices = fit < TUI_SLICES_LEAST   ? TUI_SLICES_LEAST
+                : fit > TUI_SLICES_ENDED ? TUI_SLICES_ENDED
+                                         : (int64_t)fit;
 }
 
 /* A run that has only begun: that it has no steps says nothing about it. */
 static bool is_young(const struct tui_data *d, const struct an_result *r)
 {
     int64_t first = tui_tail_start(d->tail), newest = tui_tail_newest(d->tail);
-    double lasted = first == STORE_ABSENT || newest == STORE_ABSENT ? 0 : (double)(newest - first) / 1e9;
+    double lasted =
+        first == STORE_ABSENT || newest == STORE_ABSENT ? 0 : (double)(newest - first) / 1e9;
     return d->state == TUI_LIVE && !d->shared && r->steps.reason && lasted < YOUNG_S &&
            clock_s(CLOCK_MONOTONIC) - d->taken_up < YOUNG_S;
 }
@@ -291,7 +306,8 @@ static void analyse(struct tui_data *d, store_reader *reader)
         d->source->release(r);
         d->next_analysis = 0; /* the next look: it costs little while there is little */
         if (d->steps)
-            snprintf(d->reason, sizeof d->reason, "the run has just begun: where its time goes is told after a few more steps");
+            snprintf(d->reason, sizeof d->reason,
+                     "the run has just begun: where its time goes is told after a few more steps");
         else
             snprintf(d->reason, sizeof d->reason, "the run has just begun: no step has ended yet");
         return;
@@ -351,7 +367,8 @@ static void look(struct tui_data *d)
             publish(d);
     }
     if (more < 0) {
-        refuse(d, store_reader_error(r)->code ? store_reader_error(r)->what : tacho_error_text(more));
+        refuse(d,
+               store_reader_error(r)->code ? store_reader_error(r)->what : tacho_error_text(more));
     } else {
         tell_end(d);
         if (!d->shared && !asked_to_stop(d))
@@ -370,8 +387,8 @@ static void follow_next(struct tui_data *d)
 {
     struct tui_found f;
     struct stat st;
-    if (d->state == TUI_LIVE || !d->opened || !d->source->next || !d->source->next(d->source->ctx, &f) ||
-        stat(f.path, &st) != 0)
+    if (d->state == TUI_LIVE || !d->opened || !d->source->next ||
+        !d->source->next(d->source->ctx, &f) || stat(f.path, &st) != 0)
         return;
     if (!strcmp(f.path, d->found.path) && same_file(&st, &d->file))
         return;
@@ -379,15 +396,16 @@ static void follow_next(struct tui_data *d)
     say(d, "another run began: %.900s", f.run);
 }
 
-/* To the part before the one that is shown, or behind it. Parts lie end to end; the first one is no shorter than the others. */
+/* To the part before the one that is shown, or behind it. Parts lie end to end; the first one is no
+ * shorter than the others. */
 static void move(struct tui_data *d, int parts)
 {
     const struct an_result *r = tui_shared_result(d->shared);
     int64_t first = tui_tail_start(d->tail), newest = tui_tail_newest(d->tail), until;
     if (!parts || !r || !r->run.window || first == STORE_ABSENT || newest == STORE_ABSENT)
         return;
-    int64_t start = r->run.part_start > first ? r->run.part_start : first, end = d->until ? d->until : newest,
-            width = end > start ? end - start : 1;
+    int64_t start = r->run.part_start > first ? r->run.part_start : first,
+            end = d->until ? d->until : newest, width = end > start ? end - start : 1;
     if (parts < 0) {
         until = start - (-parts - 1) * width;
         until = until < first + width ? first + width : until;
@@ -451,7 +469,8 @@ static void data_free(struct tui_data *d)
     free(d);
 }
 
-int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_data **out, struct tacho_error *err)
+int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_data **out,
+                   struct tacho_error *err)
 {
     struct tui_data *d = calloc(1, sizeof *d);
     pthread_condattr_t monotonic;
@@ -460,7 +479,8 @@ int tui_data_start(const struct tui_source *source, int interval_ms, struct tui_
     if (!d)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
 #ifdef __GLIBC__
-    mallopt(M_MMAP_THRESHOLD, TUI_MMAP_LEAST); /* else it grows with what is freed, and large arrays leave holes */
+    mallopt(M_MMAP_THRESHOLD,
+            TUI_MMAP_LEAST); /* else it grows with what is freed, and large arrays leave holes */
 #endif
     d->source = source;
     d->interval_ms = interval_ms;

@@ -34,7 +34,8 @@ size_t tui_line_of(const struct tui_cells *c, const char *text, int columns, siz
     return at;
 }
 
-int tui_paragraph(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style, const char *text)
+int tui_paragraph(struct tui_cells *c, struct tui_rect r, int row, int column, enum tui_style style,
+                  const char *text)
 {
     int columns = r.columns - column, rows = 0;
     char line[2048];
@@ -98,14 +99,16 @@ bool tui_item(struct tui_line *l, enum tui_style style, const char *format, ...)
     return true;
 }
 
-int tui_absent(struct tui_cells *c, struct tui_rect r, int row, const char *what, const char *reason)
+int tui_absent(struct tui_cells *c, struct tui_rect r, int row, const char *what,
+               const char *reason)
 {
     char text[1024];
     snprintf(text, sizeof text, "%.80s: %.800s", what, reason && *reason ? reason : "not known");
     return tui_paragraph(c, r, row, r.columns > 30, TUI_DIM, text);
 }
 
-const struct an_result *tui_result(struct tui_cells *c, struct tui_rect r, const struct tui_model *m)
+const struct an_result *tui_result(struct tui_cells *c, struct tui_rect r,
+                                   const struct tui_model *m)
 {
     if (!m->r)
         tui_absent(c, r, 0, "No analysis yet", m->r_reason);
@@ -142,8 +145,9 @@ static const struct {
     char letter;
     const char *word;
 } classes[AN_CLASS_COUNT] = {
-    [AN_CLASS_COMPUTE] = {'C', "compute"}, [AN_CLASS_COMM] = {'N', "comm"},          [AN_CLASS_BUBBLE] = {'B', "bubble"},
-    [AN_CLASS_COPY] = {'M', "copies"},     [AN_CLASS_INPUT] = {'I', "input"},        [AN_CLASS_IO] = {'O', "io"},
+    [AN_CLASS_COMPUTE] = {'C', "compute"}, [AN_CLASS_COMM] = {'N', "comm"},
+    [AN_CLASS_BUBBLE] = {'B', "bubble"},   [AN_CLASS_COPY] = {'M', "copies"},
+    [AN_CLASS_INPUT] = {'I', "input"},     [AN_CLASS_IO] = {'O', "io"},
     [AN_CLASS_HOST] = {'H', "host"},       [AN_CLASS_UNATTRIBUTED] = {'.', "other"},
 };
 
@@ -151,7 +155,9 @@ uint32_t tui_class_letter(const struct tui_cells *c, int class)
 {
     if (class < 0 || class >= AN_CLASS_COUNT)
         return '?';
-    return class == AN_CLASS_UNATTRIBUTED && c->glyphs != TUI_ASCII ? 0xb7 : (uint32_t)classes[class].letter;
+    return class == AN_CLASS_UNATTRIBUTED && c->glyphs != TUI_ASCII
+               ? 0xb7
+               : (uint32_t)classes[class].letter;
 }
 
 const char *tui_class_word(int class)
@@ -165,11 +171,13 @@ void tui_class_shares(const struct an_budget *b, double pct[AN_CLASS_COUNT])
         pct[k] = !b->reason && b->pct[k].valid ? b->pct[k].value : 0;
 }
 
-void tui_class_bar(struct tui_cells *c, struct tui_rect r, int row, int column, int columns, const double pct[AN_CLASS_COUNT])
+void tui_class_bar(struct tui_cells *c, struct tui_rect r, int row, int column, int columns,
+                   const double pct[AN_CLASS_COUNT])
 {
     struct tui_part part[AN_CLASS_COUNT];
     for (int k = 0; k < AN_CLASS_COUNT; k++)
-        part[k] = (struct tui_part){pct[k], (enum tui_style)(TUI_CLASS + k), tui_class_letter(c, k)};
+        part[k] =
+            (struct tui_part){pct[k], (enum tui_style)(TUI_CLASS + k), tui_class_letter(c, k)};
     tui_stack(c, r, row, column, columns, part, AN_CLASS_COUNT);
 }
 
@@ -186,7 +194,8 @@ static int nth_largest(const double pct[AN_CLASS_COUNT], int n)
     return -1;
 }
 
-int tui_class_legend(struct tui_cells *c, struct tui_rect r, int row, int rows, const double pct[AN_CLASS_COUNT])
+int tui_class_legend(struct tui_cells *c, struct tui_rect r, int row, int rows,
+                     const double pct[AN_CLASS_COUNT])
 {
     int column = 0, used = 0;
     for (int n = 0; n < AN_CLASS_COUNT && rows > 0; n++) {
@@ -194,7 +203,8 @@ int tui_class_legend(struct tui_cells *c, struct tui_rect r, int row, int rows, 
         int k = nth_largest(pct, n);
         if (k < 0 || pct[k] < 0.05)
             break;
-        snprintf(text, sizeof text, " %s %.*f %%", tui_class_word(k), pct[k] < 0.95 ? 1 : 0, pct[k]);
+        snprintf(text, sizeof text, " %s %.*f %%", tui_class_word(k), pct[k] < 0.95 ? 1 : 0,
+                 pct[k]);
         int w = 1 + tui_width(c, text);
         if (column && column + w > r.columns) {
             if (used + 1 == rows)
@@ -202,7 +212,8 @@ int tui_class_legend(struct tui_cells *c, struct tui_rect r, int row, int rows, 
             used++;
             column = 0;
         }
-        tui_glyph(c, r, row + used, column, (enum tui_style)(TUI_CLASS + k), tui_class_letter(c, k));
+        tui_glyph(c, r, row + used, column, (enum tui_style)(TUI_CLASS + k),
+                  tui_class_letter(c, k));
         tui_text(c, r, row + used, column + 1, TUI_NORMAL, text);
         column += w + 2;
     }
@@ -211,8 +222,10 @@ int tui_class_legend(struct tui_cells *c, struct tui_rect r, int row, int rows, 
 
 /* ---- the report's words -------------------------------------------------------------------------------------------------------- */
 
-/* A line of the page: bold between the two sequences that lines.c itself writes, all else is clean already. */
-static void page_line(struct tui_cells *c, struct tui_rect r, int row, const char *line, size_t length, bool *bold)
+/* A line of the page: bold between the two sequences that lines.c itself writes, all else is clean
+ * already. */
+static void page_line(struct tui_cells *c, struct tui_rect r, int row, const char *line,
+                      size_t length, bool *bold)
 {
     char part[1024];
     int column = 0;
@@ -234,14 +247,19 @@ static void page_line(struct tui_cells *c, struct tui_rect r, int row, const cha
     }
 }
 
-static char *section_text(const struct tui_cells *c, int columns, const struct an_result *result, const tui_section *sections)
+static char *section_text(const struct tui_cells *c, int columns, const struct an_result *result,
+                          const tui_section *sections)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return NULL;
-    struct page p = {.out = out, .ops = &page_lines, .utf8 = c->glyphs != TUI_ASCII, .color = true, .rows = 1000};
+    struct page p = {.out = out,
+                     .ops = &page_lines,
+                     .utf8 = c->glyphs != TUI_ASCII,
+                     .color = true,
+                     .rows = 1000};
     p.width = columns < 40 ? 40 : columns;
     p.gap = true; /* no blank line at the top */
     for (; *sections; sections++)
@@ -265,7 +283,8 @@ static int count_lines(char *text)
     return lines;
 }
 
-int tui_sections_rows(const struct tui_cells *c, int columns, const struct an_result *result, const tui_section *sections)
+int tui_sections_rows(const struct tui_cells *c, int columns, const struct an_result *result,
+                      const tui_section *sections)
 {
     char *text = section_text(c, columns, result, sections);
     int rows = text ? count_lines(text) : 0;
@@ -273,8 +292,8 @@ int tui_sections_rows(const struct tui_cells *c, int columns, const struct an_re
     return rows;
 }
 
-void tui_sections(struct tui_cells *c, struct tui_rect r, const struct an_result *result, const tui_section *sections,
-                  struct tui_view_state *s)
+void tui_sections(struct tui_cells *c, struct tui_rect r, const struct an_result *result,
+                  const tui_section *sections, struct tui_view_state *s)
 {
     if (r.rows <= 0 || r.columns <= 0)
         return;
@@ -290,13 +309,16 @@ void tui_sections(struct tui_cells *c, struct tui_rect r, const struct an_result
     char more[40] = "";
     int below = lines - s->top - r.rows;
     if (below > 0)
-        snprintf(more, sizeof more, r.columns < 60 ? " +%d: j k" : "  %d more %s: j, k", below, below == 1 ? "line" : "lines");
+        snprintf(more, sizeof more, r.columns < 60 ? " +%d: j k" : "  %d more %s: j, k", below,
+                 below == 1 ? "line" : "lines");
     tui_text_right(c, r, r.rows - 1, TUI_DIM, more);
     for (const char *line = text; *line; at++) {
         size_t length = strcspn(line, "\n");
-        if (at >= s->top && at - s->top < r.rows) /* the last one leaves room for what says that there are more */
-            page_line(c, at - s->top == r.rows - 1 ? tui_left(r, r.columns - tui_width(c, more)) : r, at - s->top, line, length,
-                      &bold);
+        if (at >= s->top &&
+            at - s->top < r.rows) /* the last one leaves room for what says that there are more */
+            page_line(c,
+                      at - s->top == r.rows - 1 ? tui_left(r, r.columns - tui_width(c, more)) : r,
+                      at - s->top, line, length, &bold);
         line += length + (line[length] == '\n');
     }
     free(text);

@@ -10,7 +10,8 @@
 #include "store/store.h"
 #include "tui/draw.h"
 
-/* Counters that are shown other than under their own name and unit; `per_s`: they only grow, their rate is what matters. */
+/* Counters that are shown other than under their own name and unit; `per_s`: they only grow, their
+ * rate is what matters. */
 static const struct shown {
     const char *name, *label, *unit;
     double scale;
@@ -105,14 +106,17 @@ bool tui_curve_of(const struct tui_model *m, const struct tui_series *s, struct 
     const struct shown *as = NULL;
     for (size_t i = 0; !as && i < sizeof table / sizeof *table; i++)
         as = strcmp(table[i].name, s->name) ? NULL : &table[i];
-    *out = (struct tui_curve){.unit = as ? as->unit : s->unit, .last = NAN, .low = INFINITY, .high = -INFINITY};
+    *out = (struct tui_curve){
+        .unit = as ? as->unit : s->unit, .last = NAN, .low = INFINITY, .high = -INFINITY};
     const char *device = s->device && *s->device && strcmp(s->device, "cpu") ? s->device : "";
-    snprintf(out->label, sizeof out->label, "%.30s%s%.30s", as ? as->label : s->name, *device ? " " : "", device);
+    snprintf(out->label, sizeof out->label, "%.30s%s%.30s", as ? as->label : s->name,
+             *device ? " " : "", device);
     out->value = malloc((2 * s->count + 1) * sizeof *out->value);
     if (!out->value)
         return false;
     values_of(s, as, out);
-    out->now_s = s->count && s->time_s[s->count - 1] > m->now_s ? s->time_s[s->count - 1] : m->now_s;
+    out->now_s =
+        s->count && s->time_s[s->count - 1] > m->now_s ? s->time_s[s->count - 1] : m->now_s;
     out->room_s = tui_slots(out->now_s, m->state == TUI_LIVE);
     for (size_t i = 0; i < out->count; i++)
         if (isfinite(out->value[i])) {
@@ -132,8 +136,8 @@ void tui_curve_owner(const struct tui_model *m, const struct tui_series *s, stru
     size_t n = strlen(v->label);
     bool several = false;
     for (size_t i = 0; i < m->series_count; i++)
-        several =
-            several || (&m->series[i] != s && !strcmp(m->series[i].name, s->name) && !strcmp(m->series[i].device, s->device));
+        several = several || (&m->series[i] != s && !strcmp(m->series[i].name, s->name) &&
+                              !strcmp(m->series[i].device, s->device));
     if (!several || n + 24 > sizeof v->label)
         return;
     if (s->process == STORE_ABSENT)
@@ -163,7 +167,8 @@ static int by_mean(const void *a, const void *b)
     return p < q ? -1 : p > q ? 1 : (*x > *y) - (*x < *y);
 }
 
-const struct tui_series *tui_lowest_series(const struct tui_model *m, const char *name, int n, size_t *count)
+const struct tui_series *tui_lowest_series(const struct tui_model *m, const char *name, int n,
+                                           size_t *count)
 {
     const struct tui_series **list = malloc((m->series_count + 1) * sizeof *list), *found = NULL;
     *count = 0;
@@ -186,8 +191,8 @@ void tui_curve_row(struct tui_cells *c, struct tui_rect r, int row, const struct
     tui_text(c, tui_left(r, label - 1), row, 0, TUI_NORMAL, v->label);
     bool share = !strcmp(v->unit, "%");
     struct tui_samples s = {v->value, v->time_s, v->count, 0, v->room_s, v->now_s};
-    tui_spark(c, r, row, label, r.columns - label - right - 1, &s, share ? 0 : fmin(0, v->low), share ? 100 : v->high,
-              TUI_SERIES);
+    tui_spark(c, r, row, label, r.columns - label - right - 1, &s, share ? 0 : fmin(0, v->low),
+              share ? 100 : v->high, TUI_SERIES);
     snprintf(text, sizeof text, "%s", tui_quantity(last, v->unit, v->last));
     struct tui_rect end = tui_right(r, r.columns - right > label ? r.columns - right : label);
     int at = tui_text(c, end, row, 0, TUI_NORMAL, text);

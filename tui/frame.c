@@ -11,11 +11,12 @@
 #include "tui/layout.h"
 #include "tui/tui.h"
 
-#define STALE_S            5  /* a live run that tells nothing for longer: its age is shown */
-#define STALE_STEPS        10 /* ... or without a step for so many times a step's length */
-#define EXPORT_ROWS        400
-#define VERDICT_BYTES      1024
-#define VERDICT_EVERYWHERE 16 /* rows: on smaller screens only the first view has more than one row of it */
+#define STALE_S       5  /* a live run that tells nothing for longer: its age is shown */
+#define STALE_STEPS   10 /* ... or without a step for so many times a step's length */
+#define EXPORT_ROWS   400
+#define VERDICT_BYTES 1024
+#define VERDICT_EVERYWHERE \
+    16 /* rows: on smaller screens only the first view has more than one row of it */
 
 /* ---- one line of parts, of which the least important are left out ----------------------------------------------------------------- */
 
@@ -30,8 +31,8 @@ struct line {
     int count;
 };
 
-__attribute__((format(printf, 4, 5))) static void part(struct line *l, int importance, enum tui_style style, const char *format,
-                                                       ...)
+__attribute__((format(printf, 4, 5))) static void
+part(struct line *l, int importance, enum tui_style style, const char *format, ...)
 {
     va_list ap;
     if (l->count == PARTS_MOST)
@@ -76,8 +77,8 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* Seconds since the newest step ended, of a run whose clock goes on (its counters tell): it hangs, evaluates, writes. 0: not
- * worth a word. */
+/* Seconds since the newest step ended, of a run whose clock goes on (its counters tell): it hangs,
+ * evaluates, writes. 0: not worth a word. */
 static double without_step_s(const struct tui_model *m)
 {
     double newest = -INFINITY;
@@ -88,8 +89,8 @@ static double without_step_s(const struct tui_model *m)
 }
 
 /* How the run is doing, in a word and a sign; its style. */
-static enum tui_style state_text(const struct tui_cells *c, const struct tui_model *m, const struct tui_ui *ui, char *text,
-                                 size_t size)
+static enum tui_style state_text(const struct tui_cells *c, const struct tui_model *m,
+                                 const struct tui_ui *ui, char *text, size_t size)
 {
     bool signs = c->glyphs != TUI_ASCII;
     if (ui->paused) {
@@ -134,7 +135,8 @@ static const char *left_text(char a[32], double s)
     return a;
 }
 
-static void draw_header(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, const struct tui_ui *ui)
+static void draw_header(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
+                        const struct tui_ui *ui)
 {
     struct line l = {.count = 0};
     char state[64], a[32];
@@ -143,7 +145,10 @@ static void draw_header(struct tui_cells *c, struct tui_rect r, const struct tui
     enum tui_style style = state_text(c, m, ui, state, sizeof state);
     int width = tui_width(c, state);
     bool live = m->state == TUI_LIVE;
-    part(&l, 9, TUI_BOLD, "%.60s", x && *x->run.program ? x->run.program : *m->run ? base_name(m->run) : "tacho top");
+    part(&l, 9, TUI_BOLD, "%.60s",
+         x && *x->run.program ? x->run.program
+         : *m->run            ? base_name(m->run)
+                              : "tacho top");
     if (m->last_index >= 0 && m->steps_expected > 0)
         part(&l, 8, TUI_NORMAL, "step %" PRId64 "/%" PRId64, m->last_index + 1, m->steps_expected);
     else if (m->last_index >= 0)
@@ -153,7 +158,8 @@ static void draw_header(struct tui_cells *c, struct tui_rect r, const struct tui
     double ms = live || !x || !x->steps.median_ms.valid ? m->recent_ms : x->steps.median_ms.value;
     if (isfinite(ms))
         part(&l, 7, TUI_NORMAL, "%s", page_time(a, ms * 1e6));
-    double rate = live || !x || !x->steps.tokens_per_s.valid ? m->recent_tokens_per_s : x->steps.tokens_per_s.value;
+    double rate = live || !x || !x->steps.tokens_per_s.valid ? m->recent_tokens_per_s
+                                                             : x->steps.tokens_per_s.value;
     if (isfinite(rate))
         part(&l, 5, TUI_NORMAL, "%s tok/s", page_number(a, rate));
     if (loss && isfinite(loss->last))
@@ -172,7 +178,8 @@ static void draw_header(struct tui_cells *c, struct tui_rect r, const struct tui
     }
 }
 
-/* Bytes of the text's first words that fit in the columns; at least one byte of a text that is not empty. */
+/* Bytes of the text's first words that fit in the columns; at least one byte of a text that is not
+ * empty. */
 static size_t fitting(const struct tui_cells *c, const char *text, int columns)
 {
     char some[512];
@@ -189,7 +196,8 @@ static size_t fitting(const struct tui_cells *c, const char *text, int columns)
     return best ? best : n;
 }
 
-/* What stands under the header. Of a run that lives, no steps may also mean that the first one is not over. */
+/* What stands under the header. Of a run that lives, no steps may also mean that the first one is
+ * not over. */
 static const char *verdict_text(const struct tui_model *m, char text[VERDICT_BYTES])
 {
     const char *verdict = m->r && m->r->verdict ? m->r->verdict : m->r_reason;
@@ -197,7 +205,8 @@ static const char *verdict_text(const struct tui_model *m, char text[VERDICT_BYT
         return verdict;
     static const char class[] = "NO STEPS: "; /* says the same, and less */
     bool same = !strncmp(verdict, class, sizeof class - 1);
-    snprintf(text, VERDICT_BYTES, "NO STEP HAS ENDED YET%s %s", same ? ":" : ".", verdict + (same ? sizeof class - 1 : 0));
+    snprintf(text, VERDICT_BYTES, "NO STEP HAS ENDED YET%s %s", same ? ":" : ".",
+             verdict + (same ? sizeof class - 1 : 0));
     return text;
 }
 
@@ -232,7 +241,8 @@ static void draw_verdict(struct tui_cells *c, struct tui_rect r, const struct tu
 
 /* ---- keys, help ------------------------------------------------------------------------------------------------------------------- */
 
-/* How many views in their order can have their name on the bar, so that all others, and `rest` columns, still fit. */
+/* How many views in their order can have their name on the bar, so that all others, and `rest`
+ * columns, still fit. */
 static int named_views(int columns, int here, int rest)
 {
     int named = 0;
@@ -261,7 +271,8 @@ static void draw_keys(struct tui_cells *c, struct tui_rect r, const struct tui_u
         bool here = i == ui->view;
         column += tui_text(c, r, 0, column, here ? TUI_SELECTED : TUI_KEY, key);
         if (names && (i < named || here))
-            column += tui_text(c, r, 0, column, here ? TUI_SELECTED : TUI_NORMAL, tui_views[i]->brief);
+            column +=
+                tui_text(c, r, 0, column, here ? TUI_SELECTED : TUI_NORMAL, tui_views[i]->brief);
         column += names;
     }
     if (!names && column > 7) {
@@ -278,7 +289,8 @@ static void draw_keys(struct tui_cells *c, struct tui_rect r, const struct tui_u
 
 static void draw_prompt(struct tui_cells *c, struct tui_rect r, const struct tui_ui *ui)
 {
-    int column = tui_text(c, r, 0, 0, TUI_KEY, ui->prompt == TUI_ASK_SEARCH ? "search: " : "only rows with: ");
+    int column = tui_text(c, r, 0, 0, TUI_KEY,
+                          ui->prompt == TUI_ASK_SEARCH ? "search: " : "only rows with: ");
     column += tui_text(c, r, 0, column, TUI_NORMAL, ui->input);
     tui_glyph(c, r, 0, column, TUI_SELECTED, ' ');
 }
@@ -326,7 +338,8 @@ static int help_draw(struct tui_cells *c, struct tui_rect r, const struct tui_ui
         help_lines(&h, TUI_NORMAL, title);
     }
     help_line(&h, TUI_NORMAL, "", 0);
-    help_lines(&h, TUI_DIM, "What the numbers mean: docs/metrics.md, or tacho report --definitions");
+    help_lines(&h, TUI_DIM,
+               "What the numbers mean: docs/metrics.md, or tacho report --definitions");
     return h.line;
 }
 
@@ -340,7 +353,8 @@ static void draw_help(struct tui_cells *c, struct tui_rect r, struct tui_ui *ui)
 
 /* ---- all of it -------------------------------------------------------------------------------------------------------------------- */
 
-static void draw_view(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_ui *ui)
+static void draw_view(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
+                      struct tui_ui *ui)
 {
     if (r.rows > 0 && r.columns > 0)
         tui_views[ui->view]->draw(c, r, m, &ui->state[ui->view]);
@@ -355,7 +369,8 @@ static const struct tui_model nothing = {.state = TUI_OPENING,
                                          .r_reason = "reading the run",
                                          .window = ""};
 
-struct tui_layout tui_frame_layout(const struct tui_cells *c, const struct tui_model *m, const struct tui_ui *ui)
+struct tui_layout tui_frame_layout(const struct tui_cells *c, const struct tui_model *m,
+                                   const struct tui_ui *ui)
 {
     m = m ? m : &nothing;
     int verdict = ui->view && c->rows < VERDICT_EVERYWHERE ? 1 : verdict_rows(c, m, c->columns - 1);
@@ -435,7 +450,8 @@ int tui_frame_export(const struct tui_model *m, struct tui_ui *ui, int columns, 
 {
     struct tui_cells c = {.glyphs = ui->glyphs};
     struct tui_view_state before = ui->state[ui->view];
-    struct tui_rect head = {0, 0, 1, columns}, verdict = {1, 0, 3, columns}, body = {5, 0, EXPORT_ROWS, columns};
+    struct tui_rect head = {0, 0, 1, columns}, verdict = {1, 0, 3, columns},
+                    body = {5, 0, EXPORT_ROWS, columns};
     int rc = tui_cells_resize(&c, EXPORT_ROWS + 5, columns);
     if (rc)
         return rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to tui/: a whole screen as cells: header, verdict, the view, message, keys, and what lies over them (help). Pure.
+ * Private to tui/: a whole screen as cells: header, verdict, the view, message, keys, and what lies
+ * over them (help). Pure.
  */
 #ifndef TUI_FRAME_H
 #define TUI_FRAME_H
@@ -12,14 +13,16 @@
 #include "tui/layout.h"
 #include "tui/model.h"
 
-/* Draws into all of `c`, whatever its size. Brings the state of the view back to what exists (view.h). */
+/* Draws into all of `c`, whatever its size. Brings the state of the view back to what exists
+ * (view.h). */
 void tui_frame_draw(struct tui_cells *c, const struct tui_model *m, struct tui_ui *ui);
 
 /* Where its parts stand, for clicks. */
-struct tui_layout tui_frame_layout(const struct tui_cells *c, const struct tui_model *m, const struct tui_ui *ui);
+struct tui_layout tui_frame_layout(const struct tui_cells *c, const struct tui_model *m,
+                                   const struct tui_ui *ui);
 
-/* The rows of a surface as UTF-8, without the blanks at their ends; with `trim` without the blank rows at the end. 0 or
- * TACHO_EIO. */
+/* The rows of a surface as UTF-8, without the blanks at their ends; with `trim` without the blank
+ * rows at the end. 0 or TACHO_EIO. */
 int tui_cells_print(const struct tui_cells *c, bool trim, FILE *out);
 
 /* The present view, alone and as long as it needs to be, as text. 0 or a code. */

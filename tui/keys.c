@@ -40,7 +40,8 @@ void tui_ui_init(struct tui_ui *ui)
 static void cut_last(char *text)
 {
     size_t n = strlen(text);
-    while (n && ((unsigned char)text[n - 1] & 0xc0) == 0x80) /* the bytes behind the first one of a character */
+    while (n && ((unsigned char)text[n - 1] & 0xc0) ==
+                    0x80) /* the bytes behind the first one of a character */
         n--;
     text[n ? n - 1 : 0] = 0;
 }
@@ -99,7 +100,9 @@ static int add(int a, int b)
 static void pan(struct tui_view_state *s, int way)
 {
     if (s->zoom > 1) {
-        s->pan += way / (8.0 * (s->zoom - 1)); /* an eighth of what is visible: pan runs over what is not */
+        s->pan +=
+            way /
+            (8.0 * (s->zoom - 1)); /* an eighth of what is visible: pan runs over what is not */
         s->pan = s->pan < 0 ? 0 : s->pan > 1 ? 1 : s->pan;
     } else {
         s->column = add(s->column, way * PAN_COLUMNS);

@@ -28,10 +28,20 @@ struct tui_ui {
 
 void tui_ui_init(struct tui_ui *ui);
 
-enum tui_action { TUI_STAY, TUI_QUIT, TUI_EXPORT, TUI_PAUSE, TUI_OPTIONS, TUI_REFRESH, TUI_REDRAW, TUI_EARLIER, TUI_LATER };
+enum tui_action {
+    TUI_STAY,
+    TUI_QUIT,
+    TUI_EXPORT,
+    TUI_PAUSE,
+    TUI_OPTIONS,
+    TUI_REFRESH,
+    TUI_REDRAW,
+    TUI_EARLIER,
+    TUI_LATER
+};
 
-/* A key of the user. Changes `ui`, says what else is to be done. TUI_OPTIONS: theme, glyphs, mouse or view changed.
- * TUI_EARLIER, TUI_LATER: another part of the run is to be analysed. */
+/* A key of the user. Changes `ui`, says what else is to be done. TUI_OPTIONS: theme, glyphs, mouse
+ * or view changed. TUI_EARLIER, TUI_LATER: another part of the run is to be analysed. */
 enum tui_action tui_ui_key(struct tui_ui *ui, int key);
 
 /* Text of the ? overlay; lines. Static storage. */

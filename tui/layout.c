@@ -22,8 +22,8 @@ struct tui_layout tui_layout(int rows, int columns, bool message, int verdict_ro
     struct tui_layout l;
     rows = rows < 0 ? 0 : rows;
     columns = columns < 0 ? 0 : columns;
-    int verdict = verdict_most(rows), keys = rows >= 3, rule = rows >= RULES_FROM, note = message && rows >= MESSAGE_FROM,
-        row = 0;
+    int verdict = verdict_most(rows), keys = rows >= 3, rule = rows >= RULES_FROM,
+        note = message && rows >= MESSAGE_FROM, row = 0;
     verdict = verdict_rows < verdict && verdict ? verdict_rows > 1 ? verdict_rows : 1 : verdict;
     int header = rows >= 1, body = rows - header - verdict - 2 * rule - note - keys;
     l.header = take(&row, header, columns);
@@ -50,7 +50,8 @@ void tui_layout_panels(struct tui_rect r, struct tui_panel *panel, size_t count)
 {
     int used = 0, row = r.row;
     for (size_t i = 0; i < count; i++) {
-        panel[i].rect = (struct tui_rect){0, r.column, panel[i].least > 0 ? panel[i].least : 0, r.columns};
+        panel[i].rect =
+            (struct tui_rect){0, r.column, panel[i].least > 0 ? panel[i].least : 0, r.columns};
         used += panel[i].rect.rows;
     }
     while (used > r.rows) {
@@ -60,7 +61,8 @@ void tui_layout_panels(struct tui_rect r, struct tui_panel *panel, size_t count)
         used -= out->rect.rows;
         out->rect.rows = 0;
     }
-    for (int over = r.rows - used, gave = 1; over > 0 && gave;) { /* a row each in turn, so that panels grow alike */
+    for (int over = r.rows - used, gave = 1;
+         over > 0 && gave;) { /* a row each in turn, so that panels grow alike */
         gave = 0;
         for (size_t i = 0; i < count && over > 0; i++)
             if (panel[i].rect.rows && panel[i].rect.rows < panel[i].most) {
@@ -75,8 +77,8 @@ void tui_layout_panels(struct tui_rect r, struct tui_panel *panel, size_t count)
     }
 }
 
-void tui_panels_draw(struct tui_cells *c, struct tui_rect r, struct tui_panel *panel, size_t count, const struct tui_model *m,
-                     struct tui_view_state *s)
+void tui_panels_draw(struct tui_cells *c, struct tui_rect r, struct tui_panel *panel, size_t count,
+                     const struct tui_model *m, struct tui_view_state *s)
 {
     tui_layout_panels(r, panel, count);
     for (size_t i = 0; i < count; i++)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to tui/: what there is to show. The data side (data.c, a thread of its own) makes a model, hands it over whole and
- * never touches it again; views read it and nothing else. So a frame always shows one moment.
+ * Private to tui/: what there is to show. The data side (data.c, a thread of its own) makes a
+ * model, hands it over whole and never touches it again; views read it and nothing else. So a frame
+ * always shows one moment.
  *
- * What is tailed (steps, series) is there within a second of the event and covers the whole run; `r` is the full analysis of
- * the newest part of it, `window` says which. Ownership: everything belongs to the model and lives until tui_model_free().
- * Texts come from the program that was profiled and may hold any byte: tui_text neutralises them. No text here is NULL but
- * where that is said. Times: seconds since the run's start.
+ * What is tailed (steps, series) is there within a second of the event and covers the whole run;
+ * `r` is the full analysis of the newest part of it, `window` says which. Ownership: everything
+ * belongs to the model and lives until tui_model_free(). Texts come from the program that was
+ * profiled and may hold any byte: tui_text neutralises them. No text here is NULL but where that is
+ * said. Times: seconds since the run's start.
  */
 #ifndef TUI_MODEL_H
 #define TUI_MODEL_H
@@ -17,16 +19,18 @@ enum tui_run_state {
     TUI_OPENING, /* nothing was read yet; `r` is NULL */
     TUI_LIVE,    /* is being recorded */
     TUI_ENDED,   /* a finished or imported run, or one that ended while it was watched */
-    TUI_LOST,    /* deleted or not readable any more: `message` says so, the rest is what was last seen */
+    TUI_LOST, /* deleted or not readable any more: `message` says so, the rest is what was last seen
+               */
 };
 
-/* One counter track: loss, learning rate, queue depth, CPU, memory, power ... Names and units: docs/schema.md "counter". Above
- * TUI_SERIES_MOST points neighbours are merged pairwise (mean). */
+/* One counter track: loss, learning rate, queue depth, CPU, memory, power ... Names and units:
+ * docs/schema.md "counter". Above TUI_SERIES_MOST points neighbours are merged pairwise (mean). */
 #define TUI_SERIES_MOST 1024
 #define TUI_RECENT      64
 struct tui_series {
     const char *name, *unit, *device, *host;
-    int64_t rank, process;        /* process: pid; STORE_ABSENT (INT64_MIN): of the machine, or not known */
+    int64_t rank,
+        process; /* process: pid; STORE_ABSENT (INT64_MIN): of the machine, or not known */
     const double *time_s, *value; /* value NAN: could not be read */
     size_t count;
     double last; /* newest value that is not NAN; NAN: none */
@@ -36,23 +40,28 @@ struct tui_model {
     uint64_t version; /* of the snapshot; grows */
     enum tui_run_state state;
     const char *run;     /* as messages name it */
-    const char *message; /* "": nothing to say; else one line: "the run ended: exit 0", "FILE: deleted: showing ..." */
+    const char *message; /* "": nothing to say; else one line: "the run ended: exit 0", "FILE:
+                            deleted: showing ..." */
     double now_s;        /* time of the snapshot in the run; of an ended run its end */
     double age_s;        /* since the newest thing that was read, of a live run; else 0 */
 
-    /* tailed: all steps that have an end, by rank and start. ms, tokens_per_s: from the table of steps; `class_ms` only where
-     * `detailed`: an analysis saw the step's parts. Bounded as pictures.h says. */
+    /* tailed: all steps that have an end, by rank and start. ms, tokens_per_s: from the table of
+     * steps; `class_ms` only where `detailed`: an analysis saw the step's parts. Bounded as
+     * pictures.h says. */
     const struct an_step_point *step;
     size_t step_count;
-    int64_t steps_seen;                    /* updates that ended: the most of any rank */
-    int64_t steps_expected;                /* counter "steps_planned": what the run said it will make, 0: it did not say */
-    int64_t last_index;                    /* index of the newest step; -1: none */
-    double recent_ms, recent_tokens_per_s; /* of the newest steps (at most TUI_RECENT of a rank): median; sum over ranks. NAN */
+    int64_t steps_seen;     /* updates that ended: the most of any rank */
+    int64_t steps_expected; /* counter "steps_planned": what the run said it will make, 0: it did
+                               not say */
+    int64_t last_index;     /* index of the newest step; -1: none */
+    double recent_ms, recent_tokens_per_s; /* of the newest steps (at most TUI_RECENT of a rank):
+                                              median; sum over ranks. NAN */
     const struct tui_series *series;       /* by name, then rank */
     size_t series_count;
     int64_t slices; /* rows recorded so far */
 
-    /* analysed; NULL until the first analysis is done (first frame), then `r_reason` says what is under way or why not */
+    /* analysed; NULL until the first analysis is done (first frame), then `r_reason` says what is
+     * under way or why not */
     const struct an_result *r;
     const char *r_reason;
     const char *window; /* "the whole run", "steps 421 to 450 of 450" */
@@ -65,14 +74,16 @@ struct tui_model {
 
 /* The analysis is shared by the models that follow each other. */
 struct tui_shared;
-struct tui_shared *tui_shared_new(struct an_result *r, void (*release)(struct an_result *r)); /* takes r; NULL: no memory */
-struct tui_shared *tui_shared_hold(struct tui_shared *s);                                     /* NULL is fine */
+struct tui_shared *
+tui_shared_new(struct an_result *r,
+               void (*release)(struct an_result *r));     /* takes r; NULL: no memory */
+struct tui_shared *tui_shared_hold(struct tui_shared *s); /* NULL is fine */
 void tui_shared_drop(struct tui_shared *s);
 struct an_result *tui_shared_result(struct tui_shared *s);
 void tui_model_free(struct tui_model *m); /* NULL is fine */
 
-/* Seconds until the planned steps are made, at the pace of the newer half of what was tailed (with evaluations and what else
- * stands between steps); NAN: not known, or the run is over. */
+/* Seconds until the planned steps are made, at the pace of the newer half of what was tailed (with
+ * evaluations and what else stands between steps); NAN: not known, or the run is over. */
 double tui_model_left_s(const struct tui_model *m);
 /* The series of that name, of the first rank that has it; NULL: none. */
 const struct tui_series *tui_model_series(const struct tui_model *m, const char *name);

@@ -11,7 +11,8 @@ bool tui_holds(const char *text, const char *words)
         return true;
     for (; *text; text++) {
         size_t i = 0;
-        while (i < n && text[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)words[i]))
+        while (i < n && text[i] &&
+               tolower((unsigned char)text[i]) == tolower((unsigned char)words[i]))
             i++;
         if (i == n)
             return true;
@@ -27,5 +28,7 @@ void tui_state_clamp(struct tui_view_state *s, int rows, int shown)
     s->cursor = s->cursor < 0 ? 0 : s->cursor;
     s->top = s->top > rows - shown ? rows - shown : s->top;
     s->top = s->top < 0 ? 0 : s->top;
-    s->top = s->cursor < s->top ? s->cursor : s->cursor >= s->top + shown ? s->cursor - shown + 1 : s->top;
+    s->top = s->cursor < s->top            ? s->cursor
+             : s->cursor >= s->top + shown ? s->cursor - shown + 1
+                                           : s->top;
 }

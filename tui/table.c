@@ -21,7 +21,8 @@ static int by_key(const void *a, const void *b)
 {
     const struct entry *x = a, *y = b;
     if (isnan(x->key) || isnan(y->key))
-        return isnan(x->key) != isnan(y->key) ? isnan(x->key) - isnan(y->key) : (x->at > y->at) - (x->at < y->at);
+        return isnan(x->key) != isnan(y->key) ? isnan(x->key) - isnan(y->key)
+                                              : (x->at > y->at) - (x->at < y->at);
     if (x->key < y->key || x->key > y->key)
         return x->key < y->key ? 1 : -1;
     return (x->at > y->at) - (x->at < y->at);
@@ -50,7 +51,8 @@ static const struct tui_order *order_of(const struct tui_list *list, const struc
 }
 
 /* The rows that the filter lets through, in their order; the caller frees. */
-static struct entry *entries(const struct tui_list *list, const struct tui_view_state *s, size_t *count)
+static struct entry *entries(const struct tui_list *list, const struct tui_view_state *s,
+                             size_t *count)
 {
     const struct rep_table *t = list->table;
     const struct tui_order *order = order_of(list, s);
@@ -78,7 +80,8 @@ static struct entry *entries(const struct tui_list *list, const struct tui_view_
 }
 
 /* Moves the cursor to the next or previous row that holds the search words. */
-static void seek(const struct tui_list *list, struct tui_view_state *s, const struct entry *e, size_t count)
+static void seek(const struct tui_list *list, struct tui_view_state *s, const struct entry *e,
+                 size_t count)
 {
     char name[REP_NAME];
     int way = s->seek;
@@ -98,7 +101,8 @@ static void seek(const struct tui_list *list, struct tui_view_state *s, const st
 /* How many columns of the table fit, and what is left for the name. */
 static size_t columns_of(const struct rep_table *t, int width, int *name)
 {
-    int least = t->name_least * (width < 100 ? width : 100) / 100, used = least = least < NAME_LEAST ? NAME_LEAST : least;
+    int least = t->name_least * (width < 100 ? width : 100) / 100,
+        used = least = least < NAME_LEAST ? NAME_LEAST : least;
     size_t shown = 0;
     while (shown < t->columns && used + t->column[shown].columns <= width)
         used += t->column[shown++].columns;
@@ -109,24 +113,28 @@ static size_t columns_of(const struct rep_table *t, int width, int *name)
     return shown;
 }
 
-static void head(struct tui_cells *c, struct tui_rect r, const struct tui_list *list, const struct tui_view_state *s,
-                 size_t shown, int name)
+static void head(struct tui_cells *c, struct tui_rect r, const struct tui_list *list,
+                 const struct tui_view_state *s, size_t shown, int name)
 {
     const struct tui_order *order = order_of(list, s);
-    const char *down = c->glyphs == TUI_ASCII ? "v" : "\xe2\x96\xbc", *up = c->glyphs == TUI_ASCII ? "^" : "\xe2\x96\xb2";
+    const char *down = c->glyphs == TUI_ASCII ? "v" : "\xe2\x96\xbc",
+               *up = c->glyphs == TUI_ASCII ? "^" : "\xe2\x96\xb2";
     const char *mark = s->reversed ? up : down;
     char text[120];
-    snprintf(text, sizeof text, "%.80s%s", list->table->title, order && order->column < 0 ? mark : "");
+    snprintf(text, sizeof text, "%.80s%s", list->table->title,
+             order && order->column < 0 ? mark : "");
     tui_text(c, tui_left(r, name), 0, 0, TUI_TITLE, text);
-    for (size_t k = 0, column = (size_t)name; k < shown; column += (size_t)list->table->column[k++].columns) {
+    for (size_t k = 0, column = (size_t)name; k < shown;
+         column += (size_t)list->table->column[k++].columns) {
         struct tui_rect cell = {r.row, r.column + (int)column, 1, list->table->column[k].columns};
-        snprintf(text, sizeof text, "%s%s", list->table->column[k].head, order && order->column == (int)k ? mark : "");
+        snprintf(text, sizeof text, "%s%s", list->table->column[k].head,
+                 order && order->column == (int)k ? mark : "");
         tui_text_right(c, cell, 0, TUI_TITLE, text);
     }
 }
 
-static void draw_row(struct tui_cells *c, struct tui_rect r, const struct tui_list *list, const struct entry *e, size_t shown,
-                     int name_columns, bool selected)
+static void draw_row(struct tui_cells *c, struct tui_rect r, const struct tui_list *list,
+                     const struct entry *e, size_t shown, int name_columns, bool selected)
 {
     const struct rep_table *t = list->table;
     enum tui_style style = selected ? TUI_SELECTED : TUI_NORMAL;
@@ -140,7 +148,8 @@ static void draw_row(struct tui_cells *c, struct tui_rect r, const struct tui_li
         indent = 2;
     }
     tui_text(c, tui_left(r, name_columns - 1), 0, indent, style, name_of(t, e->row, name));
-    for (size_t k = 0, column = (size_t)name_columns; k < shown; column += (size_t)t->column[k++].columns) {
+    for (size_t k = 0, column = (size_t)name_columns; k < shown;
+         column += (size_t)t->column[k++].columns) {
         struct tui_rect at = {r.row, r.column + (int)column, 1, t->column[k].columns};
         cell[0] = 0;
         t->column[k].cell(cell, e->row);
@@ -148,24 +157,27 @@ static void draw_row(struct tui_cells *c, struct tui_rect r, const struct tui_li
     }
 }
 
-static void status(struct tui_cells *c, struct tui_rect r, const struct tui_list *list, const struct tui_view_state *s,
-                   const struct entry *e, size_t count, int shown)
+static void status(struct tui_cells *c, struct tui_rect r, const struct tui_list *list,
+                   const struct tui_view_state *s, const struct entry *e, size_t count, int shown)
 {
     char name[REP_NAME];
     size_t hits = 0;
     for (size_t i = 0; *s->search && i < count; i++)
         hits += tui_holds(name_of(list->table, e[i].row, name), s->search);
     char text[300];
-    size_t used = (size_t)snprintf(text, sizeof text, "%d-%d of %zu", count ? s->top + 1 : 0, s->top + shown, count);
+    size_t used = (size_t)snprintf(text, sizeof text, "%d-%d of %zu", count ? s->top + 1 : 0,
+                                   s->top + shown, count);
     if (count < list->table->count)
-        used += (size_t)snprintf(text + used, sizeof text - used, " (%zu left out by \\%.64s)", list->table->count - count,
-                                 s->filter);
+        used += (size_t)snprintf(text + used, sizeof text - used, " (%zu left out by \\%.64s)",
+                                 list->table->count - count, s->filter);
     if (*s->search && used < sizeof text)
-        snprintf(text + used, sizeof text - used, "  /%.64s: %zu %s", s->search, hits, hits == 1 ? "row" : "rows");
+        snprintf(text + used, sizeof text - used, "  /%.64s: %zu %s", s->search, hits,
+                 hits == 1 ? "row" : "rows");
     tui_text(c, r, 0, 0, TUI_DIM, text);
 }
 
-const void *tui_table_draw(struct tui_cells *c, struct tui_rect r, const struct tui_list *list, struct tui_view_state *s)
+const void *tui_table_draw(struct tui_cells *c, struct tui_rect r, const struct tui_list *list,
+                           struct tui_view_state *s)
 {
     size_t count = 0;
     struct entry *e = entries(list, s, &count);
@@ -181,7 +193,8 @@ const void *tui_table_draw(struct tui_cells *c, struct tui_rect r, const struct 
         int drawn = 0;
         head(c, r, list, s, shown, name);
         for (int i = s->top; i < (int)count && drawn < room; i++, drawn++)
-            draw_row(c, tui_upper(tui_lower(r, 1 + drawn), 1), list, &e[i], shown, name, i == s->cursor);
+            draw_row(c, tui_upper(tui_lower(r, 1 + drawn), 1), list, &e[i], shown, name,
+                     i == s->cursor);
         if (foot)
             status(c, tui_lower(r, r.rows - 1), list, s, e, count, drawn);
     }
@@ -191,10 +204,12 @@ const void *tui_table_draw(struct tui_cells *c, struct tui_rect r, const struct 
     return under;
 }
 
-int tui_table_details(struct tui_cells *c, struct tui_rect r, const struct rep_table *t, const void *row)
+int tui_table_details(struct tui_cells *c, struct tui_rect r, const struct rep_table *t,
+                      const void *row)
 {
     char name[REP_NAME], cell[REP_CELL];
-    int at = tui_paragraph(c, tui_upper(r, r.rows > 4 ? r.rows - 2 : r.rows), 0, 0, TUI_BOLD, name_of(t, row, name));
+    int at = tui_paragraph(c, tui_upper(r, r.rows > 4 ? r.rows - 2 : r.rows), 0, 0, TUI_BOLD,
+                           name_of(t, row, name));
     int column = 0;
     for (size_t k = 0; k < t->columns && at < r.rows; k++) {
         char text[2 * REP_CELL + 8];

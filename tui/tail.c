@@ -136,7 +136,8 @@ static struct track *track_of(struct tui_tail *t, int64_t id)
 static void join(struct an_step_point *a, const struct an_step_point *b)
 {
     double n = (double)a->steps, m = (double)b->steps, whole = n * a->ms + m * b->ms;
-    a->tokens_per_s = whole > 0 ? (a->tokens_per_s * n * a->ms + b->tokens_per_s * m * b->ms) / whole : NAN;
+    a->tokens_per_s =
+        whole > 0 ? (a->tokens_per_s * n * a->ms + b->tokens_per_s * m * b->ms) / whole : NAN;
     a->ms = whole / (n + m);
     a->worst_ms = a->worst_ms > b->worst_ms ? a->worst_ms : b->worst_ms;
     if (!a->detailed)
@@ -160,7 +161,8 @@ static void halve_steps(struct process *p)
 
 static int add_step(struct tui_tail *t, struct process *p, const struct store_step *x)
 {
-    double ms = (double)(x->end - x->start) / 1e6, tokens = x->tokens == STORE_ABSENT ? NAN : (double)x->tokens;
+    double ms = (double)(x->end - x->start) / 1e6,
+           tokens = x->tokens == STORE_ABSENT ? NAN : (double)x->tokens;
     struct an_step_point row = {.rank = p->rank == STORE_ABSENT ? 0 : p->rank,
                                 .index = x->index,
                                 .steps = 1,
@@ -282,7 +284,8 @@ static int on_process(void *ctx, const struct store_process *x)
     if ((t->rc = room_for(&t->process, &t->process_room, t->process_count, sizeof *t->process)))
         return t->rc;
     struct process *p = &t->process[t->process_count];
-    *p = (struct process){.id = x->id, .rank = x->rank, .pid = x->pid, .host = copy(x->host), .stride = 1};
+    *p = (struct process){
+        .id = x->id, .rank = x->rank, .pid = x->pid, .host = copy(x->host), .stride = 1};
     if (!p->host)
         return t->rc = TACHO_ENOMEM;
     t->process_count++;
@@ -346,7 +349,8 @@ int tui_tail_poll(struct tui_tail *t, store_reader *r, int64_t rows)
     t->left = rows;
     keys_free(t);
     if ((rc = store_run_each(r, on_key, t)) || (rc = store_process_each(r, on_process, t)) ||
-        (rc = store_track_each(r, t->next_track, on_track, t)) || (rc = store_last_id(r, "slice", &t->slices)))
+        (rc = store_track_each(r, t->next_track, on_track, t)) ||
+        (rc = store_last_id(r, "slice", &t->slices)))
         return rc;
     const char *start = tui_tail_key(t, "start.monotonic_ns");
     if (t->start == STORE_ABSENT && start)
@@ -479,7 +483,8 @@ static bool copy_series(struct tui_tail *t, struct tui_model *m)
             continue;
         n++;
         values += k->count;
-        bytes += strlen(k->name) + strlen(k->unit) + strlen(k->device) + (p ? strlen(p->host) : 0) + 4;
+        bytes +=
+            strlen(k->name) + strlen(k->unit) + strlen(k->device) + (p ? strlen(p->host) : 0) + 4;
     }
     struct tui_series *row = calloc(n ? n : 1, sizeof *row);
     double *value = malloc((values ? values : 1) * 2 * sizeof *value);
@@ -507,7 +512,8 @@ static bool copy_series(struct tui_tail *t, struct tui_model *m)
                                  .rank = p ? p->rank : STORE_ABSENT,
                                  .process = p ? p->pid : STORE_ABSENT,
                                  .time_s = memcpy(value, k->time, k->count * sizeof *value),
-                                 .value = memcpy(value + k->count, k->value, k->count * sizeof *value),
+                                 .value =
+                                     memcpy(value + k->count, k->value, k->count * sizeof *value),
                                  .count = k->count,
                                  .last = NAN};
         value += 2 * k->count;
@@ -526,9 +532,12 @@ struct tui_model *tui_tail_model(const struct tui_tail *t)
         return NULL;
     m->last_index = t->last_index;
     m->slices = t->slices;
-    m->now_s = t->seen == STORE_ABSENT || t->start == STORE_ABSENT ? 0 : (double)(t->seen - t->start) / 1e9;
+    m->now_s = t->seen == STORE_ABSENT || t->start == STORE_ABSENT
+                   ? 0
+                   : (double)(t->seen - t->start) / 1e9;
     recent(t, m);
-    struct tui_tail *search = (struct tui_tail *)(uintptr_t)t; /* remembers where it found the last process */
+    struct tui_tail *search =
+        (struct tui_tail *)(uintptr_t)t; /* remembers where it found the last process */
     if (!copy_steps(t, m) || !copy_series(search, m)) {
         tui_model_free(m);
         return NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to tui/: follows a run by the ids of its rows. What was read once is not read again, and what is kept is bounded:
- * rows of steps and points of series are merged pairwise when there are too many. Belongs to one thread.
+ * Private to tui/: follows a run by the ids of its rows. What was read once is not read again, and
+ * what is kept is bounded: rows of steps and points of series are merged pairwise when there are
+ * too many. Belongs to one thread.
  */
 #ifndef TUI_TAIL_H
 #define TUI_TAIL_H
@@ -14,14 +15,15 @@ struct tui_tail;
 struct tui_tail *tui_tail_new(void); /* NULL: no memory */
 void tui_tail_free(struct tui_tail *t);
 
-/* Reads what was written since the last call, at most about so many rows. 1: there is more; 0: no more; or a TACHO_E* code. The
- * tables are the same file's as in the calls before. */
+/* Reads what was written since the last call, at most about so many rows. 1: there is more; 0: no
+ * more; or a TACHO_E* code. The tables are the same file's as in the calls before. */
 int tui_tail_poll(struct tui_tail *t, store_reader *r, int64_t rows);
 
 /* Steps of which an analysis saw the parts get their class_ms. */
 void tui_tail_learn(struct tui_tail *t, const struct an_result *r);
 
-/* A model of what was read so far: steps, series, counts, now_s; the rest is the caller's. NULL: no memory. */
+/* A model of what was read so far: steps, series, counts, now_s; the rest is the caller's. NULL: no
+ * memory. */
 struct tui_model *tui_tail_model(const struct tui_tail *t);
 
 /* Value of a key of the run ("ended", "exit_status"), NULL: none. Valid until the next poll. */

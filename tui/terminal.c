@@ -50,7 +50,8 @@ bool tui_has_terminal(void)
 
 /* ---- putting it back ---------------------------------------------------------------------------------------------------------- */
 
-/* The whole screen scrolls, the cursor stays: a size that changed at the wrong moment may leave a part of it. */
+/* The whole screen scrolls, the cursor stays: a size that changed at the wrong moment may leave a
+ * part of it. */
 static const char whole_region[] = "\0337\033[r\0338";
 
 static int keep_byte(int c)
@@ -76,7 +77,8 @@ static void prepare_reset(void)
         keep_byte(*c);
 }
 
-/* Only what is safe in a signal handler: what was prepared, then the signal again with its default action. */
+/* Only what is safe in a signal handler: what was prepared, then the signal again with its default
+ * action. */
 static void on_crash(int sig)
 {
     if (terminal.open) {
@@ -94,7 +96,8 @@ static void on_crash(int sig)
 
 static volatile sig_atomic_t asked_to_leave;
 
-/* The terminal takes nothing any more (Ctrl-S, a line that hangs), and a write to it waits: leave without it. */
+/* The terminal takes nothing any more (Ctrl-S, a line that hangs), and a write to it waits: leave
+ * without it. */
 static void on_patience_over(int sig)
 {
     sig = asked_to_leave;
@@ -118,7 +121,8 @@ static void at_exit(void)
 {
     if (terminal.open) {
         endwin();
-        if (!exit_ca_mode && clr_eol) { /* the screen stays: what comes next gets a line of its own */
+        if (!exit_ca_mode &&
+            clr_eol) { /* the screen stays: what comes next gets a line of its own */
             putp(clr_eol);
             fflush(stdout);
         }
@@ -136,7 +140,8 @@ static void catch_signals(void)
     struct sigaction leave = {.sa_handler = on_leave, .sa_flags = SA_RESTART};
     struct sigaction over = {.sa_handler = on_patience_over};
     sigaction(SIGALRM, &over, &terminal.before_alarm);
-    struct sigaction crash = {.sa_handler = on_crash, .sa_flags = (int)(SA_RESETHAND | SA_NODEFER | SA_ONSTACK)};
+    struct sigaction crash = {.sa_handler = on_crash,
+                              .sa_flags = (int)(SA_RESETHAND | SA_NODEFER | SA_ONSTACK)};
     for (size_t i = 0; i < LEAVING; i++)
         sigaction(leaving[i], &leave, &terminal.before[i]);
     for (size_t i = 0; i < CRASHING; i++)
@@ -157,8 +162,9 @@ static void release_signals(void)
 
 static int not_a_terminal(struct tacho_error *err, const char *what)
 {
-    return tacho_fail(err, TACHO_ENOTSUP, "tacho top --batch prints frames as text, --json objects for programs", "top: %s",
-                      what);
+    return tacho_fail(err, TACHO_ENOTSUP,
+                      "tacho top --batch prints frames as text, --json objects for programs",
+                      "top: %s", what);
 }
 
 int tui_terminal_open(struct tacho_error *err)
@@ -237,13 +243,14 @@ int tui_terminal_signal_fd(void)
 
 static attr_t attributes_of(unsigned a)
 {
-    return (a & TUI_ATTR_BOLD ? A_BOLD : 0u) | (a & TUI_ATTR_DIM ? A_DIM : 0u) | (a & TUI_ATTR_REVERSE ? A_REVERSE : 0u) |
-           (a & TUI_ATTR_UNDERLINE ? A_UNDERLINE : 0u);
+    return (a & TUI_ATTR_BOLD ? A_BOLD : 0u) | (a & TUI_ATTR_DIM ? A_DIM : 0u) |
+           (a & TUI_ATTR_REVERSE ? A_REVERSE : 0u) | (a & TUI_ATTR_UNDERLINE ? A_UNDERLINE : 0u);
 }
 
 void tui_terminal_theme(int theme, bool color)
 {
-    color = color && theme != TUI_THEME_MONO && has_colors() && COLORS >= 8 && COLOR_PAIRS > TUI_STYLES;
+    color =
+        color && theme != TUI_THEME_MONO && has_colors() && COLORS >= 8 && COLOR_PAIRS > TUI_STYLES;
     for (int s = 0; s < TUI_STYLES; s++) {
         struct tui_look l = tui_theme_look((enum tui_theme)theme, (enum tui_style)s);
         short hue = COLORS >= 256 ? l.of256 : l.of8;
@@ -285,8 +292,9 @@ static void skip_characters(int n)
         continue;
 }
 
-/* Escape was read. Before some characters it begins what a terminal tells (a report, a paste, a click, a key that this terminal
- * does not have): none of that is a key of ours. Before all others it is the key, which was typed quickly, or Alt. */
+/* Escape was read. Before some characters it begins what a terminal tells (a report, a paste, a
+ * click, a key that this terminal does not have): none of that is a key of ours. Before all others
+ * it is the key, which was typed quickly, or Alt. */
 static int escape_key(void)
 {
     wint_t c;
@@ -315,7 +323,8 @@ static int escape_key(void)
 static int mouse_key(int *row, int *column)
 {
     MEVENT e;
-    if (getmouse(&e) != OK) { /* nobody asked for it: the rest of what the terminal says is no key */
+    if (getmouse(&e) !=
+        OK) { /* nobody asked for it: the rest of what the terminal says is no key */
         bool sgr = key_mouse && *key_mouse && key_mouse[strlen(key_mouse) - 1] == '<';
         if (!terminal.mouse && sgr)
             skip_to('M', 'm');
@@ -386,7 +395,8 @@ int tui_terminal_key(int *row, int *column)
     errno = 0;
     int kind = get_wch(&c), key = 0;
     if (kind == ERR)
-        return errno == EIO || errno == EBADF || errno == ENXIO ? TUI_TERMINAL_GONE : TUI_TERMINAL_NO_KEY;
+        return errno == EIO || errno == EBADF || errno == ENXIO ? TUI_TERMINAL_GONE
+                                                                : TUI_TERMINAL_NO_KEY;
     key = kind == KEY_CODE_YES ? function_key((int)c, row, column) : character_key(c);
     return key;
 }
@@ -423,7 +433,8 @@ static void put_cell(int row, int column, const struct tui_cell *x)
         mvadd_wch(row, column, &cell);
 }
 
-/* Bytes of a character, of the way to it where the one before stays, of its attributes where they differ (measured). */
+/* Bytes of a character, of the way to it where the one before stays, of its attributes where they
+ * differ (measured). */
 #define WAY_BYTES   7
 #define STYLE_BYTES 9
 static int bytes_of(uint32_t glyph)
@@ -448,7 +459,8 @@ int tui_terminal_show(const struct tui_cells *c)
             if (same || !x->glyph)
                 continue;
             put_cell(row, column, x);
-            bytes += bytes_of(x->glyph) + (before + 1 == column ? 0 : WAY_BYTES) + (style == x->style ? 0 : STYLE_BYTES);
+            bytes += bytes_of(x->glyph) + (before + 1 == column ? 0 : WAY_BYTES) +
+                     (style == x->style ? 0 : STYLE_BYTES);
             before = column;
             style = x->style;
         }
@@ -466,8 +478,10 @@ bool tui_has_terminal(void)
 
 int tui_terminal_open(struct tacho_error *err)
 {
-    return tacho_fail(err, TACHO_ENOTSUP, "install ncurses (libncurses-dev) and build again; --batch and --json work without",
-                      "top: this tacho was built without ncurses");
+    return tacho_fail(
+        err, TACHO_ENOTSUP,
+        "install ncurses (libncurses-dev) and build again; --batch and --json work without",
+        "top: this tacho was built without ncurses");
 }
 
 void tui_terminal_close(void)

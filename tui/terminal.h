@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to tui/: the one place that knows a terminal (ncurses). One at a time. Whatever way the program dies but by SIGKILL,
- * the terminal is put back: at exit, at signals that end it (they are raised again), and at crashes, by writing what was
- * prepared when it was opened.
+ * Private to tui/: the one place that knows a terminal (ncurses). One at a time. Whatever way the
+ * program dies but by SIGKILL, the terminal is put back: at exit, at signals that end it (they are
+ * raised again), and at crashes, by writing what was prepared when it was opened.
  */
 #ifndef TUI_TERMINAL_H
 #define TUI_TERMINAL_H
@@ -11,7 +11,8 @@
 #include "tui/cells.h"
 #include "tui/views/view.h"
 
-/* TACHO_ENOTSUP with a hint: stdin or stdout is no terminal, an unknown one, or tacho was built without ncurses. */
+/* TACHO_ENOTSUP with a hint: stdin or stdout is no terminal, an unknown one, or tacho was built
+ * without ncurses. */
 int tui_terminal_open(struct tacho_error *err);
 /* Puts the terminal back. Raises the signal that ended the program, if one did. */
 void tui_terminal_close(void);

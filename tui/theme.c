@@ -9,12 +9,15 @@ enum { OWN = -1, BLACK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, WHITE };
 struct hue {
     short dark, light, of8;
 };
-static const struct hue orange = {214, 172, YELLOW}, sky = {74, 32, CYAN}, green = {36, 29, GREEN}, yellow = {227, 142, YELLOW},
-                        blue = {32, 25, BLUE}, vermilion = {166, 166, RED}, purple = {175, 132, MAGENTA}, own = {OWN, OWN, OWN};
+static const struct hue orange = {214, 172, YELLOW}, sky = {74, 32, CYAN}, green = {36, 29, GREEN},
+                        yellow = {227, 142, YELLOW}, blue = {32, 25, BLUE},
+                        vermilion = {166, 166, RED}, purple = {175, 132, MAGENTA},
+                        own = {OWN, OWN, OWN};
 
 /* From little to much, lightness growing steadily away from the ground. */
-static const struct hue heat[8] = {{24, 252, BLUE},  {25, 187, BLUE},  {60, 144, CYAN},   {66, 108, CYAN},
-                                   {102, 66, GREEN}, {143, 60, GREEN}, {179, 24, YELLOW}, {227, 17, RED}};
+static const struct hue heat[8] = {{24, 252, BLUE},   {25, 187, BLUE},  {60, 144, CYAN},
+                                   {66, 108, CYAN},   {102, 66, GREEN}, {143, 60, GREEN},
+                                   {179, 24, YELLOW}, {227, 17, RED}};
 
 static struct hue class_hue(int class)
 {
@@ -45,7 +48,8 @@ static struct tui_look look(enum tui_theme theme, struct hue h, unsigned attribu
 
 struct tui_look tui_theme_look(enum tui_theme t, enum tui_style s)
 {
-    static const struct hue series[4] = {{74, 32, CYAN}, {214, 172, YELLOW}, {36, 29, GREEN}, {175, 132, MAGENTA}};
+    static const struct hue series[4] = {
+        {74, 32, CYAN}, {214, 172, YELLOW}, {36, 29, GREEN}, {175, 132, MAGENTA}};
     if (s >= TUI_SERIES && s < TUI_STYLES)
         return look(t, series[s - TUI_SERIES], 0, 0);
     if (s >= TUI_HEAT && s < TUI_HEAT + 8)

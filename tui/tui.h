@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public header of the room tui/: the dashboard, for the command `tacho top`. What it needs of other rooms it gets as
- * functions: how a run is found and how it is analysed is the command's business.
+ * Public header of the room tui/: the dashboard, for the command `tacho top`. What it needs of
+ * other rooms it gets as functions: how a run is found and how it is analysed is the command's
+ * business.
  */
 #ifndef TUI_TUI_H
 #define TUI_TUI_H
@@ -22,22 +23,24 @@ struct tui_found {
 /* All are called by one thread, not the caller's. None may print. */
 struct tui_source {
     void *ctx;
-    /* Finds the run. `f` holds what was found before; the run may have ended, moved, or begun again since. */
+    /* Finds the run. `f` holds what was found before; the run may have ended, moved, or begun again
+     * since. */
     int (*find)(void *ctx, struct tui_found *f, struct tacho_error *err);
     /* Does a recorder still write the live run? */
     bool (*recorded)(void *ctx, const struct tui_found *f);
     /* The run is over: has another one begun that is to be shown instead? Fills *f then. */
     bool (*next)(void *ctx, struct tui_found *f);
-    /* The newest part with about so many slices that ends at `until` (ns; 0: at the end of the run); slices 0: all of it. */
-    int (*analyze)(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices, int64_t until, struct an_result **out,
-                   struct tacho_error *err);
+    /* The newest part with about so many slices that ends at `until` (ns; 0: at the end of the
+     * run); slices 0: all of it. */
+    int (*analyze)(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices,
+                   int64_t until, struct an_result **out, struct tacho_error *err);
     void (*release)(struct an_result *r);
 };
 
 enum tui_theme { TUI_THEME_DARK, TUI_THEME_LIGHT, TUI_THEME_MONO, TUI_THEMES };
 
-/* What the user asked for on the command line; what was not asked for (-1, NULL) is taken from the file of options, then found
- * out from the terminal. */
+/* What the user asked for on the command line; what was not asked for (-1, NULL) is taken from the
+ * file of options, then found out from the terminal. */
 struct tui_options {
     int theme;         /* enum tui_theme */
     int glyphs;        /* enum tui_glyphs */
@@ -50,16 +53,20 @@ struct tui_options {
     int rows, columns; /* batch */
 };
 
-/* The dashboard on the terminal, until the user leaves. TACHO_ENOTSUP: no terminal, or built without ncurses. */
+/* The dashboard on the terminal, until the user leaves. TACHO_ENOTSUP: no terminal, or built
+ * without ncurses. */
 int tui_run(const struct tui_source *s, const struct tui_options *o, struct tacho_error *err);
 /* Frames as text, one after the other. TACHO_EIO: `out` failed. */
-int tui_batch(const struct tui_source *s, const struct tui_options *o, FILE *out, struct tacho_error *err);
-/* The same for a program: `frame` is called with the analysis (NULL: none yet) and what is known beside it. */
+int tui_batch(const struct tui_source *s, const struct tui_options *o, FILE *out,
+              struct tacho_error *err);
+/* The same for a program: `frame` is called with the analysis (NULL: none yet) and what is known
+ * beside it. */
 struct tui_facts {
-    const char *run, *state, *message, *window; /* state: "opening", "live", "ended", "lost"; message, window: NULL or text */
-    const char *reason;                         /* why there is no analysis; NULL */
+    const char *run, *state, *message,
+        *window; /* state: "opening", "live", "ended", "lost"; message, window: NULL or text */
+    const char *reason; /* why there is no analysis; NULL */
     double now_s, age_s, recent_ms, recent_tokens_per_s;
-    double left_s;                               /* until the planned steps are made; NAN: not known */
+    double left_s; /* until the planned steps are made; NAN: not known */
     int64_t steps, expected, last_index, slices; /* expected 0, last_index -1: not known */
     const struct tui_fact {
         const char *name, *unit, *device;
@@ -69,7 +76,8 @@ struct tui_facts {
     size_t series_count;
 };
 int tui_each(const struct tui_source *s, const struct tui_options *o,
-             int (*frame)(void *ctx, const struct tui_facts *f, const struct an_result *r), void *ctx, struct tacho_error *err);
+             int (*frame)(void *ctx, const struct tui_facts *f, const struct an_result *r),
+             void *ctx, struct tacho_error *err);
 
 /* Is there a view of that name? Lists them: names[0..], ends with NULL. Static storage. */
 const char *const *tui_view_names(void);

@@ -20,9 +20,11 @@ static void print_help(void)
 {
     printf("usage: train bpe [--data PATH]... [--vocab N] -o FILE\n"
            "       train bpe --encode [--tokenizer FILE] [--data PATH]... -o SHARD\n"
-           "Learns byte-pair merges from text for train --tokenizer, or writes text as tokens (a shard as llm.c's) for train "
+           "Learns byte-pair merges from text for train --tokenizer, or writes text as tokens (a "
+           "shard as llm.c's) for train "
            "--data.\n\n"
-           "  --data PATH       text file or folder; may be repeated (default: /usr/share/common-licenses)\n"
+           "  --data PATH       text file or folder; may be repeated (default: "
+           "/usr/share/common-licenses)\n"
            "  --vocab N         tokens, the 256 bytes among them, at most %d (default 4096)\n"
            "  --encode          write tokens instead of learning\n"
            "  --tokenizer FILE  what to encode with (default: a token a byte)\n"
@@ -40,7 +42,8 @@ struct shard {
     int failed; /* errno */
 };
 
-static int write_word(void *arg, uint64_t at, const unsigned char *word, size_t n, struct tacho_error *err)
+static int write_word(void *arg, uint64_t at, const unsigned char *word, size_t n,
+                      struct tacho_error *err)
 {
     struct shard *s = arg;
     int32_t tokens[LT_BPE_WORD];
@@ -76,14 +79,16 @@ static int write_shard(struct shard *s, const struct lt_dataset *data, struct ta
     if (rc)
         return rc;
     lt_format_shard_header(head, s->tokens);
-    if (fseek(s->file, 0, SEEK_SET) || fwrite(head, 1, sizeof head, s->file) != sizeof head || fflush(s->file)) {
+    if (fseek(s->file, 0, SEEK_SET) || fwrite(head, 1, sizeof head, s->file) != sizeof head ||
+        fflush(s->file)) {
         s->failed = errno;
         return TACHO_EIO;
     }
     return 0;
 }
 
-static int encode(const struct lt_dataset *data, const struct options *o, const char *output, struct tacho_error *err)
+static int encode(const struct lt_dataset *data, const struct options *o, const char *output,
+                  struct tacho_error *err)
 {
     struct lt_output out;
     struct shard s = {.path = output};
@@ -104,8 +109,9 @@ static int encode(const struct lt_dataset *data, const struct options *o, const 
             lt_output_drop(&out);
     }
     if (rc == 0)
-        printf("%s: %llu tokens of %lld from %llu bytes, %.2f bytes a token\n", output, (unsigned long long)s.tokens,
-               bpe ? (long long)lt_bpe_vocab(bpe) : 256ll, (unsigned long long)lt_dataset_bytes(data),
+        printf("%s: %llu tokens of %lld from %llu bytes, %.2f bytes a token\n", output,
+               (unsigned long long)s.tokens, bpe ? (long long)lt_bpe_vocab(bpe) : 256ll,
+               (unsigned long long)lt_dataset_bytes(data),
                (double)lt_dataset_bytes(data) / (double)s.tokens);
     lt_bpe_destroy(bpe);
     return rc;
@@ -113,7 +119,8 @@ static int encode(const struct lt_dataset *data, const struct options *o, const 
 
 /* ---- learning ------------------------------------------------------------------------------------------------------------ */
 
-static int learn(const struct lt_dataset *data, const struct options *o, const char *output, struct tacho_error *err)
+static int learn(const struct lt_dataset *data, const struct options *o, const char *output,
+                 struct tacho_error *err)
 {
     struct lt_bpe *bpe = NULL;
     int64_t vocab = o->vocab ? o->vocab : 4096;
@@ -166,14 +173,15 @@ int bpe_command(int argc, char **argv, struct tacho_error *err)
         switch (c) {
         case 'd':
             if (o.data.count == OPTIONS_LIST_CAP)
-                return tacho_fail(err, TACHO_EUSAGE, "name a folder that holds the files", "--data: more than %d",
-                                  OPTIONS_LIST_CAP);
+                return tacho_fail(err, TACHO_EUSAGE, "name a folder that holds the files",
+                                  "--data: more than %d", OPTIONS_LIST_CAP);
             o.data.text[o.data.count++] = optarg;
             break;
         case 'v':
             o.vocab = strtoll(optarg, &end, 10);
             if (end == optarg || *end || o.vocab < LT_BPE_BYTES || o.vocab > LT_BPE_VOCAB)
-                return tacho_fail(err, TACHO_EUSAGE, hint, "--vocab %s: a whole number from %d to %d is needed", optarg,
+                return tacho_fail(err, TACHO_EUSAGE, hint,
+                                  "--vocab %s: a whole number from %d to %d is needed", optarg,
                                   LT_BPE_BYTES, LT_BPE_VOCAB);
             break;
         case 't':
@@ -189,7 +197,8 @@ int bpe_command(int argc, char **argv, struct tacho_error *err)
             print_help();
             return 0;
         default:
-            return tacho_fail(err, TACHO_EUSAGE, hint, c == ':' ? "bpe: %s needs a value" : "bpe: %s: unknown option",
+            return tacho_fail(err, TACHO_EUSAGE, hint,
+                              c == ':' ? "bpe: %s needs a value" : "bpe: %s: unknown option",
                               argv[optind - 1]);
         }
     if (optind < argc)
@@ -198,7 +207,8 @@ int bpe_command(int argc, char **argv, struct tacho_error *err)
         return tacho_fail(err, TACHO_EUSAGE, hint, "bpe: no -o FILE");
     if (encodes ? o.vocab != 0 : o.tokenizer != NULL)
         return tacho_fail(err, TACHO_EUSAGE, hint,
-                          encodes ? "bpe: --vocab is the tokenizer's with --encode" : "bpe: --tokenizer goes with --encode");
+                          encodes ? "bpe: --vocab is the tokenizer's with --encode"
+                                  : "bpe: --tokenizer goes with --encode");
     int rc = lt_output_check(output, "-o", err);
     if (rc)
         return rc;

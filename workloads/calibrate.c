@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train calibrate: what this machine can do at most, measured with the engine's own libraries and threads, as JSON on stdout
- * (docs/calibrate.md). `tacho calibrate` runs it, keeps what it says and draws the tables.
+ * train calibrate: what this machine can do at most, measured with the engine's own libraries and
+ * threads, as JSON on stdout (docs/calibrate.md). `tacho calibrate` runs it, keeps what it says and
+ * draws the tables.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -12,7 +13,8 @@
 static void print_help(void)
 {
     printf("usage: train calibrate [OPTION]...\n"
-           "Measures matrix products, memory, caches and disk of this machine and writes JSON. 'tacho calibrate' keeps it and "
+           "Measures matrix products, memory, caches and disk of this machine and writes JSON. "
+           "'tacho calibrate' keeps it and "
            "shows it.\n\n"
            "  --quick       some seconds instead of about half a minute\n"
            "  --ops         also every operation of the engine, cold and hot\n"
@@ -25,10 +27,15 @@ static void print_help(void)
 
 int calibrate_command(int argc, char **argv, struct tacho_error *err)
 {
-    static const struct option table[] = {
-        {"quick", no_argument, NULL, 'q'},      {"ops", no_argument, NULL, 'o'},       {"only-ops", no_argument, NULL, 'O'},
-        {"disk", required_argument, NULL, 'd'}, {"libraries", no_argument, NULL, 'l'}, {"mpi", no_argument, NULL, 'm'},
-        {"json", no_argument, NULL, 'j'},       {"help", no_argument, NULL, 'h'},      {0}};
+    static const struct option table[] = {{"quick", no_argument, NULL, 'q'},
+                                          {"ops", no_argument, NULL, 'o'},
+                                          {"only-ops", no_argument, NULL, 'O'},
+                                          {"disk", required_argument, NULL, 'd'},
+                                          {"libraries", no_argument, NULL, 'l'},
+                                          {"mpi", no_argument, NULL, 'm'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
     struct lt_calibrate_options o = {0};
     struct lt_calibration result = {0};
     int ops = 0, skip = 0, mpi = 0, root = 1, c, rc = 0;
@@ -58,12 +65,12 @@ int calibrate_command(int argc, char **argv, struct tacho_error *err)
             print_help();
             return 0;
         default:
-            return tacho_fail(err, TACHO_EUSAGE, "train calibrate --help lists the options", "calibrate: %s: unknown option",
-                              argv[optind - 1]);
+            return tacho_fail(err, TACHO_EUSAGE, "train calibrate --help lists the options",
+                              "calibrate: %s: unknown option", argv[optind - 1]);
         }
     if (optind < argc)
-        return tacho_fail(err, TACHO_EUSAGE, "train calibrate --help lists the options", "unexpected argument %s",
-                          argv[optind]);
+        return tacho_fail(err, TACHO_EUSAGE, "train calibrate --help lists the options",
+                          "unexpected argument %s", argv[optind]);
     if (mpi)
         rc = lt_calibrate_mpi(&result, &o, &root);
     else if (!skip)

@@ -17,7 +17,8 @@ int input_open_dataset(struct lt_dataset **data, const struct options *o, struct
     if (o->data.count)
         rc = lt_dataset_open(data, o->data.text, o->data.count, err);
     else if (access(LICENCES, R_OK))
-        rc = tacho_fail(err, TACHO_EUSAGE, "name some text: --data FILE or --data FOLDER", LICENCES ": not on this machine");
+        rc = tacho_fail(err, TACHO_EUSAGE, "name some text: --data FILE or --data FOLDER",
+                        LICENCES ": not on this machine");
     else
         rc = lt_dataset_open(data, licences, 1, err);
     if (rc == 0 && strcmp(o->io, "mapped") == 0)
@@ -28,11 +29,13 @@ int input_open_dataset(struct lt_dataset **data, const struct options *o, struct
 static int has_shards(const struct lt_dataset *data)
 {
     unsigned char head[4];
-    return lt_dataset_bytes(data) >= sizeof head && lt_dataset_read(data, 0, head, sizeof head, NULL) == 0 &&
+    return lt_dataset_bytes(data) >= sizeof head &&
+           lt_dataset_read(data, 0, head, sizeof head, NULL) == 0 &&
            lt_format_is_shard(head, sizeof head);
 }
 
-static int open_tokens(struct input *in, const struct options *o, int64_t seq, int64_t vocab, struct tacho_error *err)
+static int open_tokens(struct input *in, const struct options *o, int64_t seq, int64_t vocab,
+                       struct tacho_error *err)
 {
     struct lt_dataset *data = NULL;
     int rc = input_open_dataset(&data, o, err);
@@ -42,16 +45,16 @@ static int open_tokens(struct input *in, const struct options *o, int64_t seq, i
     int shards = is_auto ? has_shards(data) : strcmp(o->format, "tokens") == 0;
     if (shards && o->tokenizer) {
         lt_dataset_close(data);
-        return tacho_fail(err, TACHO_EUSAGE, "leave out --tokenizer", "--tokenizer %s: shards hold tokens already",
-                          o->tokenizer);
+        return tacho_fail(err, TACHO_EUSAGE, "leave out --tokenizer",
+                          "--tokenizer %s: shards hold tokens already", o->tokenizer);
     }
     rc = shards         ? lt_source_open_tokens(&in->source, data, seq, vocab, err)
          : o->tokenizer ? lt_source_open_bpe(&in->source, data, o->tokenizer, seq, err)
                         : lt_source_open_text(&in->source, data, seq, err);
     if (rc == 0 && in->source->classes > vocab)
         rc = tacho_fail(err, TACHO_EUSAGE, "choose a larger --vocab, or a smaller tokenizer",
-                        "the data has %lld different tokens, the model %lld words", (long long)in->source->classes,
-                        (long long)vocab);
+                        "the data has %lld different tokens, the model %lld words",
+                        (long long)in->source->classes, (long long)vocab);
     return rc;
 }
 
@@ -70,13 +73,16 @@ static int check_format(const struct options *o, int64_t seq, struct tacho_error
                 return tacho_fail(err, TACHO_EUSAGE, seq ? "text or tokens" : "images or idx",
                                   "--format %s: not what this model learns from", o->format);
             if (o->tokenizer && (seq == 0 || formats[i].images > 0))
-                return tacho_fail(err, TACHO_EUSAGE, "leave it out", "--tokenizer %s: images have no text", o->tokenizer);
+                return tacho_fail(err, TACHO_EUSAGE, "leave it out",
+                                  "--tokenizer %s: images have no text", o->tokenizer);
             return 0;
         }
-    return tacho_fail(err, TACHO_EUSAGE, "auto, text, tokens, images or idx", "--format %s: unknown", o->format);
+    return tacho_fail(err, TACHO_EUSAGE, "auto, text, tokens, images or idx",
+                      "--format %s: unknown", o->format);
 }
 
-int input_open(struct input *in, const struct options *o, int64_t seq, int64_t vocab, struct tacho_error *err)
+int input_open(struct input *in, const struct options *o, int64_t seq, int64_t vocab,
+               struct tacho_error *err)
 {
     *in = (struct input){0};
     int rc = check_format(o, seq, err);
@@ -107,12 +113,14 @@ static int add_delay(struct lt_loader_options *out, const char *text, struct tac
     char *end = NULL;
     double seconds = value ? strtod(value + 1, &end) : -1;
     for (size_t i = 0; i < LT_STAGE_COUNT; i++)
-        if (value && strlen(stages[i]) == (size_t)(value - text) && strncmp(stages[i], text, (size_t)(value - text)) == 0 &&
-            end != value + 1 && *end == '\0' && seconds >= 0 && seconds <= 3600) {
+        if (value && strlen(stages[i]) == (size_t)(value - text) &&
+            strncmp(stages[i], text, (size_t)(value - text)) == 0 && end != value + 1 &&
+            *end == '\0' && seconds >= 0 && seconds <= 3600) {
             out->slow[i] += seconds;
             return 0;
         }
-    return tacho_fail(err, TACHO_EUSAGE, "for instance --slow decode=0.02; stages are read, decode and collate",
+    return tacho_fail(err, TACHO_EUSAGE,
+                      "for instance --slow decode=0.02; stages are read, decode and collate",
                       "--slow %s: no such stage, or not a number of seconds from 0 to 3600", text);
 }
 
@@ -125,7 +133,8 @@ int input_loader(struct lt_loader_options *out, const struct options *o, struct 
                                       .in_order = o->no_shuffle,
                                       .pin = o->pin};
     if (!processes && strcmp(o->worker_kind, "threads") != 0)
-        return tacho_fail(err, TACHO_EUSAGE, "threads or processes", "--worker-kind %s: unknown", o->worker_kind);
+        return tacho_fail(err, TACHO_EUSAGE, "threads or processes", "--worker-kind %s: unknown",
+                          o->worker_kind);
     for (size_t i = 0; i < o->slow.count && rc == 0; i++)
         rc = add_delay(out, o->slow.text[i], err);
     return rc;

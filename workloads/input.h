@@ -9,14 +9,16 @@
 #include "workloads/options.h"
 
 struct input {
-    struct lt_source *source, *held_source; /* held_source: NULL when the held-out part is of the source */
+    struct lt_source *source,
+        *held_source; /* held_source: NULL when the held-out part is of the source */
     struct lt_part train, held_out;
     int has_held_out; /* there are evaluations */
 };
 
-/* `seq`: tokens a sample, of which the model knows `vocab`; 0: images. 0, or a negative code with words in *err. Closed with
- * input_close, also after an error. */
-int input_open(struct input *in, const struct options *o, int64_t seq, int64_t vocab, struct tacho_error *err);
+/* `seq`: tokens a sample, of which the model knows `vocab`; 0: images. 0, or a negative code with
+ * words in *err. Closed with input_close, also after an error. */
+int input_open(struct input *in, const struct options *o, int64_t seq, int64_t vocab,
+               struct tacho_error *err);
 
 /* Private to input.c: the same for images, without the parts. */
 int input_open_images(struct input *in, const struct options *o, struct tacho_error *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Images of --data: folders with a folder a class, or IDX files, as a pair (images, labels) or as a folder with MNIST's names.
+ * Images of --data: folders with a folder a class, or IDX files, as a pair (images, labels) or as a
+ * folder with MNIST's names.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,21 +26,23 @@ static int visible(const struct dirent *e)
     return e->d_name[0] != '.';
 }
 
-/* Names of the folders in `path`, sorted; freed by the caller one by one. How many, or -1 with words. */
+/* Names of the folders in `path`, sorted; freed by the caller one by one. How many, or -1 with
+ * words. */
 static int list_classes(const char *path, char ***out, struct tacho_error *err)
 {
     struct dirent **names = NULL;
     int n = scandir(path, &names, visible, alphasort), count = 0;
     if (n < 0) {
-        tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO, "give --data a folder you may read", "%s: %s", path,
-                   strerror(errno));
+        tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO,
+                   "give --data a folder you may read", "%s: %s", path, strerror(errno));
         return -1;
     }
     char **folders = calloc(n ? (size_t)n : 1, sizeof *folders);
     for (int i = 0; i < n; i++) {
         char name[PATH_MAX];
         int length = snprintf(name, sizeof name, "%s/%s", path, names[i]->d_name);
-        if (folders && length > 0 && (size_t)length < sizeof name && is_folder(name) && (folders[count] = strdup(name)))
+        if (folders && length > 0 && (size_t)length < sizeof name && is_folder(name) &&
+            (folders[count] = strdup(name)))
             count++;
         free(names[i]);
     }
@@ -56,7 +59,8 @@ static int open_folders(struct lt_source **out, const char *path, struct tacho_e
     struct lt_dataset *data = NULL;
     int n = list_classes(path, &folders, err), rc = n < 0 ? err->code : 0;
     if (n >= 0 && (n < 2 || n > CLASS_CAP))
-        rc = tacho_fail(err, TACHO_EFORMAT, "give --data a folder that has a folder of images for each class",
+        rc = tacho_fail(err, TACHO_EFORMAT,
+                        "give --data a folder that has a folder of images for each class",
                         "%s: %d folders in it, from 2 to %d are needed", path, n, CLASS_CAP);
     if (rc == 0)
         rc = lt_dataset_open(&data, (const char *const *)folders, (size_t)n, err);
@@ -68,7 +72,8 @@ static int open_folders(struct lt_source **out, const char *path, struct tacho_e
     return rc;
 }
 
-static int open_pair(struct lt_source **out, const char *const *pair, int mapped, struct tacho_error *err)
+static int open_pair(struct lt_source **out, const char *const *pair, int mapped,
+                     struct tacho_error *err)
 {
     struct lt_dataset *data = NULL;
     int rc = lt_dataset_open(&data, pair, 2, err);
@@ -103,15 +108,17 @@ static int open_idx(struct input *in, const struct options *o, int mapped, struc
     }
     if (count[0] != 2 || (count[1] != 0 && count[1] != 2))
         rc = tacho_fail(err, TACHO_EFORMAT,
-                        "give --data IMAGES --data LABELS, or a folder with MNIST's four files, or a folder of class folders",
-                        "%s: %zu files to learn from and %zu of a test set, two each are needed", o->data.text[0], count[0],
-                        count[1]);
+                        "give --data IMAGES --data LABELS, or a folder with MNIST's four files, or "
+                        "a folder of class folders",
+                        "%s: %zu files to learn from and %zu of a test set, two each are needed",
+                        o->data.text[0], count[0], count[1]);
     if (rc == 0)
         rc = open_pair(&in->source, pair[0], mapped, err);
     if (rc == 0 && count[1] && o->eval_every > 0)
         rc = open_pair(&in->held_source, pair[1], mapped, err);
     if (rc == 0 && in->held_source &&
-        (in->held_source->width != in->source->width || in->held_source->classes > in->source->classes))
+        (in->held_source->width != in->source->width ||
+         in->held_source->classes > in->source->classes))
         rc = tacho_fail(err, TACHO_EFORMAT, "give files that belong together",
                         "%s: images or labels of another kind than in %s", pair[1][0], pair[0][0]);
     lt_dataset_close(all);
@@ -135,7 +142,8 @@ int input_open_images(struct input *in, const struct options *o, struct tacho_er
     int folders = strcmp(o->format, "images") == 0;
     char **names = NULL;
     if (o->data.count == 0 && folders)
-        return tacho_fail(err, TACHO_EUSAGE, "give --data a folder that has a folder for each class",
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "give --data a folder that has a folder for each class",
                           "--format images: no --data");
     if (o->data.count == 0)
         return open_digits(in, o, err);
@@ -149,5 +157,6 @@ int input_open_images(struct input *in, const struct options *o, struct tacho_er
     if (folders && o->data.count != 1)
         return tacho_fail(err, TACHO_EUSAGE, "give one folder that has a folder for each class",
                           "--format images: %zu times --data", o->data.count);
-    return folders ? open_folders(&in->source, o->data.text[0], err) : open_idx(in, o, strcmp(o->io, "mapped") == 0, err);
+    return folders ? open_folders(&in->source, o->data.text[0], err)
+                   : open_idx(in, o, strcmp(o->io, "mapped") == 0, err);
 }

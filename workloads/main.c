@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * train: runs a recipe of the reference engine. Needs nothing of tacho; whoever listens to NVTX sees its ranges.
- * Exit codes: 0, 2 usage, 3 bad input, 4 not supported, 5 internal; a signal that ended the run ends the program too.
+ * train: runs a recipe of the reference engine. Needs nothing of tacho; whoever listens to NVTX
+ * sees its ranges. Exit codes: 0, 2 usage, 3 bad input, 4 not supported, 5 internal; a signal that
+ * ended the run ends the program too.
  */
 #include <limits.h>
 #include <signal.h>
@@ -21,8 +22,9 @@ static const struct recipe *const recipes[] = {&recipe_gpt2, &recipe_mlp};
 static const struct {
     const char *name, *help;
     int (*run)(int argc, char **argv, struct tacho_error *err);
-} commands[] = {{"calibrate", "measures what this machine can do at most, as JSON", calibrate_command},
-                {"bpe", "learns a tokenizer from text, or writes text as tokens", bpe_command}};
+} commands[] = {
+    {"calibrate", "measures what this machine can do at most, as JSON", calibrate_command},
+    {"bpe", "learns a tokenizer from text, or writes text as tokens", bpe_command}};
 #define COMMANDS (sizeof commands / sizeof *commands)
 
 static volatile sig_atomic_t stop_signal;
@@ -32,9 +34,10 @@ static void on_signal(int signal)
     stop_signal = signal;
 }
 
-/* The first signal ends the run after its step; a second one of the same kind ends it at once. The handler has a stack of its
- * own: matrix kernels of oneDNN 2.6 use the stack pointer's register for something else meanwhile, and a handler that runs at
- * such a moment on the thread's stack writes over the heap (a storm of signals broke every run without this). */
+/* The first signal ends the run after its step; a second one of the same kind ends it at once. The
+ * handler has a stack of its own: matrix kernels of oneDNN 2.6 use the stack pointer's register for
+ * something else meanwhile, and a handler that runs at such a moment on the thread's stack writes
+ * over the heap (a storm of signals broke every run without this). */
 static void catch_signals(void)
 {
     static char stack[1 << 16];
@@ -46,8 +49,9 @@ static void catch_signals(void)
     sigaction(SIGTERM, &act, NULL);
 }
 
-/* OpenMP threads that wait spin by default and take the core from the threads of loader and communication. The runtime reads
- * these variables before main, so the program starts itself once more. If that fails it only runs slower. */
+/* OpenMP threads that wait spin by default and take the core from the threads of loader and
+ * communication. The runtime reads these variables before main, so the program starts itself once
+ * more. If that fails it only runs slower. */
 static void wait_passively(char **argv)
 {
     char self[PATH_MAX];
@@ -75,9 +79,11 @@ static void print_help(void)
     for (size_t i = 0; i < COMMANDS; i++)
         printf("  %-24s%s\n", commands[i].name, commands[i].help);
     options_print(stdout);
-    printf("\nOnly gpt2-tiny has one word a byte value; the others keep GPT-2's 50257 words, so that their shapes are the real "
+    printf("\nOnly gpt2-tiny has one word a byte value; the others keep GPT-2's 50257 words, so "
+           "that their shapes are the real "
            "ones.\n"
-           "Environment: OMP_NUM_THREADS (default: the cores this process may run on), OMP_WAIT_POLICY, GOMP_SPINCOUNT.\n");
+           "Environment: OMP_NUM_THREADS (default: the cores this process may run on), "
+           "OMP_WAIT_POLICY, GOMP_SPINCOUNT.\n");
 }
 
 static const struct recipe *find_recipe(const char *wanted)

@@ -25,16 +25,21 @@ struct row {
 static const struct row rows[] = {
     {NULL, NULL, TITLE, 0, NULL, 0, 0, "shape (defaults: the recipe's)"},
     {"layers", "N", COUNT, AT(layers), NULL, 1, 4096, "blocks; mlp: hidden layers"},
-    {"channels", "N", COUNT, AT(channels), NULL, 1, 1 << 20, "width of the residual stream, a multiple of --heads"},
+    {"channels", "N", COUNT, AT(channels), NULL, 1, 1 << 20,
+     "width of the residual stream, a multiple of --heads"},
     {"heads", "N", COUNT, AT(heads), NULL, 1, 1 << 20, "attention heads"},
-    {"vocab", "N", COUNT, AT(vocab), NULL, 256, 1 << 24, "words; without --tokenizer text uses 256 of them, one a byte"},
+    {"vocab", "N", COUNT, AT(vocab), NULL, 256, 1 << 24,
+     "words; without --tokenizer text uses 256 of them, one a byte"},
     {"hidden", "N", COUNT, AT(hidden), NULL, 1, 1 << 20, "mlp: width of the hidden layers"},
     {"seq", "N", COUNT, AT(seq), NULL, 1, 1 << 20, "tokens a sample"},
     {"batch", "N", COUNT, AT(batch), NULL, 1, 1 << 20, "samples a micro-batch"},
     {NULL, NULL, TITLE, 0, NULL, 0, 0, "training"},
-    {"steps", "N", COUNT, AT(steps), "100", 1, BIG, "optimizer updates, those before --resume included"},
-    {"accumulate", "N", COUNT, AT(accumulate), "1", 1, 1 << 20, "micro-batches added up for one update"},
-    {"dtype", "NAME", TEXT, AT(dtype), "fp32", 0, 0, "fp32, or bf16: activations and products, with fp32 master weights"},
+    {"steps", "N", COUNT, AT(steps), "100", 1, BIG,
+     "optimizer updates, those before --resume included"},
+    {"accumulate", "N", COUNT, AT(accumulate), "1", 1, 1 << 20,
+     "micro-batches added up for one update"},
+    {"dtype", "NAME", TEXT, AT(dtype), "fp32", 0, 0,
+     "fp32, or bf16: activations and products, with fp32 master weights"},
     {"recompute", "NAME", TEXT, AT(recompute), "none", 0, 0,
      "none, or block: keep a block's input only, compute the rest again"},
     {"optimizer", "NAME", TEXT, AT(optimizer), "adamw", 0, 0, "adamw, momentum or sgd"},
@@ -42,43 +47,59 @@ static const struct row rows[] = {
     {"lr", "X", NUMBER, AT(lr), "6e-4", 0, 1e3, "highest learning rate"},
     {"min-lr", "X", NUMBER, AT(min_lr), "6e-5", 0, 1e3, "learning rate at the last step"},
     {"warmup", "N", COUNT, AT(warmup), "10", 0, BIG, "steps of linear warm-up; a cosine follows"},
-    {"weight-decay", "X", NUMBER, AT(weight_decay), "0.1", 0, 1e3, "on matrices, not on layernorm and bias"},
+    {"weight-decay", "X", NUMBER, AT(weight_decay), "0.1", 0, 1e3,
+     "on matrices, not on layernorm and bias"},
     {"beta1", "X", NUMBER, AT(beta1), "0.9", 0, 0.999999, "AdamW, first moment"},
     {"beta2", "X", NUMBER, AT(beta2), "0.95", 0, 0.999999, "AdamW, second moment"},
     {"clip", "X", NUMBER, AT(clip), "1", 0, 1e9, "bound on the gradient's norm; 0: none"},
-    {"seed", "N", COUNT, AT(seed), "1", 0, BIG, "of the initial weights and of the order of samples"},
+    {"seed", "N", COUNT, AT(seed), "1", 0, BIG,
+     "of the initial weights and of the order of samples"},
     {NULL, NULL, TITLE, 0, NULL, 0, 0, "input"},
-    {"data", "PATH", LIST, AT(data), NULL, 0, 0, "text file or folder; may be repeated (default: /usr/share/common-licenses)"},
+    {"data", "PATH", LIST, AT(data), NULL, 0, 0,
+     "text file or folder; may be repeated (default: /usr/share/common-licenses)"},
     {"format", "NAME", TEXT, AT(format), "auto", 0, 0,
      "of --data: text, tokens (uint16 shards), images (folders), idx (MNIST's), or auto"},
-    {"tokenizer", "FILE", TEXT, AT(tokenizer), NULL, 0, 0, "byte-pair merges that train bpe wrote (default: a token a byte)"},
+    {"tokenizer", "FILE", TEXT, AT(tokenizer), NULL, 0, 0,
+     "byte-pair merges that train bpe wrote (default: a token a byte)"},
     {"io", "NAME", TEXT, AT(io), "mapped", 0, 0, "how files are read: mapped, or pread"},
     {"workers", "N", COUNT, AT(workers), "1", 0, 99, "loader workers; 0: the step's thread reads"},
     {"worker-kind", "NAME", TEXT, AT(worker_kind), "threads", 0, 0, "threads or processes"},
     {"prefetch", "N", COUNT, AT(prefetch), "4", 1, 4096, "batches made ahead"},
-    {"pin", NULL, FLAG, AT(pin), NULL, 0, 0, "a thread of its own copies each batch into locked memory"},
+    {"pin", NULL, FLAG, AT(pin), NULL, 0, 0,
+     "a thread of its own copies each batch into locked memory"},
     {"no-shuffle", NULL, FLAG, AT(no_shuffle), NULL, 0, 0, "samples in file order"},
     {"slow", "STAGE=SECONDS", LIST, AT(slow), NULL, 0, 0,
-     "sleep so long in each batch's read, decode or collate (to see a slow loader); may be repeated"},
+     "sleep so long in each batch's read, decode or collate (to see a slow loader); may be "
+     "repeated"},
     {NULL, NULL, TITLE, 0, NULL, 0, 0, "several ranks (mpirun -np N train ...)"},
-    {"bucket-mib", "X", NUMBER, AT(bucket_mib), "8", 0, 1e6, "gradients reduced at a time; 0: all at once"},
-    {"no-overlap", NULL, FLAG, AT(no_overlap), NULL, 0, 0, "reduce when backward is over, on the step's thread"},
+    {"bucket-mib", "X", NUMBER, AT(bucket_mib), "8", 0, 1e6,
+     "gradients reduced at a time; 0: all at once"},
+    {"no-overlap", NULL, FLAG, AT(no_overlap), NULL, 0, 0,
+     "reduce when backward is over, on the step's thread"},
     {"slow-rank", "RANK[:STAGE]=SECONDS", TEXT, AT(slow_rank), NULL, 0, 0,
-     "that rank sleeps so long in each step, in input, forward, backward or optimizer (to see a straggler)"},
-    {"uneven", "RANK=N", TEXT, AT(uneven), NULL, 0, 0, "that rank adds up N micro-batches more (to see uneven data)"},
-    {"slow-link", "N", COUNT, AT(slow_link), "1", 1, 1000, "send each bucket N times (to see a slow link)"},
+     "that rank sleeps so long in each step, in input, forward, backward or optimizer (to see a "
+     "straggler)"},
+    {"uneven", "RANK=N", TEXT, AT(uneven), NULL, 0, 0,
+     "that rank adds up N micro-batches more (to see uneven data)"},
+    {"slow-link", "N", COUNT, AT(slow_link), "1", 1, 1000,
+     "send each bucket N times (to see a slow link)"},
     {NULL, NULL, TITLE, 0, NULL, 0, 0, "evaluation and checkpoints"},
     {"eval-every", "N", COUNT, AT(eval_every), "0", 0, BIG, "steps between evaluations; 0: none"},
     {"eval-batches", "N", COUNT, AT(eval_batches), "4", 1, BIG, "batches an evaluation"},
-    {"eval-share", "X", NUMBER, AT(eval_share), "0.1", 0, 0.9, "tail of the text that is held out, if there are evaluations"},
-    {"checkpoint", "FILE", TEXT, AT(checkpoint), NULL, 0, 0, "write the state there at the end and on SIGINT or SIGTERM"},
-    {"checkpoint-every", "N", COUNT, AT(checkpoint_every), "0", 0, BIG, "steps between checkpoints; 0: at the end only"},
+    {"eval-share", "X", NUMBER, AT(eval_share), "0.1", 0, 0.9,
+     "tail of the text that is held out, if there are evaluations"},
+    {"checkpoint", "FILE", TEXT, AT(checkpoint), NULL, 0, 0,
+     "write the state there at the end and on SIGINT or SIGTERM"},
+    {"checkpoint-every", "N", COUNT, AT(checkpoint_every), "0", 0, BIG,
+     "steps between checkpoints; 0: at the end only"},
     {"resume", "FILE", TEXT, AT(resume), NULL, 0, 0, "continue from that checkpoint, bit by bit"},
     {NULL, NULL, TITLE, 0, NULL, 0, 0, "the rest"},
-    {"backend", "NAME", TEXT, AT(backend), "cpu", 0, 0, "cpu, or reference: plain C, one thread, for checks"},
+    {"backend", "NAME", TEXT, AT(backend), "cpu", 0, 0,
+     "cpu, or reference: plain C, one thread, for checks"},
     {"log-every", "N", COUNT, AT(log_every), "10", 0, BIG, "steps between progress lines; 0: none"},
     {"timers", "FILE", TEXT, AT(timers), NULL, 0, 0, "write the engine's own times as JSON there"},
-    {"check", NULL, FLAG, AT(check), NULL, 0, 0, "only look whether recipe and options are right; train nothing"},
+    {"check", NULL, FLAG, AT(check), NULL, 0, 0,
+     "only look whether recipe and options are right; train nothing"},
     {"help", NULL, FLAG, AT(help), NULL, 0, 0, "this text"},
     {"version", NULL, FLAG, AT(version), NULL, 0, 0, "print the version"},
 };
@@ -107,7 +128,8 @@ static int set(struct options *o, const struct row *r, const char *text, struct 
     }
     case NUMBER: {
         double value = strtod(text, &end);
-        if (errno == ERANGE || end == text || *end || !isfinite(value) || value < r->low || value > r->high)
+        if (errno == ERANGE || end == text || *end || !isfinite(value) || value < r->low ||
+            value > r->high)
             return bad_value(r, text, err);
         *(double *)field = value;
         return 0;
@@ -118,8 +140,8 @@ static int set(struct options *o, const struct row *r, const char *text, struct 
     case LIST: {
         struct options_list *list = field;
         if (list->count == OPTIONS_LIST_CAP)
-            return tacho_fail(err, TACHO_EUSAGE, "name a folder that holds the files", "--%s: more than %d", r->name,
-                              OPTIONS_LIST_CAP);
+            return tacho_fail(err, TACHO_EUSAGE, "name a folder that holds the files",
+                              "--%s: more than %d", r->name, OPTIONS_LIST_CAP);
         list->text[list->count++] = text;
         return 0;
     }
@@ -137,7 +159,8 @@ static void long_options(struct option *table)
     size_t n = 0;
     for (size_t i = 0; i < ROWS; i++)
         if (rows[i].type != TITLE)
-            table[n++] = (struct option){.name = rows[i].name, .has_arg = rows[i].type != FLAG, .val = 256 + (int)i};
+            table[n++] = (struct option){
+                .name = rows[i].name, .has_arg = rows[i].type != FLAG, .val = 256 + (int)i};
     table[n] = (struct option){0};
 }
 
@@ -155,9 +178,11 @@ int options_parse(struct options *out, int argc, char **argv, struct tacho_error
         if (c == 'h')
             out->help = 1;
         else if (c == ':')
-            rc = tacho_fail(err, TACHO_EUSAGE, "train --help lists the options", "option %s needs a value", argv[optind - 1]);
+            rc = tacho_fail(err, TACHO_EUSAGE, "train --help lists the options",
+                            "option %s needs a value", argv[optind - 1]);
         else if (c == '?')
-            rc = tacho_fail(err, TACHO_EUSAGE, "train --help lists the options", "unknown option %s", argv[optind - 1]);
+            rc = tacho_fail(err, TACHO_EUSAGE, "train --help lists the options",
+                            "unknown option %s", argv[optind - 1]);
         else
             rc = set(out, &rows[c - 256], optarg, err);
     }
@@ -166,7 +191,8 @@ int options_parse(struct options *out, int argc, char **argv, struct tacho_error
     if (optind < argc)
         out->recipe = argv[optind++];
     if (optind < argc)
-        return tacho_fail(err, TACHO_EUSAGE, "name one recipe; options begin with --", "unexpected argument %s", argv[optind]);
+        return tacho_fail(err, TACHO_EUSAGE, "name one recipe; options begin with --",
+                          "unexpected argument %s", argv[optind]);
     return 0;
 }
 
@@ -179,7 +205,8 @@ void options_print(FILE *to)
             fprintf(to, "\n%s\n", r->help);
             continue;
         }
-        snprintf(left, sizeof left, "--%s%s%s", r->name, r->value ? " " : "", r->value ? r->value : "");
+        snprintf(left, sizeof left, "--%s%s%s", r->name, r->value ? " " : "",
+                 r->value ? r->value : "");
         fprintf(to, "  %-26s %s", left, r->help);
         fprintf(to, r->standard ? " (default %s)\n" : "\n", r->standard);
     }

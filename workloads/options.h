@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to workloads: the command line of `train`, one row an option in options.c. All recipes share it.
+ * Private to workloads: the command line of `train`, one row an option in options.c. All recipes
+ * share it.
  */
 #ifndef WORKLOADS_OPTIONS_H
 #define WORKLOADS_OPTIONS_H
@@ -22,11 +23,13 @@ struct options_list {
 /* 0 (or NULL) in a field of shape: the recipe's own value. */
 struct options {
     int64_t layers, channels, heads, seq, batch, vocab, hidden;
-    int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every, workers, prefetch, seed;
+    int64_t steps, accumulate, warmup, eval_every, eval_batches, checkpoint_every, log_every,
+        workers, prefetch, seed;
     int64_t slow_link;
     double lr, min_lr, weight_decay, beta1, beta2, momentum, clip, eval_share, bucket_mib;
     const char *backend, *checkpoint, *resume, *timers;
-    const char *dtype, *recompute, *optimizer, *format, *tokenizer, *worker_kind, *slow_rank, *uneven, *io;
+    const char *dtype, *recompute, *optimizer, *format, *tokenizer, *worker_kind, *slow_rank,
+        *uneven, *io;
     struct options_list data, slow;
     int pin, no_shuffle, no_overlap;
     int help, version, check;

@@ -18,7 +18,8 @@ static int rank_in(const char *text, const char **end)
     return !errno && behind != text && rank >= 0 && rank < INT_MAX ? (int)rank : -1;
 }
 
-/* ":forward=" behind the rank; "=" is between forward and backward. Returns what follows '=', NULL: not understood. */
+/* ":forward=" behind the rank; "=" is between forward and backward. Returns what follows '=', NULL:
+ * not understood. */
 static const char *slow_stage(struct lt_parallel_config *config, const char *text)
 {
     static const char *const keys[] = {
@@ -51,13 +52,14 @@ static int slow_rank(struct lt_parallel_config *config, const char *text, struct
         return 0;
     }
     return tacho_fail(err, TACHO_EUSAGE,
-                      "RANK=SECONDS, for instance 1=0.05, or RANK:STAGE=SECONDS with input, forward, backward or optimizer; at "
+                      "RANK=SECONDS, for instance 1=0.05, or RANK:STAGE=SECONDS with input, "
+                      "forward, backward or optimizer; at "
                       "most 3600 seconds",
                       "--slow-rank %s: not understood", text);
 }
 
-int parallel_micro_steps(const struct lt_parallel *parallel, const struct options *o, int *own, int64_t *all,
-                         struct tacho_error *err)
+int parallel_micro_steps(const struct lt_parallel *parallel, const struct options *o, int *own,
+                         int64_t *all, struct tacho_error *err)
 {
     const char *at = NULL;
     char *end = NULL;
@@ -69,11 +71,11 @@ int parallel_micro_steps(const struct lt_parallel *parallel, const struct option
     int rank = rank_in(o->uneven, &at);
     long more = rank >= 0 && *at == '=' ? strtol(at + 1, &end, 10) : 0;
     if (rank < 0 || *at != '=' || end == at + 1 || *end || more < 1 || more > 1000)
-        return tacho_fail(err, TACHO_EUSAGE, "RANK=N, for instance 1=2; N from 1 to 1000", "--uneven %s: not understood",
-                          o->uneven);
+        return tacho_fail(err, TACHO_EUSAGE, "RANK=N, for instance 1=2; N from 1 to 1000",
+                          "--uneven %s: not understood", o->uneven);
     if (rank >= ranks)
-        return tacho_fail(err, TACHO_EUSAGE, "ranks count from 0; mpirun -np N starts N of them", "--uneven %s: no such rank",
-                          o->uneven);
+        return tacho_fail(err, TACHO_EUSAGE, "ranks count from 0; mpirun -np N starts N of them",
+                          "--uneven %s: no such rank", o->uneven);
     *own += rank == lt_parallel_rank(parallel) ? (int)more : 0;
     *all += more;
     return 0;
@@ -81,8 +83,9 @@ int parallel_micro_steps(const struct lt_parallel *parallel, const struct option
 
 int parallel_open(struct lt_parallel **out, const struct options *o, struct tacho_error *err)
 {
-    struct lt_parallel_config config = {
-        .bucket_bytes = o->bucket_mib * (1 << 20), .overlap = !o->no_overlap, .slow_link = (int)o->slow_link};
+    struct lt_parallel_config config = {.bucket_bytes = o->bucket_mib * (1 << 20),
+                                        .overlap = !o->no_overlap,
+                                        .slow_link = (int)o->slow_link};
     int rc = slow_rank(&config, o->slow_rank, err);
     if (rc)
         return rc;
@@ -100,16 +103,17 @@ int parallel_open(struct lt_parallel **out, const struct options *o, struct tach
     return 0;
 }
 
-void parallel_print(const struct lt_parallel *parallel, const struct options *o, const struct lt_model *model,
-                    enum lt_dtype dtype)
+void parallel_print(const struct lt_parallel *parallel, const struct options *o,
+                    const struct lt_model *model, enum lt_dtype dtype)
 {
     const struct lt_mpi_place *place = lt_parallel_place(parallel);
     int overlaps = lt_parallel_overlaps(parallel), threads = lt_threads() + overlaps;
     if (place->ranks == 1)
         return;
     double gradients = (double)model->parameters.trainable * (double)lt_dtype_bytes(dtype);
-    printf("%d ranks (%s), %d on this machine of %d cores; %.2f MiB of gradients a rank and step, ", place->ranks,
-           place->library, place->local_ranks, place->machine_cores, gradients / (1 << 20));
+    printf("%d ranks (%s), %d on this machine of %d cores; %.2f MiB of gradients a rank and step, ",
+           place->ranks, place->library, place->local_ranks, place->machine_cores,
+           gradients / (1 << 20));
     if (o->bucket_mib > 0)
         printf("reduced %g MiB at a time", o->bucket_mib);
     else
@@ -121,21 +125,25 @@ void parallel_print(const struct lt_parallel *parallel, const struct options *o,
     else
         printf(" after backward: %s allows no calls of MPI from a second thread\n", place->library);
     if (place->cores < place->machine_cores && threads > place->cores)
-        printf("rank 0 is bound to %d of the cores, for %d computing thread%s%s\nhint: mpirun --bind-to none\n", place->cores,
-               lt_threads(), lt_threads() == 1 ? "" : "s", overlaps ? " and comm-0" : "");
+        printf("rank 0 is bound to %d of the cores, for %d computing thread%s%s\nhint: mpirun "
+               "--bind-to none\n",
+               place->cores, lt_threads(), lt_threads() == 1 ? "" : "s",
+               overlaps ? " and comm-0" : "");
     else if (threads * place->sharers > place->cores && overlaps)
         printf("comm-0 takes its time from the %d computing thread%s of its rank\n", lt_threads(),
                lt_threads() == 1 ? "" : "s");
     fflush(stdout);
 }
 
-int parallel_timers(const struct lt_parallel *parallel, const struct lt_trace *trace, const char *path, struct tacho_error *err)
+int parallel_timers(const struct lt_parallel *parallel, const struct lt_trace *trace,
+                    const char *path, struct tacho_error *err)
 {
     char own[PATH_MAX];
     int rank = lt_parallel_rank(parallel);
     if (rank == 0)
         return lt_trace_write(trace, path, err);
     if ((size_t)snprintf(own, sizeof own, "%s.%d", path, rank) >= sizeof own)
-        return tacho_fail(err, TACHO_EUSAGE, "choose a shorter --timers", "%s: name too long", path);
+        return tacho_fail(err, TACHO_EUSAGE, "choose a shorter --timers", "%s: name too long",
+                          path);
     return lt_trace_write(trace, own, err);
 }

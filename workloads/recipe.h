@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to workloads: a recipe is one thing that `train` can run. One file a recipe, one row a family in main.c's table.
+ * Private to workloads: a recipe is one thing that `train` can run. One file a recipe, one row a
+ * family in main.c's table.
  */
 #ifndef WORKLOADS_RECIPE_H
 #define WORKLOADS_RECIPE_H
@@ -14,8 +15,10 @@
 struct recipe {
     /* Name and one line of help of the i-th of its names; 0 behind the last. */
     int (*name)(size_t i, const char **name, const char **help, char *defaults, size_t size);
-    /* Runs to the end. 0 or a negative code with words in *err. `stop` turns non-zero when a signal asks to end. */
-    int (*run)(const char *name, const struct options *options, const volatile sig_atomic_t *stop, struct tacho_error *err);
+    /* Runs to the end. 0 or a negative code with words in *err. `stop` turns non-zero when a signal
+     * asks to end. */
+    int (*run)(const char *name, const struct options *options, const volatile sig_atomic_t *stop,
+               struct tacho_error *err);
 };
 
 extern const struct recipe recipe_gpt2, recipe_mlp;
@@ -26,19 +29,23 @@ int calibrate_command(int argc, char **argv, struct tacho_error *err);
 /* train bpe (bpe.c): the same. */
 int bpe_command(int argc, char **argv, struct tacho_error *err);
 
-/* What all recipes that train a model have in common (run.c): input, context, ranks, the loop, progress lines on stdout. */
+/* What all recipes that train a model have in common (run.c): input, context, ranks, the loop,
+ * progress lines on stdout. */
 struct recipe_plan {
     const struct options *options;
     const volatile sig_atomic_t *stop;
     int64_t seq;   /* tokens a sample; 0: images */
     int64_t vocab; /* words that the model knows; without them images */
     int64_t batch; /* samples a micro-batch */
-    /* Makes the model for samples of that source; called once, when the input is open. The caller frees it. */
-    int (*create)(void *arg, const struct lt_source *source, const struct lt_context *context, struct lt_model **out,
-                  struct tacho_error *err);
-    /* Prints what the model is; what every run has (dtype, threads, memory) is printed behind it. */
+    /* Makes the model for samples of that source; called once, when the input is open. The caller
+     * frees it. */
+    int (*create)(void *arg, const struct lt_source *source, const struct lt_context *context,
+                  struct lt_model **out, struct tacho_error *err);
+    /* Prints what the model is; what every run has (dtype, threads, memory) is printed behind it.
+     */
     void (*describe)(void *arg, const struct lt_model *model);
-    /* The model's memory in closed form, for samples of that source and the threads that there are; before `create`. */
+    /* The model's memory in closed form, for samples of that source and the threads that there are;
+     * before `create`. */
     void (*memory)(void *arg, const struct lt_source *source, struct lt_memory_plan *out);
     void *arg;
 };

@@ -23,12 +23,15 @@ static void print_progress(void *arg, const struct lt_progress *p)
             printf("warning: %s\n", p->warning);
         if (p->step)
             printf("resumed: %lld steps made before%s\n", (long long)p->step,
-                   p->step >= config->schedule.steps ? ": nothing is left to do, --steps counts them too" : "");
+                   p->step >= config->schedule.steps
+                       ? ": nothing is left to do, --steps counts them too"
+                       : "");
         break;
     case LT_EVENT_STEP:
-        printf("step %5lld/%lld  loss %.4f  norm %.3f  lr %.2e  %9.2f ms  %8.0f %s\n", (long long)p->step,
-               (long long)config->schedule.steps, p->loss, p->grad_norm, p->rate, 1e3 * p->seconds,
-               (double)(p->tokens ? p->tokens : p->samples) / p->seconds, p->tokens ? "tok/s" : "samples/s");
+        printf("step %5lld/%lld  loss %.4f  norm %.3f  lr %.2e  %9.2f ms  %8.0f %s\n",
+               (long long)p->step, (long long)config->schedule.steps, p->loss, p->grad_norm,
+               p->rate, 1e3 * p->seconds, (double)(p->tokens ? p->tokens : p->samples) / p->seconds,
+               p->tokens ? "tok/s" : "samples/s");
         break;
     case LT_EVENT_EVALUATION:
         printf("evaluation after step %lld  loss %.4f  ", (long long)p->step, p->loss);
@@ -37,7 +40,8 @@ static void print_progress(void *arg, const struct lt_progress *p)
         printf("(%lld batches, %.2f ms)\n", (long long)p->evaluated, 1e3 * p->seconds);
         break;
     case LT_EVENT_CHECKPOINT:
-        printf("checkpoint after step %lld  %s  %.2f ms\n", (long long)p->step, config->checkpoint, 1e3 * p->seconds);
+        printf("checkpoint after step %lld  %s  %.2f ms\n", (long long)p->step, config->checkpoint,
+               1e3 * p->seconds);
         break;
     }
     fflush(stdout);
@@ -47,31 +51,35 @@ static int training(struct lt_train_config *out, const struct options *o, struct
 {
     int kind = lt_optimizer_find(o->optimizer);
     if (kind < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "adamw, momentum or sgd", "--optimizer %s: unknown", o->optimizer);
-    *out = (struct lt_train_config){.schedule = {.peak = o->lr, .floor = o->min_lr, .warmup = o->warmup, .steps = o->steps},
-                                    .micro_steps = (int)o->accumulate,
-                                    .clip = o->clip,
-                                    .optimizer = {.kind = (enum lt_optimizer_kind)kind,
-                                                  .weight_decay = o->weight_decay,
-                                                  .beta1 = o->beta1,
-                                                  .beta2 = o->beta2,
-                                                  .eps = 1e-8,
-                                                  .momentum = o->momentum},
-                                    .eval_every = o->eval_every,
-                                    .eval_batches = o->eval_batches,
-                                    .checkpoint_every = o->checkpoint_every,
-                                    .checkpoint = o->checkpoint,
-                                    .resume = o->resume,
-                                    .log_every = o->log_every,
-                                    .seed = (uint64_t)o->seed};
+        return tacho_fail(err, TACHO_EUSAGE, "adamw, momentum or sgd", "--optimizer %s: unknown",
+                          o->optimizer);
+    *out = (struct lt_train_config){
+        .schedule = {.peak = o->lr, .floor = o->min_lr, .warmup = o->warmup, .steps = o->steps},
+        .micro_steps = (int)o->accumulate,
+        .clip = o->clip,
+        .optimizer = {.kind = (enum lt_optimizer_kind)kind,
+                      .weight_decay = o->weight_decay,
+                      .beta1 = o->beta1,
+                      .beta2 = o->beta2,
+                      .eps = 1e-8,
+                      .momentum = o->momentum},
+        .eval_every = o->eval_every,
+        .eval_batches = o->eval_batches,
+        .checkpoint_every = o->checkpoint_every,
+        .checkpoint = o->checkpoint,
+        .resume = o->resume,
+        .log_every = o->log_every,
+        .seed = (uint64_t)o->seed};
     return 0;
 }
 
-static int make_context(struct lt_context *context, const struct options *o, struct tacho_error *err)
+static int make_context(struct lt_context *context, const struct options *o,
+                        struct tacho_error *err)
 {
     int backend = lt_backend_find(o->backend), dtype = lt_dtype_find(o->dtype);
     if (backend < 0)
-        return tacho_fail(err, TACHO_EUSAGE, "cpu or reference", "--backend %s: unknown", o->backend);
+        return tacho_fail(err, TACHO_EUSAGE, "cpu or reference", "--backend %s: unknown",
+                          o->backend);
     if (dtype < 0)
         return tacho_fail(err, TACHO_EUSAGE, "fp32 or bf16", "--dtype %s: unknown", o->dtype);
     context->backend = (enum lt_backend)backend;
@@ -79,34 +87,41 @@ static int make_context(struct lt_context *context, const struct options *o, str
     return 0;
 }
 
-/* What the run will hold: the model's part by its closed form, the optimizer's and the buffers' of several ranks from the
- * gradients, which are 4 bytes a parameter, the loader's from the batches; evaluations have a loader of their own beside it. */
-static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *plan, const struct lt_train_config *config,
-                        const struct lt_context *context, const struct input *in)
+/* What the run will hold: the model's part by its closed form, the optimizer's and the buffers' of
+ * several ranks from the gradients, which are 4 bytes a parameter, the loader's from the batches;
+ * evaluations have a loader of their own beside it. */
+static void plan_memory(struct lt_memory_plan *out, const struct recipe_plan *plan,
+                        const struct lt_train_config *config, const struct lt_context *context,
+                        const struct input *in)
 {
     struct lt_loader_config learn = {.options = config->loader, .b = plan->batch},
                             look = {.options = {.in_order = 1}, .b = plan->batch};
     *out = (struct lt_memory_plan){0};
     plan->memory(plan->arg, in->source, out);
     uint64_t gradients = out->tag[LT_MEMORY_GRADIENTS];
-    out->tag[LT_MEMORY_OPTIMIZER] = (uint64_t)lt_optimizer_states(config->optimizer.kind) * gradients;
+    out->tag[LT_MEMORY_OPTIMIZER] =
+        (uint64_t)lt_optimizer_states(config->optimizer.kind) * gradients;
     out->tag[LT_MEMORY_LOADER] = lt_loader_memory(&in->train, &learn);
     if (in->has_held_out)
         out->tag[LT_MEMORY_LOADER] += lt_loader_memory(&in->held_out, &look);
-    out->tag[LT_MEMORY_WORKSPACE] += lt_parallel_buffer_bytes(config->parallel, gradients / 4, context->dtype);
+    out->tag[LT_MEMORY_WORKSPACE] +=
+        lt_parallel_buffer_bytes(config->parallel, gradients / 4, context->dtype);
 }
 
 /* Better words now than the kernel's killer later. All ranks of a machine share its memory. */
-static int check_memory(const struct lt_memory_plan *p, const struct lt_parallel *parallel, struct tacho_error *err)
+static int check_memory(const struct lt_memory_plan *p, const struct lt_parallel *parallel,
+                        struct tacho_error *err)
 {
     int64_t there = lt_memory_available();
     int ranks = lt_parallel_place(parallel)->local_ranks;
     double gib = 1 << 30, needed = (double)lt_memory_plan_total(p) * ranks;
     if (there < 0 || needed <= (double)there)
         return 0;
-    return tacho_fail(err, TACHO_ENOMEM, "choose a smaller model, --batch or --seq, --recompute block or --optimizer sgd",
-                      "not enough memory: %d rank%s here need%s %.1f GiB, this machine has %.1f GiB left", ranks,
-                      ranks == 1 ? "" : "s", ranks == 1 ? "s" : "", needed / gib, (double)there / gib);
+    return tacho_fail(
+        err, TACHO_ENOMEM,
+        "choose a smaller model, --batch or --seq, --recompute block or --optimizer sgd",
+        "not enough memory: %d rank%s here need%s %.1f GiB, this machine has %.1f GiB left", ranks,
+        ranks == 1 ? "" : "s", ranks == 1 ? "s" : "", needed / gib, (double)there / gib);
 }
 
 static double mib(double bytes)
@@ -118,13 +133,14 @@ static void print_memory(const struct lt_memory_plan *p)
 {
     printf("memory: %.1f MiB predicted:", mib((double)lt_memory_plan_total(p)));
     for (int i = 0; i < LT_MEMORY_COUNT; i++)
-        printf("%s %s %.1f", i ? "," : "", lt_memory_name((enum lt_memory_tag)i), mib((double)p->tag[i]));
+        printf("%s %s %.1f", i ? "," : "", lt_memory_name((enum lt_memory_tag)i),
+               mib((double)p->tag[i]));
     printf("\n");
 }
 
-/* `before`: when there was neither model nor optimizer; peak 0 where that is not known. What the matrix library makes and
- * keeps, code and mapped data are part of the growth: of a small model's they are the larger one, so no percentage is said
- * there. */
+/* `before`: when there was neither model nor optimizer; peak 0 where that is not known. What the
+ * matrix library makes and keeps, code and mapped data are part of the growth: of a small model's
+ * they are the larger one, so no percentage is said there. */
 static void print_peak(const struct lt_memory_plan *p, const struct lt_resident *before)
 {
     struct lt_memory m;
@@ -147,20 +163,25 @@ static void print_peak(const struct lt_memory_plan *p, const struct lt_resident 
 
 static void print_start(const struct options *o)
 {
-    printf("%s, backend %s (%s), %d thread%s, %lld loader worker%s (%s)%s\n", o->dtype, o->backend, lt_gemm_library(),
-           lt_threads(), lt_threads() == 1 ? "" : "s", (long long)o->workers, o->workers == 1 ? "" : "s", o->worker_kind,
-           o->pin ? " and a pin thread" : "");
+    printf("%s, backend %s (%s), %d thread%s, %lld loader worker%s (%s)%s\n", o->dtype, o->backend,
+           lt_gemm_library(), lt_threads(), lt_threads() == 1 ? "" : "s", (long long)o->workers,
+           o->workers == 1 ? "" : "s", o->worker_kind, o->pin ? " and a pin thread" : "");
     if (strcmp(o->backend, "cpu") == 0 && !lt_gemm_fast((enum lt_dtype)lt_dtype_find(o->dtype)))
-        printf("note: %s has no %s products on this CPU: plain loops make them, correct and very slow (fp32 is fast)\n",
+        printf("note: %s has no %s products on this CPU: plain loops make them, correct and very "
+               "slow (fp32 is fast)\n",
                lt_gemm_library(), o->dtype);
 }
 
 /* Before a long run, what its end needs: rank 0 writes checkpoints, each rank its timers. */
-static int check_outputs(const struct options *o, const struct lt_parallel *parallel, struct tacho_error *err)
+static int check_outputs(const struct options *o, const struct lt_parallel *parallel,
+                         struct tacho_error *err)
 {
     if (o->checkpoint_every && !o->checkpoint)
-        return tacho_fail(err, TACHO_EUSAGE, "name the file too: --checkpoint FILE", "--checkpoint-every: no --checkpoint");
-    int rc = o->checkpoint && lt_parallel_rank(parallel) == 0 ? lt_output_check(o->checkpoint, "--checkpoint", err) : 0;
+        return tacho_fail(err, TACHO_EUSAGE, "name the file too: --checkpoint FILE",
+                          "--checkpoint-every: no --checkpoint");
+    int rc = o->checkpoint && lt_parallel_rank(parallel) == 0
+                 ? lt_output_check(o->checkpoint, "--checkpoint", err)
+                 : 0;
     return rc || !o->timers ? rc : lt_output_check(o->timers, "--timers", err);
 }
 
@@ -201,7 +222,8 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
         if (lt_memory_resident(&before))
             before.peak = 0;
         rc = plan->create(plan->arg, in.source, &context, &model, err);
-        if (rc == 0 && lt_trace_create(&context.trace, lt_op_names(), LT_OP_COUNT, o->timers != NULL))
+        if (rc == 0 &&
+            lt_trace_create(&context.trace, lt_op_names(), LT_OP_COUNT, o->timers != NULL))
             rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
         rc = lt_parallel_agree(parallel, rc, err);
     }
@@ -215,7 +237,8 @@ int recipe_train(const struct recipe_plan *plan, struct tacho_error *err)
             print_memory(&memory);
             fflush(stdout);
         }
-        rc = lt_train(model, &in.train, in.has_held_out ? &in.held_out : NULL, &context, &config, &hooks, err);
+        rc = lt_train(model, &in.train, in.has_held_out ? &in.held_out : NULL, &context, &config,
+                      &hooks, err);
     }
     if (rc == 0 && lt_parallel_rank(parallel) == 0)
         print_peak(&memory, &before);

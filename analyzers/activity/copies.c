@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies and memsets by kind and by the host's memory, over the whole capture: bytes, time, how much of it nothing hid,
- * bandwidth, and whether the host waited.
+ * Copies and memsets by kind and by the host's memory, over the whole capture: bytes, time, how
+ * much of it nothing hid, bandwidth, and whether the host waited.
  *
- * A copy is synchronous when its call waits for it: a copying call without Async in its name, and any copy from or to pageable
- * memory, which the driver stages. Copies between devices, copies of a graph and memsets never make the host wait.
+ * A copy is synchronous when its call waits for it: a copying call without Async in its name, and
+ * any copy from or to pageable memory, which the driver stages. Copies between devices, copies of a
+ * graph and memsets never make the host wait.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,7 +26,8 @@ struct row {
 struct rows {
     struct row *row;
     size_t count, room;
-    uint32_t *of_detail; /* row + 1 of a detail: copies at 2 i, memsets at 2 i + 1; the last two: no detail */
+    uint32_t *of_detail; /* row + 1 of a detail: copies at 2 i, memsets at 2 i + 1; the last two: no
+                            detail */
     uint32_t *of_op;     /* row of each op, AN_NONE: no copy */
 };
 
@@ -58,15 +60,18 @@ static enum waits waits(const struct an_context *c, size_t op, const struct row 
 
 /* ---- rows --------------------------------------------------------------------------------------------------------------- */
 
-static uint32_t row_find(struct an_context *c, struct rows *s, const char *kind, const char *memory, bool memset)
+static uint32_t row_find(struct an_context *c, struct rows *s, const char *kind, const char *memory,
+                         bool memset)
 {
     for (size_t i = 0; i < s->count; i++)
-        if (s->row[i].memset == memset && !strcmp(s->row[i].r.kind, kind) && !strcmp(s->row[i].r.memory, memory))
+        if (s->row[i].memset == memset && !strcmp(s->row[i].r.kind, kind) &&
+            !strcmp(s->row[i].r.memory, memory))
             return (uint32_t)i;
     if (an_grow(&s->row, &s->room, s->count + 1, sizeof *s->row))
         return AN_NONE;
-    s->row[s->count] =
-        (struct row){.r = {.kind = an_arena_text(c->a, kind), .memory = an_arena_text(c->a, memory)}, .memset = memset};
+    s->row[s->count] = (struct row){
+        .r = {.kind = an_arena_text(c->a, kind), .memory = an_arena_text(c->a, memory)},
+        .memset = memset};
     return (uint32_t)s->count++;
 }
 
@@ -79,7 +84,8 @@ static int row_of(struct an_context *c, struct rows *s, size_t op, uint32_t *row
     if (!memset && strcmp(category, "memcpy") != 0)
         return 0;
     const struct an_detail *d = an_trace_detail(c->t, c->t->slice.detail[slice]);
-    uint32_t *known = &s->of_detail[2 * (d ? c->t->slice.detail[slice] : c->t->detail_count) + memset];
+    uint32_t *known =
+        &s->of_detail[2 * (d ? c->t->slice.detail[slice] : c->t->detail_count) + memset];
     if (!*known) {
         uint32_t r = row_find(c, s,
                               memset               ? "memset"
@@ -102,7 +108,9 @@ static int64_t size_of(const struct an_context *c, size_t op)
     const struct an_detail *d = an_trace_detail(t, t->slice.detail[o->slice[op]]);
     if ((!d || d->bytes == STORE_ABSENT) && o->launch[op] != AN_NONE) {
         enum an_api_kind kind = an_slice_api(t, o->launch[op]).kind;
-        d = kind == AN_API_COPY || kind == AN_API_MEMSET ? an_trace_detail(t, t->slice.detail[o->launch[op]]) : NULL;
+        d = kind == AN_API_COPY || kind == AN_API_MEMSET
+                ? an_trace_detail(t, t->slice.detail[o->launch[op]])
+                : NULL;
     }
     return d && d->bytes >= 0 ? d->bytes : STORE_ABSENT;
 }
@@ -133,8 +141,8 @@ static void row_add(struct an_context *c, struct row *x, size_t op)
 
 /* ---- exposed time ------------------------------------------------------------------------------------------------------- */
 
-/* Adds what no compute and no communication of the device hid. Copies of a communicator are communication: they hide
- * themselves.
+/* Adds what no compute and no communication of the device hid. Copies of a communicator are
+ * communication: they hide themselves.
  */
 static int expose(struct an_context *c, const struct an_device *d, struct rows *s)
 {
@@ -144,7 +152,8 @@ static int expose(struct an_context *c, const struct an_device *d, struct rows *
     size_t hides[2], n = 0;
     int rc = an_device_spans(c, d, busy, INT64_MIN, INT64_MAX, &hide[0], &hides[0]);
     if (!rc)
-        rc = an_device_spans(c, d, busy & ~(1u << AN_DEVICE_MEMSET), INT64_MIN, INT64_MAX, &hide[1], &hides[1]);
+        rc = an_device_spans(c, d, busy & ~(1u << AN_DEVICE_MEMSET), INT64_MIN, INT64_MAX, &hide[1],
+                             &hides[1]);
     if (rc)
         return rc;
     for (size_t r = 0; r < s->count; r++)
@@ -197,15 +206,19 @@ static void finish(struct an_context *c, struct row *x)
         x->r.bytes = an_int_none(unsized);
     else
         x->r.bytes.valid = true;
-    x->r.bytes_per_s = x->sized && x->sized_ns > 0 ? an_num((double)x->r.bytes.value / x->sized_ns * 1e9)
-                                                   : an_num_none(x->sized ? "they took 0 ns" : unsized);
-    x->r.max_bytes_per_s = x->best > 0 ? an_num(x->best * 1e9) : an_num_none(x->sized ? "they took 0 ns" : unsized);
+    x->r.bytes_per_s = x->sized && x->sized_ns > 0
+                           ? an_num((double)x->r.bytes.value / x->sized_ns * 1e9)
+                           : an_num_none(x->sized ? "they took 0 ns" : unsized);
+    x->r.max_bytes_per_s =
+        x->best > 0 ? an_num(x->best * 1e9) : an_num_none(x->sized ? "they took 0 ns" : unsized);
     if (x->call_unknown)
-        x->r.synchronous = an_int_none(
-            an_arena_format(c->a, "the call of %" PRId64 " of %" PRId64 " is not in the file; of the others %" PRId64,
-                            x->call_unknown, x->r.count, x->sync));
+        x->r.synchronous = an_int_none(an_arena_format(
+            c->a,
+            "the call of %" PRId64 " of %" PRId64 " is not in the file; of the others %" PRId64,
+            x->call_unknown, x->r.count, x->sync));
     else if (x->memory_unknown)
-        x->r.synchronous = an_int_none("the trace does not say whether the host's memory is pageable");
+        x->r.synchronous =
+            an_int_none("the trace does not say whether the host's memory is pageable");
     else
         x->r.synchronous = an_int(x->sync);
 }
@@ -247,5 +260,6 @@ static int copies_run(struct an_context *c)
     return rc;
 }
 
-const struct an_analyzer an_copies = {"copies", "copies and memsets by kind and memory: bytes, exposed time, bandwidth, waits",
-                                      AN_INPUT_DEVICES, copies_run, copies_absent};
+const struct an_analyzer an_copies = {
+    "copies", "copies and memsets by kind and memory: bytes, exposed time, bandwidth, waits",
+    AN_INPUT_DEVICES, copies_run, copies_absent};

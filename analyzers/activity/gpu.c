@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What each accelerator did over everything that was recorded on it: compute, exposed communication, exposed copies, opaque
- * graphs and idle, which sum to the span (DESIGN 5). Exact in ns.
+ * What each accelerator did over everything that was recorded on it: compute, exposed
+ * communication, exposed copies, opaque graphs and idle, which sum to the span (DESIGN 5). Exact in
+ * ns.
  */
 #include <inttypes.h>
 
@@ -12,13 +13,16 @@ static int64_t measure(struct an_set s)
     return an_spans_measure(s.span, s.count);
 }
 
-static void sum_ops(const struct an_devices *g, const struct an_device *d, struct an_gpu_device *out)
+static void sum_ops(const struct an_devices *g, const struct an_device *d,
+                    struct an_gpu_device *out)
 {
     int64_t compute = 0, comm = 0, copy = 0;
     for (size_t i = d->first; i < d->first + d->count; i++) {
         unsigned bit = 1u << g->op.class[i];
         int64_t ns = an_time_sub(g->op.end[i], g->op.start[i]);
-        int64_t *sum = bit & AN_DEVICE_COMPUTE_MASK ? &compute : bit & AN_DEVICE_COMM_MASK ? &comm : &copy;
+        int64_t *sum = bit & AN_DEVICE_COMPUTE_MASK ? &compute
+                       : bit & AN_DEVICE_COMM_MASK  ? &comm
+                                                    : &copy;
         if (bit & (AN_DEVICE_COMPUTE_MASK | AN_DEVICE_COMM_MASK | AN_DEVICE_COPY_MASK))
             *sum = an_time_add(*sum, ns);
     }
@@ -32,15 +36,17 @@ static struct an_value overlap(const struct an_device_split *x)
     int64_t comm = measure(x->comm);
     if (comm > 0)
         return an_num(100.0 * (double)an_time_sub(comm, measure(x->exposed_comm)) / (double)comm);
-    return an_num_none(x->opaque.count || x->unseen_graphs ? "no communication outside of opaque graphs"
-                                                           : "no communication on this device");
+    return an_num_none(x->opaque.count || x->unseen_graphs
+                           ? "no communication outside of opaque graphs"
+                           : "no communication on this device");
 }
 
 static void times_absent(struct an_gpu_device *out, const char *reason)
 {
-    struct an_count *all[] = {&out->span_ns, &out->busy_ns,         &out->compute_ns,      &out->comm_ns,
-                              &out->copy_ns, &out->exposed_comm_ns, &out->exposed_copy_ns, &out->opaque_ns,
-                              &out->idle_ns, &out->compute_sum_ns,  &out->comm_sum_ns,     &out->copy_sum_ns};
+    struct an_count *all[] = {&out->span_ns,         &out->busy_ns,     &out->compute_ns,
+                              &out->comm_ns,         &out->copy_ns,     &out->exposed_comm_ns,
+                              &out->exposed_copy_ns, &out->opaque_ns,   &out->idle_ns,
+                              &out->compute_sum_ns,  &out->comm_sum_ns, &out->copy_sum_ns};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i] = an_int_none(reason);
     out->overlap_pct = an_num_none(reason);
@@ -50,15 +56,16 @@ static void times_absent(struct an_gpu_device *out, const char *reason)
 static void causes_absent(struct an_gpu_device *out)
 {
     static const char reason[] = "none of its rows has a time";
-    struct an_count *all[] = {&out->blocking_proven_ns,       &out->blocking_inferred_ns, &out->blocking_unknown_ns,
-                              &out->absent_launch_starved_ns, &out->absent_blocked_ns,    &out->absent_dispatch_ns,
+    struct an_count *all[] = {&out->blocking_proven_ns,  &out->blocking_inferred_ns,
+                              &out->blocking_unknown_ns, &out->absent_launch_starved_ns,
+                              &out->absent_blocked_ns,   &out->absent_dispatch_ns,
                               &out->absent_dependency_ns};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i] = an_int_none(reason);
 }
 
-static void describe(struct an_context *c, const struct an_device *d, const struct an_device_split *x,
-                     struct an_gpu_device *out)
+static void describe(struct an_context *c, const struct an_device *d,
+                     const struct an_device_split *x, struct an_gpu_device *out)
 {
     const struct an_process *p = d->process != AN_NONE ? &c->t->process[d->process] : NULL;
     *out = (struct an_gpu_device){.rank = d->rank,
@@ -90,18 +97,21 @@ static void describe(struct an_context *c, const struct an_device *d, const stru
     sum = an_time_add(sum, out->exposed_copy_ns.value);
     sum = an_time_add(sum, an_time_add(out->opaque_ns.value, out->idle_ns.value));
     if (sum != span)
-        an_problem(
-            c, "device %" PRId64 " of rank %" PRId64 ": its classes sum to %" PRId64 " ns, not to its span of %" PRId64 " ns",
-            d->ordinal, d->rank, sum, span);
+        an_problem(c,
+                   "device %" PRId64 " of rank %" PRId64 ": its classes sum to %" PRId64
+                   " ns, not to its span of %" PRId64 " ns",
+                   d->ordinal, d->rank, sum, span);
 }
 
 /* Opaque time, and what to do about it. */
-static void note_opaque(struct an_context *c, const struct an_device *d, const struct an_device_split *x)
+static void note_opaque(struct an_context *c, const struct an_device *d,
+                        const struct an_device_split *x)
 {
     double ms = (double)measure(x->exposed_opaque) / 1e6, unseen = (double)x->unseen_ns / 1e6;
     if (ms - unseen > 0)
         an_problem(c,
-                   "device %" PRId64 " of rank %" PRId64 ": %.3f ms are opaque: graphs were recorded as a whole, without their "
+                   "device %" PRId64 " of rank %" PRId64
+                   ": %.3f ms are opaque: graphs were recorded as a whole, without their "
                    "kernels (nsys profile --cuda-graph-trace=node records them)",
                    d->ordinal, d->rank, ms - unseen);
     if (x->unseen_ns > 0)
@@ -112,11 +122,14 @@ static void note_opaque(struct an_context *c, const struct an_device *d, const s
                    d->ordinal, d->rank, x->unseen_graphs, unseen);
 }
 
-/* A fused kernel is compute that holds communication: how much of either is not known, only the bound. */
-static int note_fused(struct an_context *c, const struct an_device *d, const struct an_device_split *x)
+/* A fused kernel is compute that holds communication: how much of either is not known, only the
+ * bound. */
+static int note_fused(struct an_context *c, const struct an_device *d,
+                      const struct an_device_split *x)
 {
     struct an_set fused;
-    int rc = an_device_spans(c, d, 1u << AN_DEVICE_FUSED, INT64_MIN, INT64_MAX, &fused.span, &fused.count);
+    int rc = an_device_spans(c, d, 1u << AN_DEVICE_FUSED, INT64_MIN, INT64_MAX, &fused.span,
+                             &fused.count);
     if (rc || !fused.count)
         return rc;
     double ms = (double)measure(fused) / 1e6, compute = (double)measure(x->compute) / 1e6;
@@ -151,5 +164,6 @@ static void gpu_absent(struct an_context *c, const char *reason)
     c->r->gpu.reason = reason;
 }
 
-const struct an_analyzer an_gpu = {"gpu", "what each accelerator did: compute, exposed communication and copies, idle",
-                                   AN_INPUT_DEVICES, gpu_run, gpu_absent};
+const struct an_analyzer an_gpu = {
+    "gpu", "what each accelerator did: compute, exposed communication and copies, idle",
+    AN_INPUT_DEVICES, gpu_run, gpu_absent};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Launches: host calls that put work on a device, over the whole capture. A call counts once, also when it launches a graph of
- * many kernels, and it is matched when at least one of its ops is in the file. It waits in its stream's queue from its own
- * start to the start of its first op; so a launch without an op never enters the queue, an op without a launch never leaves it,
- * and the queue is never shorter than nothing.
+ * Launches: host calls that put work on a device, over the whole capture. A call counts once, also
+ * when it launches a graph of many kernels, and it is matched when at least one of its ops is in
+ * the file. It waits in its stream's queue from its own start to the start of its first op; so a
+ * launch without an op never enters the queue, an op without a launch never leaves it, and the
+ * queue is never shorter than nothing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +38,8 @@ static int row_order(const void *x, const void *y)
     return a->count != b->count ? (a->count > b->count ? -1 : 1) : strcmp(a->name, b->name);
 }
 
-/* Is slice i a launching call? Because something on a device says so (*k walks along launch_slice), or by its name; a call
- * inside another call is part of that one. */
+/* Is slice i a launching call? Because something on a device says so (*k walks along launch_slice),
+ * or by its name; a call inside another call is part of that one. */
 static bool launches(const struct an_context *c, size_t i, size_t *k)
 {
     const struct an_devices *g = c->gpu;
@@ -47,7 +48,8 @@ static bool launches(const struct an_context *c, size_t i, size_t *k)
     if (*k < g->launch_count && g->launch_slice[*k] == i)
         return true;
     uint32_t parent = c->t->slice.parent[i];
-    return an_slice_launches(c->t, i) && (parent == AN_NONE || !an_category_is_call(an_slice_category(c->t, parent)));
+    return an_slice_launches(c->t, i) &&
+           (parent == AN_NONE || !an_category_is_call(an_slice_category(c->t, parent)));
 }
 
 static int count_calls(struct an_context *c)
@@ -57,12 +59,14 @@ static int count_calls(struct an_context *c)
     struct an_launch_row *row = NULL;
     size_t rows = 0, room = 0, at = 0;
     int64_t timed = 0, host = 0;
-    uint32_t *of_name = calloc(t->string_count + 1, sizeof *of_name); /* row + 1 of a name; the last one: no name */
+    uint32_t *of_name =
+        calloc(t->string_count + 1, sizeof *of_name); /* row + 1 of a name; the last one: no name */
     int rc = of_name ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; i < t->slice.count && !rc; i++) {
         if (!launches(c, i, &at))
             continue;
-        uint32_t name = t->slice.name[i] < t->string_count ? t->slice.name[i] : (uint32_t)t->string_count;
+        uint32_t name =
+            t->slice.name[i] < t->string_count ? t->slice.name[i] : (uint32_t)t->string_count;
         if (!of_name[name] && !(rc = an_grow(&row, &room, rows + 1, sizeof *row))) {
             const char *text = an_trace_name(t, name);
             row[rows] = (struct an_launch_row){.name = an_arena_text(c->a, text)};
@@ -85,7 +89,8 @@ static int count_calls(struct an_context *c)
     if (!rc && rows && !(r->rows = an_arena_copy(c->a, row, rows * sizeof *row)))
         rc = TACHO_ENOMEM;
     r->row_count = rc ? 0 : rows;
-    r->host_mean_us = timed ? an_num((double)host / (double)timed / 1e3) : an_num_none("no launching call is in the file");
+    r->host_mean_us = timed ? an_num((double)host / (double)timed / 1e3)
+                            : an_num_none("no launching call is in the file");
     free(row);
     free(of_name);
     return rc;
@@ -112,7 +117,8 @@ static uint32_t device_of(const struct an_devices *g, size_t op)
 }
 
 /* Kernels of a call that is no graph launch, against the call's own time on the host. */
-static void count_short(const struct an_context *c, size_t k, int64_t host, int64_t *kernels, int64_t *brief)
+static void count_short(const struct an_context *c, size_t k, int64_t host, int64_t *kernels,
+                        int64_t *brief)
 {
     const struct an_devices *g = c->gpu;
     for (size_t j = g->launch_first[k]; j < g->launch_first[k + 1]; j++) {
@@ -183,8 +189,10 @@ static void sort_times(int64_t *x, size_t n)
         qsort(x, n, sizeof *x, time_order);
 }
 
-/* One stream: n calls that enter and leave, each by time. The times at which it is full are appended to `full`. */
-static size_t sweep_stream(struct queue *q, const int64_t *enter, const int64_t *leave, size_t n, struct an_span *full)
+/* One stream: n calls that enter and leave, each by time. The times at which it is full are
+ * appended to `full`. */
+static size_t sweep_stream(struct queue *q, const int64_t *enter, const int64_t *leave, size_t n,
+                           struct an_span *full)
 {
     size_t in = 0, out = 0, spans = 0;
     int64_t since = 0;
@@ -204,9 +212,10 @@ static size_t sweep_stream(struct queue *q, const int64_t *enter, const int64_t 
     return spans;
 }
 
-/* Gathers the calls of each stream behind each other: first[k] .. first[k + 1] are those of track k. Calls that never waited
- * are left out of it. */
-static void group_streams(const struct waiting *w, size_t tracks, size_t *first, int64_t *enter, int64_t *leave)
+/* Gathers the calls of each stream behind each other: first[k] .. first[k + 1] are those of track
+ * k. Calls that never waited are left out of it. */
+static void group_streams(const struct waiting *w, size_t tracks, size_t *first, int64_t *enter,
+                          int64_t *leave)
 {
     memset(first, 0, (tracks + 1) * sizeof *first);
     for (size_t i = 0; i < w->count; i++)
@@ -240,7 +249,8 @@ static double sum_windows(const struct an_span *window, size_t n)
 {
     double sum = 0;
     for (size_t k = 0; k < n; k++)
-        sum += window[k].end > window[k].start ? (double)an_time_sub(window[k].end, window[k].start) : 0;
+        sum += window[k].end > window[k].start ? (double)an_time_sub(window[k].end, window[k].start)
+                                               : 0;
     return sum;
 }
 
@@ -250,8 +260,10 @@ static int sweep_queues(const struct an_context *c, const struct waiting *w, str
     size_t tracks = c->t->track_count, most = tracks > g->device_count ? tracks : g->device_count;
     size_t *first = calloc(tracks + 1, sizeof *first);
     uint32_t *device = calloc(tracks + 1, sizeof *device);
-    int64_t *enter = calloc(w->count + 1, sizeof *enter), *leave = calloc(w->count + 1, sizeof *leave);
-    struct an_span *window = calloc(most + 1, sizeof *window), *full = calloc(w->count + 1, sizeof *full);
+    int64_t *enter = calloc(w->count + 1, sizeof *enter),
+            *leave = calloc(w->count + 1, sizeof *leave);
+    struct an_span *window = calloc(most + 1, sizeof *window),
+                   *full = calloc(w->count + 1, sizeof *full);
     int rc = first && device && enter && leave && window && full ? 0 : TACHO_ENOMEM;
     if (rc)
         goto out;
@@ -317,8 +329,9 @@ static int launches_run(struct an_context *c)
     struct queue q = {.area = 0};
     int rc = w.track && w.device && w.enter && w.leave ? count_calls(c) : TACHO_ENOMEM;
     if (!rc && !r->calls) {
-        launches_absent(c, "the trace holds no calls that launch device work (record CPU activities too: "
-                           "ProfilerActivity.CPU, nsys --trace=cuda)");
+        launches_absent(
+            c, "the trace holds no calls that launch device work (record CPU activities too: "
+               "ProfilerActivity.CPU, nsys --trace=cuda)");
     } else if (!rc && !(rc = match_calls(c, &w)) && !(rc = sweep_queues(c, &w, &q))) {
         const char *none = "no device op of this file waited for its start";
         r->queue_mean = q.time > 0 ? an_num(q.area / q.time) : an_num_none(none);
@@ -332,6 +345,6 @@ static int launches_run(struct an_context *c)
     return rc;
 }
 
-const struct an_analyzer an_launches = {"launches",
-                                        "calls that put work on a device: delay, queue length, short kernels, graphs",
-                                        AN_INPUT_DEVICES, launches_run, launches_absent};
+const struct an_analyzer an_launches = {
+    "launches", "calls that put work on a device: delay, queue length, short kernels, graphs",
+    AN_INPUT_DEVICES, launches_run, launches_absent};

@@ -2,12 +2,13 @@
  *
  * The table of ops: one row for each name, category and kind.
  *
- * A run with an accelerator: the device ops of the whole capture; the kind is the class of the op. What the host did stands in
- * the tables of attribution.
+ * A run with an accelerator: the device ops of the whole capture; the kind is the class of the op.
+ * What the host did stands in the tables of attribution.
  *
- * A run without: the ranges of all threads of the whole run. Self time is what no nested range of the same thread covers. Where
- * limits (--steps, --every, --max-size) left slices out, count, total and self time of steps come from the aggregates, which
- * are kept for the whole run; minimum, maximum and spread from the slices there are.
+ * A run without: the ranges of all threads of the whole run. Self time is what no nested range of
+ * the same thread covers. Where limits (--steps, --every, --max-size) left slices out, count, total
+ * and self time of steps come from the aggregates, which are kept for the whole run; minimum,
+ * maximum and spread from the slices there are.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -67,7 +68,8 @@ static int table_rehash(struct table *t)
 }
 
 /* Row of a key; a new one if needed. AN_NONE when memory is out. */
-static uint32_t table_row(struct table *t, uint32_t name, uint32_t category, const struct an_detail *d)
+static uint32_t table_row(struct table *t, uint32_t name, uint32_t category,
+                          const struct an_detail *d)
 {
     const char *kind = d ? d->kind : "", *pass = d ? d->pass : "";
     if (2 * (t->count + 1) > t->buckets && table_rehash(t))
@@ -75,12 +77,17 @@ static uint32_t table_row(struct table *t, uint32_t name, uint32_t category, con
     size_t at = op_hash(name, category, kind, pass) & (t->buckets - 1);
     for (; t->bucket[at]; at = (at + 1) & (t->buckets - 1)) {
         const struct op *o = &t->op[t->bucket[at] - 1];
-        if (o->name == name && o->category == category && !strcmp(o->kind, kind) && !strcmp(o->pass, pass))
+        if (o->name == name && o->category == category && !strcmp(o->kind, kind) &&
+            !strcmp(o->pass, pass))
             return t->bucket[at] - 1;
     }
     if (an_grow(&t->op, &t->room, t->count + 1, sizeof *t->op))
         return AN_NONE;
-    t->op[t->count] = (struct op){.name = name, .category = category, .kind = kind, .pass = pass, .schema = d ? d->schema : ""};
+    t->op[t->count] = (struct op){.name = name,
+                                  .category = category,
+                                  .kind = kind,
+                                  .pass = pass,
+                                  .schema = d ? d->schema : ""};
     t->bucket[at] = (uint32_t)++t->count;
     return (uint32_t)t->count - 1;
 }
@@ -91,7 +98,8 @@ static void op_payload(struct op *o, const struct an_detail *d, int64_t calls, i
         return;
     if (d->flops != STORE_ABSENT) {
         int64_t f;
-        o->flops = an_time_add(o->flops, __builtin_mul_overflow(d->flops, calls, &f) ? INT64_MAX : f);
+        o->flops =
+            an_time_add(o->flops, __builtin_mul_overflow(d->flops, calls, &f) ? INT64_MAX : f);
         o->flops_ns += (double)ns;
     }
     bool traffic = d->bytes_read != STORE_ABSENT || d->bytes_written != STORE_ABSENT;
@@ -117,15 +125,18 @@ static void op_call(struct op *o, const struct an_detail *d, int64_t dur)
 static int stack_room(struct table *t, size_t need)
 {
     size_t a = t->stack_room, b = t->stack_room;
-    if (an_grow(&t->of_slice, &a, need, sizeof *t->of_slice) || an_grow(&t->end, &b, need, sizeof *t->end))
+    if (an_grow(&t->of_slice, &a, need, sizeof *t->of_slice) ||
+        an_grow(&t->end, &b, need, sizeof *t->end))
         return TACHO_ENOMEM;
     t->stack_room = a;
     return 0;
 }
 
-/* One pass over a thread: at each instant the innermost range gets the time as its self time. Ranges without an end have none.
+/* One pass over a thread: at each instant the innermost range gets the time as its self time.
+ * Ranges without an end have none.
  */
-static int sweep_track(const struct an_trace *tr, const struct an_track *k, struct table *t, bool nested)
+static int sweep_track(const struct an_trace *tr, const struct an_track *k, struct table *t,
+                       bool nested)
 {
     size_t depth = 0;
     int64_t at = 0;
@@ -134,14 +145,16 @@ static int sweep_track(const struct an_trace *tr, const struct an_track *k, stru
         int64_t start = last ? INT64_MAX : tr->slice.start[i];
         while (depth && t->end[depth - 1] <= start) {
             if (t->of_slice[depth - 1] != AN_NONE && t->end[depth - 1] > at)
-                t->op[t->of_slice[depth - 1]].self = an_time_add(t->op[t->of_slice[depth - 1]].self, t->end[depth - 1] - at);
+                t->op[t->of_slice[depth - 1]].self =
+                    an_time_add(t->op[t->of_slice[depth - 1]].self, t->end[depth - 1] - at);
             at = t->end[depth - 1] > at ? t->end[depth - 1] : at;
             depth--;
         }
         if (last)
             break;
         if (depth && t->of_slice[depth - 1] != AN_NONE && start > at)
-            t->op[t->of_slice[depth - 1]].self = an_time_add(t->op[t->of_slice[depth - 1]].self, start - at);
+            t->op[t->of_slice[depth - 1]].self =
+                an_time_add(t->op[t->of_slice[depth - 1]].self, start - at);
         at = start;
         const struct an_detail *d = an_trace_detail(tr, tr->slice.detail[i]);
         uint32_t row = table_row(t, tr->slice.name[i], tr->slice.category[i], d);
@@ -158,7 +171,8 @@ static int sweep_track(const struct an_trace *tr, const struct an_track *k, stru
             t->op[row].self = an_time_add(t->op[row].self, open ? 0 : tr->slice.dur[i]);
             continue;
         }
-        t->of_slice[depth] = open || (d && d->paused) ? AN_NONE : row; /* what a paused step did is not known */
+        t->of_slice[depth] =
+            open || (d && d->paused) ? AN_NONE : row; /* what a paused step did is not known */
         t->end[depth++] = an_slice_end(tr, i);
     }
     return 0;
@@ -166,8 +180,9 @@ static int sweep_track(const struct an_trace *tr, const struct an_track *k, stru
 
 /* ---- aggregates --------------------------------------------------------------------------------------------------------- */
 
-/* Ranges outside steps are in the slices alone; what is inside steps comes from the aggregates. So: all slices first, then the
- * difference between what the aggregates know and what was seen of each row, never below what was seen. */
+/* Ranges outside steps are in the slices alone; what is inside steps comes from the aggregates. So:
+ * all slices first, then the difference between what the aggregates know and what was seen of each
+ * row, never below what was seen. */
 static int merge_aggregates(const struct an_trace *tr, struct table *t)
 {
     const struct an_aggregates *g = &tr->aggregate;
@@ -195,7 +210,8 @@ static int merge_aggregates(const struct an_trace *tr, struct table *t)
             break;
         }
         struct op *o = &t->op[row];
-        if (a->count == o->count && a->self < o->self) /* the same calls: what ran below them was cut */
+        if (a->count == o->count &&
+            a->self < o->self) /* the same calls: what ran below them was cut */
             o->self = a->self;
         if (a->count <= o->count)
             continue;
@@ -224,7 +240,8 @@ static int sum_devices(struct an_context *c, struct table *t)
         uint32_t row = table_row(t, s->name[op->slice[i]], s->category[op->slice[i]], &key);
         if (row == AN_NONE)
             return TACHO_ENOMEM;
-        op_call(&t->op[row], an_trace_detail(c->t, s->detail[op->slice[i]]), an_time_sub(op->end[i], op->start[i]));
+        op_call(&t->op[row], an_trace_detail(c->t, s->detail[op->slice[i]]),
+                an_time_sub(op->end[i], op->start[i]));
         t->op[row].self = t->op[row].total;
     }
     c->r->ops_window = "the whole capture";
@@ -269,16 +286,20 @@ static struct an_op op_row(struct an_context *c, const struct op *o, int64_t sel
     double sd = an_tally_sd(&o->seen);
     r.sd_us = !isnan(sd)
                   ? an_num(sd / 1e3)
-                  : an_num_none(o->seen.count > 1 ? "the times do not fit" : "fewer than two calls with an end in the file");
+                  : an_num_none(o->seen.count > 1 ? "the times do not fit"
+                                                  : "fewer than two calls with an end in the file");
     if (is_idle(o))
         r.share_pct = an_num_none("waiting for room in the queue is no work");
     else
-        r.share_pct = self_all > 0 ? an_num(100 * (double)o->self / (double)self_all) : an_num_none("no time was recorded");
+        r.share_pct = self_all > 0 ? an_num(100 * (double)o->self / (double)self_all)
+                                   : an_num_none("no time was recorded");
     const char *silent = "its payload does not say";
     r.flops = o->flops > 0 || o->flops_ns > 0 ? an_int(o->flops) : an_int_none(silent);
     r.bytes = o->bytes > 0 || o->bytes_ns > 0 ? an_int(o->bytes) : an_int_none(silent);
-    r.flops_per_s = o->flops_ns > 0 ? an_num((double)o->flops / o->flops_ns * 1e9) : an_num_none(silent);
-    r.bytes_per_s = o->bytes_ns > 0 ? an_num((double)o->bytes / o->bytes_ns * 1e9) : an_num_none(silent);
+    r.flops_per_s =
+        o->flops_ns > 0 ? an_num((double)o->flops / o->flops_ns * 1e9) : an_num_none(silent);
+    r.bytes_per_s =
+        o->bytes_ns > 0 ? an_num((double)o->bytes / o->bytes_ns * 1e9) : an_num_none(silent);
     return r;
 }
 
@@ -327,6 +348,7 @@ static void ops_absent(struct an_context *c, const char *reason)
     c->r->op_count = 0;
 }
 
-const struct an_analyzer an_ops = {"ops",
-                                   "every kernel, else every range, by name: count, time, spread, self time, FLOP/s, bytes/s",
-                                   AN_INPUT_SLICES, ops_run, ops_absent};
+const struct an_analyzer an_ops = {
+    "ops",
+    "every kernel, else every range, by name: count, time, spread, self time, FLOP/s, bytes/s",
+    AN_INPUT_SLICES, ops_run, ops_absent};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Precision: which element type matrix and attention kernels compute in and whether they ran on matrix units (tensor cores,
- * matrix cores), as far as their names tell (classes.tsv), over the whole capture. Kernels that do no matrix work are not part
- * of it: a share of all kernel time would fall whenever an optimizer is added.
+ * Precision: which element type matrix and attention kernels compute in and whether they ran on
+ * matrix units (tensor cores, matrix cores), as far as their names tell (classes.tsv), over the
+ * whole capture. Kernels that do no matrix work are not part of it: a share of all kernel time
+ * would fall whenever an optimizer is added.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@ struct rows {
     size_t count, room;
 };
 
-static struct an_precision_row *row_of(struct an_context *c, struct rows *s, const char *dtype, int unit)
+static struct an_precision_row *row_of(struct an_context *c, struct rows *s, const char *dtype,
+                                       int unit)
 {
     for (size_t i = 0; i < s->count; i++) {
         struct an_precision_row *x = &s->row[i];
@@ -26,8 +28,8 @@ static struct an_precision_row *row_of(struct an_context *c, struct rows *s, con
     }
     if (an_grow(&s->row, &s->room, s->count + 1, sizeof *s->row))
         return NULL;
-    s->row[s->count] =
-        (struct an_precision_row){.dtype = an_arena_text(c->a, dtype), .matrix_unit = unit > 0, .told = unit >= 0};
+    s->row[s->count] = (struct an_precision_row){
+        .dtype = an_arena_text(c->a, dtype), .matrix_unit = unit > 0, .told = unit >= 0};
     return &s->row[s->count++];
 }
 
@@ -42,7 +44,8 @@ static int row_order(const void *x, const void *y)
 
 static void precision_absent(struct an_context *c, const char *reason)
 {
-    c->r->precision = (struct an_precision){.reason = reason, .matrix_unit_pct = an_num_none(reason)};
+    c->r->precision =
+        (struct an_precision){.reason = reason, .matrix_unit_pct = an_num_none(reason)};
 }
 
 static struct an_value share(struct an_context *c, int64_t all, int64_t unit, int64_t silent)
@@ -50,8 +53,9 @@ static struct an_value share(struct an_context *c, int64_t all, int64_t unit, in
     if (all <= 0)
         return an_num_none("matrix kernels took 0 ns");
     if ((double)(all - silent) < TOLD_LEAST * (double)all)
-        return an_num_none(an_arena_format(c->a, "the names of kernels with %.0f %% of the time of matrix work do not tell",
-                                           100 * (double)silent / (double)all));
+        return an_num_none(an_arena_format(
+            c->a, "the names of kernels with %.0f %% of the time of matrix work do not tell",
+            100 * (double)silent / (double)all));
     return an_num(100 * (double)unit / (double)(all - silent));
 }
 
@@ -69,7 +73,8 @@ static int precision_run(struct an_context *c)
         struct an_name_class told = {.matrix_unit = -1};
         if (name < c->t->string_count)
             told = g->name_class[name];
-        struct an_precision_row *x = row_of(c, &s, told.dtype ? told.dtype : "unknown", told.matrix_unit);
+        struct an_precision_row *x =
+            row_of(c, &s, told.dtype ? told.dtype : "unknown", told.matrix_unit);
         if (!x) {
             rc = TACHO_ENOMEM;
             break;
@@ -94,5 +99,6 @@ static int precision_run(struct an_context *c)
     return rc;
 }
 
-const struct an_analyzer an_precision = {"precision", "element types of matrix work, and its share on matrix units",
-                                         AN_INPUT_DEVICES, precision_run, precision_absent};
+const struct an_analyzer an_precision = {
+    "precision", "element types of matrix work, and its share on matrix units", AN_INPUT_DEVICES,
+    precision_run, precision_absent};

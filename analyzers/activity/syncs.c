@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Synchronise calls: host time in which a thread waited for a device, a stream or an event, over the whole capture, and the
- * part of it in which nothing ran on any device of its process. A driver call inside a runtime call is part of that one.
+ * Synchronise calls: host time in which a thread waited for a device, a stream or an event, over
+ * the whole capture, and the part of it in which nothing ran on any device of its process. A driver
+ * call inside a runtime call is part of that one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,8 @@ static int busy_of(const struct an_context *c, uint32_t process, struct busy *b)
         size_t n;
         if (g->device[d].process != process)
             continue;
-        int rc = an_device_spans(c, &g->device[d], AN_DEVICE_ALL_MASK, INT64_MIN, INT64_MAX, &span, &n);
+        int rc =
+            an_device_spans(c, &g->device[d], AN_DEVICE_ALL_MASK, INT64_MIN, INT64_MAX, &span, &n);
         if (rc)
             return rc;
         b->device = true;
@@ -62,7 +64,8 @@ static int add_call(struct an_context *c, struct rows *r, size_t i, const struct
     if (!r->of_name[name]) {
         if (an_grow(&r->row, &r->room, r->count + 1, sizeof *r->row))
             return TACHO_ENOMEM;
-        r->row[r->count] = (struct an_sync_row){.name = an_arena_text(c->a, an_trace_name(t, name)), .idle_ns = an_int(0)};
+        r->row[r->count] = (struct an_sync_row){.name = an_arena_text(c->a, an_trace_name(t, name)),
+                                                .idle_ns = an_int(0)};
         r->of_name[name] = (uint32_t)++r->count;
     }
     struct an_sync_row *x = &r->row[r->of_name[name] - 1];
@@ -76,7 +79,8 @@ static int add_call(struct an_context *c, struct rows *r, size_t i, const struct
         x->idle_ns = an_int_none("a process that waited has no device op in this file");
     else if (x->idle_ns.valid)
         x->idle_ns.value =
-            an_time_add(x->idle_ns.value, dur - an_spans_within(b->span, b->count, start, an_time_add(start, dur)));
+            an_time_add(x->idle_ns.value,
+                        dur - an_spans_within(b->span, b->count, start, an_time_add(start, dur)));
     return 0;
 }
 
@@ -105,7 +109,8 @@ static int syncs_run(struct an_context *c)
         struct busy *b = &busy[p < t->process_count ? p : t->process_count];
         if (strcmp(track->kind, "thread") != 0)
             continue;
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc; i++) {
+        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc;
+             i++) {
             uint32_t parent = t->slice.parent[i];
             if (!is_sync(t, i) || (parent != AN_NONE && is_sync(t, parent)))
                 continue;
@@ -127,5 +132,6 @@ static int syncs_run(struct an_context *c)
     return rc;
 }
 
-const struct an_analyzer an_syncs = {"syncs", "host time in synchronise calls, and of it the time in which no device worked",
-                                     AN_INPUT_DEVICES, syncs_run, syncs_absent};
+const struct an_analyzer an_syncs = {
+    "syncs", "host time in synchronise calls, and of it the time in which no device worked",
+    AN_INPUT_DEVICES, syncs_run, syncs_absent};

@@ -89,7 +89,8 @@ void *an_arena_zero(struct an_arena *a, size_t count, size_t size)
         return NULL;
     }
     size_t bytes = count * size;
-    return arena_take(a, bytes ? bytes : 1, sizeof(max_align_t)); /* blocks are zero, and no part is handed out twice */
+    return arena_take(a, bytes ? bytes : 1,
+                      sizeof(max_align_t)); /* blocks are zero, and no part is handed out twice */
 }
 
 void *an_arena_copy(struct an_arena *a, const void *data, size_t bytes)

@@ -63,7 +63,8 @@ int64_t an_spans_measure(const struct an_span *a, size_t n)
     return sum;
 }
 
-size_t an_spans_union(const struct an_span *a, size_t na, const struct an_span *b, size_t nb, struct an_span *out)
+size_t an_spans_union(const struct an_span *a, size_t na, const struct an_span *b, size_t nb,
+                      struct an_span *out)
 {
     size_t i = 0, j = 0, n = 0;
     while (i < na || j < nb) {
@@ -75,11 +76,13 @@ size_t an_spans_union(const struct an_span *a, size_t na, const struct an_span *
     return n;
 }
 
-size_t an_spans_intersect(const struct an_span *a, size_t na, const struct an_span *b, size_t nb, struct an_span *out)
+size_t an_spans_intersect(const struct an_span *a, size_t na, const struct an_span *b, size_t nb,
+                          struct an_span *out)
 {
     size_t i = 0, j = 0, n = 0;
     while (i < na && j < nb) {
-        struct an_span s = {a[i].start > b[j].start ? a[i].start : b[j].start, a[i].end < b[j].end ? a[i].end : b[j].end};
+        struct an_span s = {a[i].start > b[j].start ? a[i].start : b[j].start,
+                            a[i].end < b[j].end ? a[i].end : b[j].end};
         n = span_append(out, n, s);
         if (a[i].end < b[j].end)
             i++;
@@ -89,7 +92,8 @@ size_t an_spans_intersect(const struct an_span *a, size_t na, const struct an_sp
     return n;
 }
 
-size_t an_spans_subtract(const struct an_span *a, size_t na, const struct an_span *b, size_t nb, struct an_span *out)
+size_t an_spans_subtract(const struct an_span *a, size_t na, const struct an_span *b, size_t nb,
+                         struct an_span *out)
 {
     size_t j = 0, n = 0;
     for (size_t i = 0; i < na; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: a stable sort of many pairs by an integer. Linear in n; bytes that are the same in all keys cost
- * nothing.
+ * Private to analyzers/: a stable sort of many pairs by an integer. Linear in n; bytes that are the
+ * same in all keys cost nothing.
  */
 #ifndef ANALYZERS_RADIX_H
 #define ANALYZERS_RADIX_H

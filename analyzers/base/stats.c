@@ -65,8 +65,8 @@ uint64_t an_random(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* Puts the element that sorting would put at k there, smaller ones before it, larger ones behind it (Hoare's FIND). Pivots are
- * random: no order of the input is slow. */
+/* Puts the element that sorting would put at k there, smaller ones before it, larger ones behind it
+ * (Hoare's FIND). Pivots are random: no order of the input is slow. */
 static void select_at(double *x, size_t n, size_t k)
 {
     uint64_t state = n;
@@ -120,21 +120,25 @@ double an_tally_sd(const struct an_tally *t)
 {
     if (t->count < 2 || t->inexact)
         return NAN;
-    /* sum of squares - sum^2 / n, the quotient split into its whole part and the rest, so that nothing cancels */
+    /* sum of squares - sum^2 / n, the quotient split into its whole part and the rest, so that
+     * nothing cancels */
     unsigned __int128 n = (unsigned __int128)t->count;
     unsigned __int128 sum = t->sum < 0 ? -(unsigned __int128)t->sum : (unsigned __int128)t->sum;
     unsigned __int128 square = sum * sum;
-    long double spread = (long double)(t->squares - square / n) - (long double)(square % n) / (long double)n;
+    long double spread =
+        (long double)(t->squares - square / n) - (long double)(square % n) / (long double)n;
     return (double)sqrtl(spread > 0 ? spread / (long double)(t->count - 1) : 0);
 }
 
-/* Index of the next of n equally likely ones (Lemire's multiply-shift; its bias of n / 2^32 does not matter here). */
+/* Index of the next of n equally likely ones (Lemire's multiply-shift; its bias of n / 2^32 does
+ * not matter here). */
 static size_t random_below(uint64_t *state, size_t n)
 {
     return (size_t)(((an_random(state) >> 32) * (uint64_t)n) >> 32);
 }
 
-/* Median of a resample of a sorted sample. Counting how often each index was drawn replaces sorting the resample. */
+/* Median of a resample of a sorted sample. Counting how often each index was drawn replaces sorting
+ * the resample. */
 static double resampled_median(const double *sorted, size_t n, uint32_t *drawn, uint64_t *state)
 {
     for (size_t i = 0; i < n; i++)
@@ -153,7 +157,8 @@ static double resampled_median(const double *sorted, size_t n, uint32_t *drawn, 
     return first;
 }
 
-int an_bootstrap_ratio(double *a, size_t na, double *b, size_t nb, uint64_t seed, struct an_interval *out)
+int an_bootstrap_ratio(double *a, size_t na, double *b, size_t nb, uint64_t seed,
+                       struct an_interval *out)
 {
     size_t most = na > nb ? na : nb;
     uint32_t *drawn = malloc(most * sizeof *drawn);
@@ -165,7 +170,8 @@ int an_bootstrap_ratio(double *a, size_t na, double *b, size_t nb, uint64_t seed
     an_sort(b, nb);
     out->estimate = 100 * (an_quantile(a, na, 0.5) / an_quantile(b, nb, 0.5) - 1);
     for (size_t i = 0; i < BOOTSTRAP_ROUNDS; i++) {
-        double top = resampled_median(a, na, drawn, &seed), bottom = resampled_median(b, nb, drawn, &seed);
+        double top = resampled_median(a, na, drawn, &seed),
+               bottom = resampled_median(b, nb, drawn, &seed);
         rounds[i] = 100 * (top / bottom - 1);
     }
     an_sort(rounds, BOOTSTRAP_ROUNDS);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: order statistics and resampling. Arrays of doubles without NaN; results are NAN where n is too small.
+ * Private to analyzers/: order statistics and resampling. Arrays of doubles without NaN; results
+ * are NAN where n is too small.
  */
 #ifndef ANALYZERS_STATS_H
 #define ANALYZERS_STATS_H
@@ -10,7 +11,8 @@
 #include <stdint.h>
 
 void an_sort(double *x, size_t n);
-/* Quantile q in 0..1 of a sorted array, linear between neighbours (type 7 of Hyndman & Fan 1996, the default of R and numpy).
+/* Quantile q in 0..1 of a sorted array, linear between neighbours (type 7 of Hyndman & Fan 1996,
+ * the default of R and numpy).
  */
 double an_quantile(const double *sorted, size_t n, double q);
 double an_mean(const double *x, size_t n);
@@ -23,10 +25,12 @@ struct an_interval {
     double estimate, low, high;
 };
 
-/* Relative difference of two samples, in per cent: 100 * (median(a) / median(b) - 1), with a 95 % bootstrap interval (both
- * samples resampled with replacement, percentile method, 2,000 rounds; the same seed gives the same interval). `a` and `b` get
- * sorted. Returns 0 or TACHO_ENOMEM. na, nb >= 1, median(b) > 0. */
-int an_bootstrap_ratio(double *a, size_t na, double *b, size_t nb, uint64_t seed, struct an_interval *out);
+/* Relative difference of two samples, in per cent: 100 * (median(a) / median(b) - 1), with a 95 %
+ * bootstrap interval (both samples resampled with replacement, percentile method, 2,000 rounds; the
+ * same seed gives the same interval). `a` and `b` get sorted. Returns 0 or TACHO_ENOMEM. na, nb >=
+ * 1, median(b) > 0. */
+int an_bootstrap_ratio(double *a, size_t na, double *b, size_t nb, uint64_t seed,
+                       struct an_interval *out);
 
 /* The same of an unsorted array, in linear time; reorders it. */
 double an_quantile_of(double *x, size_t n, double q);
@@ -38,7 +42,8 @@ struct an_tally {
     bool inexact; /* a sum did not fit */
 };
 void an_tally_add(struct an_tally *t, int64_t x);
-/* Sample standard deviation, n - 1: exact up to the last division and root; NAN for n < 2 and where a sum did not fit. */
+/* Sample standard deviation, n - 1: exact up to the last division and root; NAN for n < 2 and where
+ * a sum did not fit. */
 double an_tally_sd(const struct an_tally *t);
 
 /* splitmix64: the next number of a stream that starts at *state. */

@@ -14,7 +14,10 @@
 const char *an_number_print(char buf[AN_WORDS], double v, int digits)
 {
     if (!isfinite(v) || fabs(v) >= MOST) {
-        snprintf(buf, AN_WORDS, "%s", isnan(v) ? "unknown" : v < 0 ? "-(too large)" : "(too large)");
+        snprintf(buf, AN_WORDS, "%s",
+                 isnan(v) ? "unknown"
+                 : v < 0  ? "-(too large)"
+                          : "(too large)");
         return buf;
     }
     int before = v != 0 ? (int)floor(log10(fabs(v))) : 0;
@@ -40,7 +43,11 @@ static const char *unit_of(double ms, int digits, double *scale)
         double ms;
     } unit[] = {{"ns", 1e-6}, {"µs", 1e-3}, {"ms", 1}, {"s", 1e3}};
     size_t k = 0;
-    double edge = 1000 - 0.5 * pow(10, digits < 3 ? 0 : 3 - digits); /* what is rounded to 1000 is one of the next unit */
+    double edge =
+        1000 -
+        0.5 * pow(10, digits < 3
+                          ? 0
+                          : 3 - digits); /* what is rounded to 1000 is one of the next unit */
     while (k < 3 && fabs(ms) >= edge * unit[k].ms)
         k++;
     *scale = 1 / unit[k].ms;
@@ -76,5 +83,6 @@ const char *an_time_spread(struct an_arena *a, double ms, double half)
     double scale;
     const char *unit = unit_of(ms, 3, &scale);
     char v[AN_WORDS], h[AN_WORDS];
-    return an_arena_format(a, "%s ± %s %s", an_number_print(v, ms * scale, 3), an_number_print(h, half * scale, 2), unit);
+    return an_arena_format(a, "%s ± %s %s", an_number_print(v, ms * scale, 3),
+                           an_number_print(h, half * scale, 2), unit);
 }

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #define DISPATCH_MOST_NS \
-    100000 /* what starts later than this behind its release waited for something that is not in the file */
+    100000 /* what starts later than this behind its release waited for something that is not in \
+              the file */
 
 int an_span_list_add(struct an_span_list *l, int64_t start, int64_t end)
 {
@@ -39,12 +40,14 @@ static uint32_t next_kernel(const struct walk *w, int64_t time)
 {
     const struct an_device_ops *op = &w->c->gpu->op;
     uint32_t best = AN_NONE;
-    for (size_t i = an_device_op_seek(w->c->gpu, w->d, time); i < w->d->first + w->d->count && op->start[i] == time; i++) {
+    for (size_t i = an_device_op_seek(w->c->gpu, w->d, time);
+         i < w->d->first + w->d->count && op->start[i] == time; i++) {
         if (!(AN_DEVICE_COMPUTE_MASK >> op->class[i] & 1) || op->end[i] <= time)
             continue;
         bool known = op->launch[i] != AN_NONE;
         if (best == AN_NONE || (known && op->launch[best] == AN_NONE) ||
-            (known && op->launch[best] != AN_NONE && issued_at(w->c, (uint32_t)i) < issued_at(w->c, best)))
+            (known && op->launch[best] != AN_NONE &&
+             issued_at(w->c, (uint32_t)i) < issued_at(w->c, best)))
             best = (uint32_t)i;
     }
     return best;
@@ -79,7 +82,8 @@ static int starve(struct walk *w, uint32_t q, int64_t start, int64_t end)
     if (an_grow(&w->starved, &w->starved_room, w->starved_count + 1, sizeof *w->starved))
         return TACHO_ENOMEM;
     uint32_t launch = w->c->gpu->op.launch[q];
-    w->starved[w->starved_count++] = (struct an_starved){{start, end}, an_slice_track(w->c->t, launch)};
+    w->starved[w->starved_count++] =
+        (struct an_starved){{start, end}, an_slice_track(w->c->t, launch)};
     int rc = an_span_list_add(&w->part[AN_ABSENT_LAUNCH_STARVED], start, end);
     return rc || !came_back(w, launch, start) ? rc : an_span_list_add(&w->drained, start, end);
 }
@@ -110,7 +114,9 @@ static int walk_gap(struct walk *w, int64_t a, int64_t b)
         return rc;
     if (q == AN_NONE || w->c->gpu->op.launch[q] == AN_NONE || w->e->unresolved[q])
         rc = an_span_list_add(&w->unknown, a, b);
-    return rc || q == AN_NONE ? rc : an_blocking_gap(w->c, w->e, (struct an_compute_gap){a, b, q}, &w->proven, &w->inferred);
+    return rc || q == AN_NONE ? rc
+                              : an_blocking_gap(w->c, w->e, (struct an_compute_gap){a, b, q},
+                                                &w->proven, &w->inferred);
 }
 
 /* ---- the sets ---------------------------------------------------------------------------------------------------------------- */
@@ -122,16 +128,19 @@ static int keep(struct an_context *c, struct an_span_list *l, struct an_set *out
     return out->span ? 0 : TACHO_ENOMEM;
 }
 
-typedef size_t set_operation(const struct an_span *, size_t, const struct an_span *, size_t, struct an_span *);
+typedef size_t set_operation(const struct an_span *, size_t, const struct an_span *, size_t,
+                             struct an_span *);
 
-static int combine(struct an_context *c, set_operation *operation, struct an_set a, struct an_set b, struct an_set *out)
+static int combine(struct an_context *c, set_operation *operation, struct an_set a, struct an_set b,
+                   struct an_set *out)
 {
     struct an_span *s = an_arena_zero(c->work, a.count + b.count, sizeof *s);
     *out = (struct an_set){s, s ? operation(a.span, a.count, b.span, b.count, s) : 0};
     return s ? 0 : TACHO_ENOMEM;
 }
 
-/* Proven, inferred without what is proven, and what cannot be told without both; all inside of exposed communication. */
+/* Proven, inferred without what is proven, and what cannot be told without both; all inside of
+ * exposed communication. */
 static int keep_blocking(struct walk *w, struct an_absence *out)
 {
     struct an_context *c = w->c;
@@ -142,11 +151,14 @@ static int keep_blocking(struct walk *w, struct an_absence *out)
     for (int k = 0; k < AN_BLOCKING_COUNT && !rc; k++)
         rc = combine(c, an_spans_intersect, raw[k], w->x->exposed_comm, &out->blocking[k]);
     rc = rc ? rc
-            : combine(c, an_spans_subtract, out->blocking[AN_BLOCKING_INFERRED], out->blocking[AN_BLOCKING_PROVEN],
-                      &out->blocking[AN_BLOCKING_INFERRED]);
-    rc = rc ? rc : combine(c, an_spans_union, out->blocking[AN_BLOCKING_PROVEN], out->blocking[AN_BLOCKING_INFERRED], &both);
+            : combine(c, an_spans_subtract, out->blocking[AN_BLOCKING_INFERRED],
+                      out->blocking[AN_BLOCKING_PROVEN], &out->blocking[AN_BLOCKING_INFERRED]);
+    rc = rc ? rc
+            : combine(c, an_spans_union, out->blocking[AN_BLOCKING_PROVEN],
+                      out->blocking[AN_BLOCKING_INFERRED], &both);
     return rc ? rc
-              : combine(c, an_spans_subtract, out->blocking[AN_BLOCKING_UNKNOWN], both, &out->blocking[AN_BLOCKING_UNKNOWN]);
+              : combine(c, an_spans_subtract, out->blocking[AN_BLOCKING_UNKNOWN], both,
+                        &out->blocking[AN_BLOCKING_UNKNOWN]);
 }
 
 /* Is there anything in the file that tells what waits for what on device d? */
@@ -155,12 +167,14 @@ static const char *why_no_blocking(const struct walk *w)
     const struct an_device_ops *op = &w->c->gpu->op;
     if (!w->x->exposed_comm.count || w->e->count || w->e->sync_count || w->e->waits)
         return NULL;
-    for (size_t i = w->d->first; i < w->d->first + w->d->count; i++) { /* order of a stream that does both */
+    for (size_t i = w->d->first; i < w->d->first + w->d->count;
+         i++) { /* order of a stream that does both */
         uint32_t p = w->e->before[i];
         if (p != AN_NONE && (op->class[p] == AN_DEVICE_COMM) != (op->class[i] == AN_DEVICE_COMM))
             return NULL;
     }
-    return "the trace holds no event, stream wait or synchronise call: record them (tacho run does; torch.profiler with "
+    return "the trace holds no event, stream wait or synchronise call: record them (tacho run "
+           "does; torch.profiler with "
            "experimental_config=_ExperimentalConfig(enable_cuda_sync_events=True))";
 }
 
@@ -187,7 +201,8 @@ int an_absence_of(struct an_context *c, size_t d, struct an_absence *out)
         out->starved_count = w.starved_count;
         out->starved = an_arena_copy(c->work, w.starved, w.starved_count * sizeof *w.starved);
         out->reason = linked ? NULL
-                             : "no launch of this device's ops is in the file: record the calls of the runtime too (tacho "
+                             : "no launch of this device's ops is in the file: record the calls of "
+                               "the runtime too (tacho "
                                "run, nsys --trace=cuda, torch.profiler with ProfilerActivity.CPU)";
         out->blocking_reason = why_no_blocking(&w);
         rc = out->starved ? 0 : TACHO_ENOMEM;

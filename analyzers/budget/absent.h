@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: why a device does not compute, as sets of time that are exact in ns (DESIGN 5, compute-absent time and
- * blocking communication). The sets of one device are disjoint parts of [first start, last end of its ops) \ compute, and their
- * measures sum to it.
+ * Private to analyzers/: why a device does not compute, as sets of time that are exact in ns
+ * (DESIGN 5, compute-absent time and blocking communication). The sets of one device are disjoint
+ * parts of [first start, last end of its ops) \ compute, and their measures sum to it.
  *
- * In the gap [a, b) the next kernel is the compute op that starts at b (of several, the one issued first). It was issued at the
- * end of its launch call, b at the latest. Before that the gap is launch-starved. From then on until the last op it depends on
- * directly (order of its stream, a wait of its stream) ended, if that was behind a, it is blocked. The remainder is dispatch if
- * it is no longer than a dispatch can take; else, and where the kernel's stream waited for an event and the file does not tell
- * which op that was, it is dependency-stalled. A gap without a next kernel, or whose next kernel has no launch in the file, is
- * dependency-stalled and unlinked.
+ * In the gap [a, b) the next kernel is the compute op that starts at b (of several, the one issued
+ * first). It was issued at the end of its launch call, b at the latest. Before that the gap is
+ * launch-starved. From then on until the last op it depends on directly (order of its stream, a
+ * wait of its stream) ended, if that was behind a, it is blocked. The remainder is dispatch if it
+ * is no longer than a dispatch can take; else, and where the kernel's stream waited for an event
+ * and the file does not tell which op that was, it is dependency-stalled. A gap without a next
+ * kernel, or whose next kernel has no launch in the file, is dependency-stalled and unlinked.
  */
 #ifndef ANALYZERS_ABSENT_H
 #define ANALYZERS_ABSENT_H
@@ -34,24 +35,28 @@ struct an_absence {
     const char *reason; /* why the parts are not known; NULL: they are */
     struct an_set part[AN_ABSENT_PARTS];
     struct an_set unlinked; /* of part dependency */
-    struct an_set drained;  /* of part launch_starved: gaps in which the launching thread came back from a call that waits */
+    struct an_set drained;  /* of part launch_starved: gaps in which the launching thread came back
+                               from a call that waits */
     struct an_starved *starved; /* part launch_starved, in order of time */
     size_t starved_count;
     const char *blocking_reason;
-    struct an_set blocking[AN_BLOCKING_COUNT]; /* parts of exposed communication; what is in none blocks nothing */
+    struct an_set blocking[AN_BLOCKING_COUNT]; /* parts of exposed communication; what is in none
+                                                  blocks nothing */
 };
 
 /* The sets of device d; they lie in the work arena. 0 or TACHO_ENOMEM. */
 int an_absence_of(struct an_context *c, size_t d, struct an_absence *out);
 
-/* A gap of device d whose exposed communication is looked at: [a, b), q the next kernel or AN_NONE. */
+/* A gap of device d whose exposed communication is looked at: [a, b), q the next kernel or AN_NONE.
+ */
 struct an_compute_gap {
     int64_t start, end;
     uint32_t next;
 };
 /* Adds the spans of communication in the gap that the next kernel waits for (blocking.c). */
-int an_blocking_gap(struct an_context *c, const struct an_device_edges *e, struct an_compute_gap gap,
-                    struct an_span_list *proven, struct an_span_list *inferred);
+int an_blocking_gap(struct an_context *c, const struct an_device_edges *e,
+                    struct an_compute_gap gap, struct an_span_list *proven,
+                    struct an_span_list *inferred);
 
 /* ---- what a thread did (absent_host.c) --------------------------------------------------------------------------------------- */
 
@@ -68,9 +73,10 @@ struct an_host_tally {
 };
 void an_host_tally_free(struct an_host_tally *y);
 
-/* Gives every instant of `when` (a normalised set) to what the innermost telling range of a thread says the thread did. What no
- * range covers goes to `rest` (in order), or, where rest is NULL, to the cause THINK. */
-int an_host_sweep(struct an_context *c, const struct an_track *thread, struct an_set when, struct an_host_tally *y,
-                  struct an_span_list *rest);
+/* Gives every instant of `when` (a normalised set) to what the innermost telling range of a thread
+ * says the thread did. What no range covers goes to `rest` (in order), or, where rest is NULL, to
+ * the cause THINK. */
+int an_host_sweep(struct an_context *c, const struct an_track *thread, struct an_set when,
+                  struct an_host_tally *y, struct an_span_list *rest);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a thread did at given times, by cause and name (absent.h). The innermost range that is open decides; but what is done
- * inside a wait for input, a compilation, a collection, a phase or a call of the runtime is done for that.
+ * What a thread did at given times, by cause and name (absent.h). The innermost range that is open
+ * decides; but what is done inside a wait for input, a compilation, a collection, a phase or a call
+ * of the runtime is done for that.
  */
 #include "analyzers/budget/absent.h"
 
@@ -86,7 +87,8 @@ struct host_sweep {
 
 static bool is_for_itself(enum an_cause k)
 {
-    return k == AN_CAUSE_INPUT || k == AN_CAUSE_COMPILE || k == AN_CAUSE_COLLECTION || k == AN_CAUSE_PHASE;
+    return k == AN_CAUSE_INPUT || k == AN_CAUSE_COMPILE || k == AN_CAUSE_COLLECTION ||
+           k == AN_CAUSE_PHASE;
 }
 
 /* A call that waits for its copy is a copy, not a launch. */
@@ -96,7 +98,8 @@ static void note_waiting_copy(const struct host_sweep *w, uint32_t slice, enum a
     if (*cause != AN_CAUSE_LAUNCH || !g || an_slice_api(w->c->t, slice).kind != AN_API_COPY)
         return;
     size_t i = an_launch_seek(g, slice);
-    if (i < g->launch_count && g->launch_slice[i] == slice && an_copy_waits(w->c, g->launch_op[g->launch_first[i]]))
+    if (i < g->launch_count && g->launch_slice[i] == slice &&
+        an_copy_waits(w->c, g->launch_op[g->launch_first[i]]))
         *cause = AN_CAUSE_COPY;
 }
 
@@ -145,15 +148,16 @@ static int give(struct host_sweep *w, int64_t from, int64_t to)
             name = w->open[w->depth - 1].name;
             cause = w->open[w->depth - 1].cause;
         }
-        int rc = name == AN_NONE && w->rest ? an_span_list_add(w->rest, a, b) : tally_add(w->y, name, cause, an_time_sub(b, a));
+        int rc = name == AN_NONE && w->rest ? an_span_list_add(w->rest, a, b)
+                                            : tally_add(w->y, name, cause, an_time_sub(b, a));
         if (rc)
             return rc;
     }
     return 0;
 }
 
-int an_host_sweep(struct an_context *c, const struct an_track *k, struct an_set when, struct an_host_tally *y,
-                  struct an_span_list *rest)
+int an_host_sweep(struct an_context *c, const struct an_track *k, struct an_set when,
+                  struct an_host_tally *y, struct an_span_list *rest)
 {
     struct host_sweep w = {.c = c, .when = when, .y = y, .rest = rest};
     struct an_causes *causes = c->graph ? c->graph->causes : c->causes;
@@ -177,7 +181,8 @@ int an_host_sweep(struct an_context *c, const struct an_track *k, struct an_set 
         rc = rc ? rc : give(&w, at, next);
         at = next > at ? next : at;
         if (i < stop && w.depth < AN_DEPTH_MAX && t->slice.dur[i] != 0 && w.at < when.count)
-            w.open[w.depth++] = (struct open_range){.end = an_slice_end(t, i), .slice = (uint32_t)i};
+            w.open[w.depth++] =
+                (struct open_range){.end = an_slice_end(t, i), .slice = (uint32_t)i};
     }
     return rc;
 }

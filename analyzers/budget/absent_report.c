@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why devices do not compute, and why the thread that runs the steps of a CPU does not: absent.h's sets over the whole capture
- * and over the counted steps, and what the host did meanwhile.
+ * Why devices do not compute, and why the thread that runs the steps of a CPU does not: absent.h's
+ * sets over the whole capture and over the counted steps, and what the host did meanwhile.
  *
- * On a thread every instant of the counted steps that is in no range of work is absent, and the causes are those of the same
- * sweep that explains launch-starved time of a device.
+ * On a thread every instant of the counted steps that is in no range of work is absent, and the
+ * causes are those of the same sweep that explains launch-starved time of a device.
  */
 #include "analyzers/budget/absent.h"
 
@@ -25,11 +25,13 @@ static int64_t within(struct an_set s, struct an_set window)
 {
     int64_t ns = 0;
     for (size_t i = 0; i < window.count; i++)
-        ns = an_time_add(ns, an_spans_within(s.span, s.count, window.span[i].start, window.span[i].end));
+        ns = an_time_add(
+            ns, an_spans_within(s.span, s.count, window.span[i].start, window.span[i].end));
     return ns;
 }
 
-static int make(struct an_context *c, struct an_set a, struct an_set b, bool subtract, struct an_set *out)
+static int make(struct an_context *c, struct an_set a, struct an_set b, bool subtract,
+                struct an_set *out)
 {
     struct an_span *s = an_arena_zero(c->work, a.count + b.count, sizeof *s);
     if (!s)
@@ -70,7 +72,8 @@ static int cause_order(const void *x, const void *y)
     return (a->name > b->name) - (a->name < b->name);
 }
 
-/* Rows of the tally; those of computation are left out where `computes` says that they are no absence. */
+/* Rows of the tally; those of computation are left out where `computes` says that they are no
+ * absence. */
 static int keep_causes(struct row *r, struct an_host_tally *y, bool computes)
 {
     struct an_context *c = r->c;
@@ -84,9 +87,10 @@ static int keep_causes(struct row *r, struct an_host_tally *y, bool computes)
         if (computes && y->row[i].cause == AN_CAUSE_COMPUTE)
             continue;
         sum = an_time_add(sum, y->row[i].ns);
-        all[r->out->cause_count++] = (struct an_absent_cause){.cause = an_cause_key(y->row[i].cause),
-                                                              .name = an_arena_text(c->a, an_trace_name(c->t, y->row[i].name)),
-                                                              .ns = y->row[i].ns};
+        all[r->out->cause_count++] = (struct an_absent_cause){
+            .cause = an_cause_key(y->row[i].cause),
+            .name = an_arena_text(c->a, an_trace_name(c->t, y->row[i].name)),
+            .ns = y->row[i].ns};
     }
     for (size_t i = 0; i < r->out->cause_count && sum > 0; i++)
         all[i].pct = 100 * (double)all[i].ns / (double)sum;
@@ -104,7 +108,8 @@ static int starved_order(const void *x, const void *y)
     return (a->span.start > b->span.start) - (a->span.start < b->span.start);
 }
 
-/* What the threads that launched the late kernels did; where such a thread is in no range, what the step's thread did. */
+/* What the threads that launched the late kernels did; where such a thread is in no range, what the
+ * step's thread did. */
 static int starved_causes(struct row *r, const struct an_absence *x)
 {
     struct an_context *c = r->c;
@@ -127,7 +132,8 @@ static int starved_causes(struct row *r, const struct an_absence *x)
         rc = rc ? rc : an_host_sweep(c, &c->t->track[thread], mine, &y, other ? &rest : NULL);
         rest.count = an_spans_normalize(rest.span, rest.count);
         if (!rc && rest.count)
-            rc = an_host_sweep(c, &c->t->track[main_thread], (struct an_set){rest.span, rest.count}, &y, NULL);
+            rc = an_host_sweep(c, &c->t->track[main_thread], (struct an_set){rest.span, rest.count},
+                               &y, NULL);
     }
     rc = rc ? rc : keep_causes(r, &y, false);
     free(when.span);
@@ -138,7 +144,8 @@ static int starved_causes(struct row *r, const struct an_absence *x)
 
 /* ---- devices ------------------------------------------------------------------------------------------------------------------- */
 
-static int occupants(struct row *r, const struct an_device_split *x, enum an_absent_part k, struct an_set part)
+static int occupants(struct row *r, const struct an_device_split *x, enum an_absent_part k,
+                     struct an_set part)
 {
     const struct an_set by[AN_OCCUPANTS] = {x->exposed_comm, x->exposed_copy, x->exposed_opaque};
     int64_t rest = r->out->part_ns[k].value;
@@ -174,7 +181,8 @@ static int device_row(struct row *r, size_t d, const struct an_absence *x)
     if (r->lane && (rc = steps_of(r)))
         return rc;
     if (!r->out->steps) {
-        r->window = (struct an_set){an_arena_copy(c->work, &span, sizeof span), split->end > split->start};
+        r->window =
+            (struct an_set){an_arena_copy(c->work, &span, sizeof span), split->end > split->start};
         r->out->window = "whole capture";
         if (!r->window.span)
             return TACHO_ENOMEM;
@@ -182,8 +190,8 @@ static int device_row(struct row *r, size_t d, const struct an_absence *x)
     r->out->window_ns = an_spans_measure(r->window.span, r->window.count);
     r->out->absent_ns = an_time_sub(r->out->window_ns, within(split->compute, r->window));
     for (int k = 0; k < AN_BLOCKING_COUNT; k++)
-        r->out->blocking_ns[k] =
-            x->blocking_reason ? an_int_none(x->blocking_reason) : an_int(within(x->blocking[k], r->window));
+        r->out->blocking_ns[k] = x->blocking_reason ? an_int_none(x->blocking_reason)
+                                                    : an_int(within(x->blocking[k], r->window));
     if (x->reason) {
         parts_absent(r->out, x->reason);
         return 0;
@@ -200,20 +208,24 @@ static int device_row(struct row *r, size_t d, const struct an_absence *x)
 /* The numbers of the whole capture, beside the device's others. */
 static void fill_device(struct an_gpu_device *out, const struct an_absence *x)
 {
-    struct an_count *part[AN_ABSENT_PARTS] = {&out->absent_launch_starved_ns, &out->absent_blocked_ns, &out->absent_dispatch_ns,
+    struct an_count *part[AN_ABSENT_PARTS] = {&out->absent_launch_starved_ns,
+                                              &out->absent_blocked_ns, &out->absent_dispatch_ns,
                                               &out->absent_dependency_ns};
-    struct an_count *blocking[AN_BLOCKING_COUNT] = {&out->blocking_proven_ns, &out->blocking_inferred_ns,
-                                                    &out->blocking_unknown_ns};
+    struct an_count *blocking[AN_BLOCKING_COUNT] = {
+        &out->blocking_proven_ns, &out->blocking_inferred_ns, &out->blocking_unknown_ns};
     if (!out->span_ns.valid)
         return; /* none of its rows has a time: gpu.c says so */
     for (int k = 0; k < AN_ABSENT_PARTS; k++)
-        *part[k] = x->reason ? an_int_none(x->reason) : an_int(an_spans_measure(x->part[k].span, x->part[k].count));
+        *part[k] = x->reason ? an_int_none(x->reason)
+                             : an_int(an_spans_measure(x->part[k].span, x->part[k].count));
     for (int k = 0; k < AN_BLOCKING_COUNT; k++)
-        *blocking[k] = x->blocking_reason ? an_int_none(x->blocking_reason)
-                                          : an_int(an_spans_measure(x->blocking[k].span, x->blocking[k].count));
+        *blocking[k] = x->blocking_reason
+                           ? an_int_none(x->blocking_reason)
+                           : an_int(an_spans_measure(x->blocking[k].span, x->blocking[k].count));
 }
 
-/* One device after another, each with a work arena of its own: their sets are only needed for their row. */
+/* One device after another, each with a work arena of its own: their sets are only needed for their
+ * row. */
 static int run_devices(struct an_context *c)
 {
     const struct an_devices *g = c->gpu;
@@ -294,5 +306,6 @@ static void absent_absent(struct an_context *c, const char *reason)
     c->r->absence.reason = reason;
 }
 
-const struct an_analyzer an_compute_absent = {"absent", "why devices, and threads that run steps, do not compute",
-                                              AN_INPUT_SLICES, absent_run, absent_absent};
+const struct an_analyzer an_compute_absent = {
+    "absent", "why devices, and threads that run steps, do not compute", AN_INPUT_SLICES,
+    absent_run, absent_absent};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Communication that the next kernel waits for (DESIGN 5). From the kernel that ends a gap the walk goes back over what it
- * depends on, as long as that ended inside the gap: order of streams, waits between streams, and calls of the thread that
- * launched it which waited for an op. Communication on such a way blocks. The way is proven if the file says all of it,
- * inferred if a part is told by times only, or by a wait of another thread of the process.
+ * Communication that the next kernel waits for (DESIGN 5). From the kernel that ends a gap the walk
+ * goes back over what it depends on, as long as that ended inside the gap: order of streams, waits
+ * between streams, and calls of the thread that launched it which waited for an op. Communication
+ * on such a way blocks. The way is proven if the file says all of it, inferred if a part is told by
+ * times only, or by a wait of another thread of the process.
  */
 #include "analyzers/budget/absent.h"
 
@@ -52,8 +53,8 @@ static void reach_thread(struct way *w, uint32_t track, int64_t launched)
     }
 }
 
-/* Calls that waited before op q was launched and came back inside the gap: of the thread that launched it; where inferred ways
- * count, of the other threads of its process as well. */
+/* Calls that waited before op q was launched and came back inside the gap: of the thread that
+ * launched it; where inferred ways count, of the other threads of its process as well. */
 static void reach_host(struct way *w, uint32_t q)
 {
     const struct an_trace *t = w->c->t;
@@ -84,8 +85,9 @@ static void walk(struct way *w)
     }
 }
 
-int an_blocking_gap(struct an_context *c, const struct an_device_edges *e, struct an_compute_gap gap,
-                    struct an_span_list *proven, struct an_span_list *inferred)
+int an_blocking_gap(struct an_context *c, const struct an_device_edges *e,
+                    struct an_compute_gap gap, struct an_span_list *proven,
+                    struct an_span_list *inferred)
 {
     const struct an_device_ops *op = &c->gpu->op;
     struct way w = {.c = c, .e = e, .gap = gap};

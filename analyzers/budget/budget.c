@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a step's time goes: on the device that runs it (budget_device.c), else on the thread. On a thread: at each instant the
- * innermost range of that thread decides; a range that does not say what it is takes after the range around it. Loader,
- * communication and helper threads never make an instant "compute". Every ns of a step is given to exactly one class, so that
- * the classes sum to the step in integers.
+ * Where a step's time goes: on the device that runs it (budget_device.c), else on the thread. On a
+ * thread: at each instant the innermost range of that thread decides; a range that does not say
+ * what it is takes after the range around it. Loader, communication and helper threads never make
+ * an instant "compute". Every ns of a step is given to exactly one class, so that the classes sum
+ * to the step in integers.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,7 +33,8 @@ static void keep_span(struct sweep *w, int class, int64_t until)
     struct an_class_spans *x = w->spans;
     if (w->rc || class == CLASS_CUT)
         return;
-    if (x->count && x->at[x->count - 1].class == (enum an_class) class && x->at[x->count - 1].span.end == w->at) {
+    if (x->count && x->at[x->count - 1].class == (enum an_class) class &&
+        x->at[x->count - 1].span.end == w->at) {
         x->at[x->count - 1].span.end = until;
         return;
     }
@@ -41,7 +43,8 @@ static void keep_span(struct sweep *w, int class, int64_t until)
     x->at[x->count++] = (struct an_class_span){{w->at, until}, (enum an_class) class};
 }
 
-/* Gives the time from sweep.at to `time` to the ranges that were innermost meanwhile. The outermost entry stays. */
+/* Gives the time from sweep.at to `time` to the ranges that were innermost meanwhile. The outermost
+ * entry stays. */
 static void sweep_to(struct sweep *w, int64_t time)
 {
     for (;;) {
@@ -92,8 +95,10 @@ static int class_of(const struct an_trace *t, const struct an_lane *l, size_t i,
 {
     if (around == CLASS_CUT)
         return around;
-    if (t->slice.dur[i] != AN_OPEN && an_role_is_phase(an_slice_role(t, i)) && t->slice.dur[i] > 0 &&
-        an_spans_within(l->cut, l->cut_count, t->slice.start[i], an_slice_end(t, i)) == t->slice.dur[i])
+    if (t->slice.dur[i] != AN_OPEN && an_role_is_phase(an_slice_role(t, i)) &&
+        t->slice.dur[i] > 0 &&
+        an_spans_within(l->cut, l->cut_count, t->slice.start[i], an_slice_end(t, i)) ==
+            t->slice.dur[i])
         return CLASS_CUT;
     if (around == AN_CLASS_IO)
         return around;
@@ -110,7 +115,8 @@ static int64_t phase_until(const struct an_lane *l, int64_t time)
 }
 
 /* Classes of the instants of a step: sums into w->ns, pieces into w->spans. */
-static int sweep_step(struct an_context *c, const struct an_lane *l, const struct an_step *s, struct sweep *w)
+static int sweep_step(struct an_context *c, const struct an_lane *l, const struct an_step *s,
+                      struct sweep *w)
 {
     const struct an_trace *t = c->t;
     const struct an_track *k = &t->track[l->track];
@@ -120,7 +126,8 @@ static int sweep_step(struct an_context *c, const struct an_lane *l, const struc
     int64_t until = phase_until(l, s->start);
     if (until > s->start)
         w->open[w->depth++] = (struct open_range){until < s->end ? until : s->end, CLASS_CUT};
-    for (size_t i = an_slice_seek(t, k, s->start); i < k->slice_first + k->slice_count && t->slice.start[i] < s->end; i++) {
+    for (size_t i = an_slice_seek(t, k, s->start);
+         i < k->slice_first + k->slice_count && t->slice.start[i] < s->end; i++) {
         if (i == s->slice)
             continue;
         sweep_to(w, t->slice.start[i]);
@@ -129,8 +136,10 @@ static int sweep_step(struct an_context *c, const struct an_lane *l, const struc
             return TACHO_ENOMEM;
         const struct open_range *around = &w->open[w->depth - 1];
         int class = class_of(t, l, i, around->class);
-        if ((class == CLASS_CUT || class == AN_CLASS_IO) && class == around->class && end > around->end)
-            end = around->end; /* what begins in a phase of another domain does not make the phase longer */
+        if ((class == CLASS_CUT || class == AN_CLASS_IO) && class == around->class &&
+            end > around->end)
+            end = around->end; /* what begins in a phase of another domain does not make the phase
+                                  longer */
         if (class != AN_CLASS_HOST && class != AN_CLASS_UNATTRIBUTED)
             c->roles_known = true;
         w->open[w->depth++] = (struct open_range){end < s->end ? end : s->end, class};
@@ -139,7 +148,8 @@ static int sweep_step(struct an_context *c, const struct an_lane *l, const struc
     return w->rc;
 }
 
-static int budget_step(struct an_context *c, const struct an_lane *l, struct an_step *s, struct sweep *w)
+static int budget_step(struct an_context *c, const struct an_lane *l, struct an_step *s,
+                       struct sweep *w)
 {
     int64_t ns[AN_CLASS_COUNT + 1] = {0};
     w->ns = ns;
@@ -225,25 +235,30 @@ static void finish_device(struct an_budget *b, const struct an_budget_host *host
         class_absent(b, AN_CLASS_HOST, no_rows);
     if (!host->loader)
         class_absent(b, AN_CLASS_INPUT,
-                     host->rows ? "no range of a loader on the step's thread (torch.profiler records enumerate(DataLoader))"
+                     host->rows ? "no range of a loader on the step's thread (torch.profiler "
+                                  "records enumerate(DataLoader))"
                                 : no_rows);
     if (!host->rows)
         class_absent(b, AN_CLASS_IO, no_rows);
 }
 
-static void finish(const struct an_context *c, const struct an_lane *l, const struct an_budget_host *host, struct an_budget *b)
+static void finish(const struct an_context *c, const struct an_lane *l,
+                   const struct an_budget_host *host, struct an_budget *b)
 {
     if (!b->step_ns)
-        budget_absent_all(b, b->steps ? "the steps last 0 ns" : "no counted step has all its ranges in the file");
+        budget_absent_all(b, b->steps ? "the steps last 0 ns"
+                                      : "no counted step has all its ranges in the file");
     else if (l->device != AN_NONE)
         finish_device(b, host);
     else
         finish_thread(c, b);
 }
 
-/* Mean over devices: every device weighs the same, whatever the number of its steps. ns are sums all the same. A class that
- * some devices cannot tell is the mean of all: there it holds no time. */
-static void mean_devices(const struct an_context *c, struct an_budget *b, const struct an_device_budget *d, size_t n)
+/* Mean over devices: every device weighs the same, whatever the number of its steps. ns are sums
+ * all the same. A class that some devices cannot tell is the mean of all: there it holds no time.
+ */
+static void mean_devices(const struct an_context *c, struct an_budget *b,
+                         const struct an_device_budget *d, size_t n)
 {
     const struct an_budget *first = NULL;
     size_t with = 0;
@@ -255,7 +270,8 @@ static void mean_devices(const struct an_context *c, struct an_budget *b, const 
             b->roles_known = b->roles_known || d[i].budget.roles_known;
         }
     if (!with) {
-        budget_absent_all(b, b->steps ? "the steps last 0 ns" : "no counted step has all its ranges in the file");
+        budget_absent_all(b, b->steps ? "the steps last 0 ns"
+                                      : "no counted step has all its ranges in the file");
         return;
     }
     for (int k = 0; k < AN_CLASS_COUNT; k++) {
@@ -336,5 +352,6 @@ static void budget_absent(struct an_context *c, const char *reason)
     budget_absent_all(&c->r->budget, reason);
 }
 
-const struct an_analyzer an_budget = {"budget", "where a step's time goes: classes that sum to the step",
-                                      AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, budget_run, budget_absent};
+const struct an_analyzer an_budget = {
+    "budget", "where a step's time goes: classes that sum to the step",
+    AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, budget_run, budget_absent};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: the budget of a step, on the thread that runs it (budget.c) or on its device (budget_device.c).
+ * Private to analyzers/: the budget of a step, on the thread that runs it (budget.c) or on its
+ * device (budget_device.c).
  */
 #ifndef ANALYZERS_BUDGET_H
 #define ANALYZERS_BUDGET_H
@@ -16,8 +17,8 @@ struct an_budget_host {
 /* Fills class_ns and cut_ns of the detailed steps of a lane on a device. 0 or TACHO_ENOMEM. */
 int an_budget_device(struct an_context *c, const struct an_lane *l, struct an_budget_host *host);
 
-/* Class of a range on a thread by what it is and by the class of the range around it: a range that does not say what it is
- * takes after the one around it. */
+/* Class of a range on a thread by what it is and by the class of the range around it: a range that
+ * does not say what it is takes after the one around it. */
 int an_class_of_role(enum an_role role, int around);
 
 /* A piece of a step that belongs to one class. */
@@ -30,8 +31,9 @@ struct an_class_spans {
     size_t count, room;
 };
 
-/* Pieces of a step on the thread that runs it, in order of time, the same that class_ns sums; for detailed steps of lanes
- * without a device. `out` starts empty or used, is filled anew and belongs to the caller: free(out->at). 0 or TACHO_ENOMEM. */
+/* Pieces of a step on the thread that runs it, in order of time, the same that class_ns sums; for
+ * detailed steps of lanes without a device. `out` starts empty or used, is filled anew and belongs
+ * to the caller: free(out->at). 0 or TACHO_ENOMEM. */
 int an_budget_spans(struct an_context *c, const struct an_step *s, struct an_class_spans *out);
 
 #endif

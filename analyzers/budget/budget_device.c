@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the steps of a device go: every instant to the first class that matches. While the device works: compute, exposed
- * communication, exposed copy. While it is idle: input, if the step's thread waits for the loader; io, if it does what a phase
- * left to it; host, if a row covers the instant on a thread that drives the device; else unattributed. Opaque time is
- * unattributed too: the device worked, nobody knows at what. So is time in which the next op has been issued and the host waits
- * for the device: the host does not hold it up, and what does is not in the trace (work from before the recording began, nodes
- * of graphs). The ranges that mark the steps themselves tell nothing.
+ * Where the steps of a device go: every instant to the first class that matches. While the device
+ * works: compute, exposed communication, exposed copy. While it is idle: input, if the step's
+ * thread waits for the loader; io, if it does what a phase left to it; host, if a row covers the
+ * instant on a thread that drives the device; else unattributed. Opaque time is unattributed too:
+ * the device worked, nobody knows at what. So is time in which the next op has been issued and the
+ * host waits for the device: the host does not hold it up, and what does is not in the trace (work
+ * from before the recording began, nodes of graphs). The ranges that mark the steps themselves tell
+ * nothing.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +15,8 @@
 #include "analyzers/budget/budget.h"
 #include "analyzers/device/device_edges.h"
 
-#define HELD_LEAST 100000 /* ns: an op that is issued starts within this time (critical_path_walk.c) */
+#define HELD_LEAST \
+    100000 /* ns: an op that is issued starts within this time (critical_path_walk.c) */
 
 struct span_list {
     struct an_span *span;
@@ -23,7 +26,8 @@ struct span_list {
 /* Adds a span; they come by start, so that what is inside the last one is nothing new. */
 static int cover(struct span_list *l, int64_t start, int64_t end)
 {
-    if (end <= start || (l->count && end <= l->span[l->count - 1].end && start >= l->span[l->count - 1].start))
+    if (end <= start ||
+        (l->count && end <= l->span[l->count - 1].end && start >= l->span[l->count - 1].start))
         return 0;
     if (l->count && start >= l->span[l->count - 1].start && start <= l->span[l->count - 1].end) {
         l->span[l->count - 1].end = end;
@@ -37,8 +41,8 @@ static int cover(struct span_list *l, int64_t start, int64_t end)
 
 static bool is_input(enum an_role r)
 {
-    return r == AN_ROLE_INPUT_WAIT || r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE ||
-           r == AN_ROLE_QUEUE_WAIT;
+    return r == AN_ROLE_INPUT_WAIT || r == AN_ROLE_READ || r == AN_ROLE_DECODE ||
+           r == AN_ROLE_COLLATE || r == AN_ROLE_QUEUE_WAIT;
 }
 
 /* Names of ranges that mark steps, by string. */
@@ -55,14 +59,16 @@ static uint8_t *step_names(const struct an_context *c, const struct an_lane *l)
 }
 
 /* Time in rows of a thread (input: in its ranges of a loader). */
-static int cover_thread(const struct an_trace *t, const struct an_track *k, const uint8_t *is_step, bool input,
-                        struct span_list *l)
+static int cover_thread(const struct an_trace *t, const struct an_track *k, const uint8_t *is_step,
+                        bool input, struct span_list *l)
 {
     int rc = 0;
     for (size_t i = k->slice_first; i < k->slice_first + k->slice_count && !rc; i++) {
         uint32_t name = t->slice.name[i];
         enum an_role r = an_slice_role(t, i);
-        if (input ? !is_input(r) : r == AN_ROLE_STEP || r == AN_ROLE_MICRO_STEP || (name != AN_NONE && is_step[name]))
+        if (input ? !is_input(r)
+                  : r == AN_ROLE_STEP || r == AN_ROLE_MICRO_STEP ||
+                        (name != AN_NONE && is_step[name]))
             continue;
         if (t->slice.dur[i] != AN_OPEN) /* where a range ended that was cut is not known */
             rc = cover(l, t->slice.start[i], an_slice_end(t, i));
@@ -82,8 +88,10 @@ static bool drives(const struct an_devices *g, const struct an_device *d, const 
     return false;
 }
 
-/* Rows of the threads that drive the lane's device, and the loader's ranges of the step's thread, as normalised sets. */
-static int host_sets(struct an_context *c, const struct an_lane *l, struct span_list *host, struct span_list *input)
+/* Rows of the threads that drive the lane's device, and the loader's ranges of the step's thread,
+ * as normalised sets. */
+static int host_sets(struct an_context *c, const struct an_lane *l, struct span_list *host,
+                     struct span_list *input)
 {
     const struct an_trace *t = c->t;
     const struct an_device *d = &c->gpu->device[l->device];
@@ -104,7 +112,8 @@ static int host_sets(struct an_context *c, const struct an_lane *l, struct span_
     return rc;
 }
 
-typedef size_t set_operation(const struct an_span *, size_t, const struct an_span *, size_t, struct an_span *);
+typedef size_t set_operation(const struct an_span *, size_t, const struct an_span *, size_t,
+                             struct an_span *);
 
 static int make(set_operation *operation, struct an_set a, struct an_set b, struct an_set *out)
 {
@@ -115,7 +124,8 @@ static int make(set_operation *operation, struct an_set a, struct an_set b, stru
 }
 
 /* Idle time of the device, from the first step to the last, phases left out. */
-static int idle_set(const struct an_context *c, const struct an_lane *l, struct an_set busy, struct an_set *out)
+static int idle_set(const struct an_context *c, const struct an_lane *l, struct an_set busy,
+                    struct an_set *out)
 {
     struct an_span all = {INT64_MAX, INT64_MIN};
     for (size_t i = l->first; i < l->first + l->count; i++) {
@@ -160,7 +170,8 @@ static int waiting_calls(struct an_context *c, const struct an_lane *l, struct s
 }
 
 /* Idle time from when the next op was issued, while the host waits for the device. */
-static int held_set(struct an_context *c, const struct an_lane *l, const struct an_set *idle, struct an_set *out)
+static int held_set(struct an_context *c, const struct an_lane *l, const struct an_set *idle,
+                    struct an_set *out)
 {
     const struct an_device *d = &c->gpu->device[l->device];
     const struct an_device_ops *op = &c->gpu->op;
@@ -169,7 +180,8 @@ static int held_set(struct an_context *c, const struct an_lane *l, const struct 
     for (size_t i = 0; i < idle->count && !rc; i++) {
         int64_t from = idle->span[i].start, end = idle->span[i].end;
         size_t next = an_device_op_seek(c->gpu, d, end);
-        if (an_time_sub(end, from) < HELD_LEAST || next == d->first + d->count || op->launch[next] == AN_NONE)
+        if (an_time_sub(end, from) < HELD_LEAST || next == d->first + d->count ||
+            op->launch[next] == AN_NONE)
             continue;
         int64_t issued = an_slice_end(c->t, op->launch[next]);
         from = issued > from ? issued : from;
@@ -177,7 +189,8 @@ static int held_set(struct an_context *c, const struct an_lane *l, const struct 
     }
     rc = rc || !held.count ? rc : waiting_calls(c, l, &waits);
     rc = rc ? rc
-            : make(an_spans_intersect, (struct an_set){held.span, held.count}, (struct an_set){waits.span, waits.count}, out);
+            : make(an_spans_intersect, (struct an_set){held.span, held.count},
+                   (struct an_set){waits.span, waits.count}, out);
     free(held.span);
     free(waits.span);
     return rc;
@@ -187,7 +200,8 @@ int an_budget_device(struct an_context *c, const struct an_lane *l, struct an_bu
 {
     const struct an_device_split *x = &c->gpu->split[l->device];
     const struct an_set cut = {l->cut, l->cut_count}, left = {l->left, l->left_count};
-    struct an_set part[AN_CLASS_COUNT] = {{NULL, 0}}, idle = {NULL, 0}, held = {NULL, 0}, of_held = {NULL, 0};
+    struct an_set part[AN_CLASS_COUNT] = {{NULL, 0}}, idle = {NULL, 0}, held = {NULL, 0},
+                  of_held = {NULL, 0};
     struct span_list host = {0}, input = {0};
     int rc = host_sets(c, l, &host, &input);
     known->rows = host.count > 0;
@@ -212,7 +226,8 @@ int an_budget_device(struct an_context *c, const struct an_lane *l, struct an_bu
             rest = an_time_sub(rest, s->class_ns[k]);
         }
         s->class_ns[AN_CLASS_UNATTRIBUTED] = rest;
-        c->held_ns = an_time_add(c->held_ns, an_spans_within(of_held.span, of_held.count, s->start, s->end));
+        c->held_ns =
+            an_time_add(c->held_ns, an_spans_within(of_held.span, of_held.count, s->start, s->end));
     }
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         free(part[k].span);

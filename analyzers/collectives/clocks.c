@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a rank's clock is: one for all processes of the rank. A merged file was aligned by `tacho merge` (keys node.N.clock...);
- * folders of other tools' traces, and files whose ranks do not agree all the same, are aligned here. The fit is the store's
- * (store/clock_fit.h); docs/merge.md and docs/ranks.md are for users.
+ * What a rank's clock is: one for all processes of the rank. A merged file was aligned by `tacho
+ * merge` (keys node.N.clock...); folders of other tools' traces, and files whose ranks do not agree
+ * all the same, are aligned here. The fit is the store's (store/clock_fit.h); docs/merge.md and
+ * docs/ranks.md are for users.
  */
 #include "analyzers/collectives/clocks.h"
 
@@ -61,7 +62,8 @@ static int find_clocks(struct clocks *x)
         return TACHO_ENOMEM;
     for (uint32_t p = 0; p < t->process_count; p++)
         if (t->process[p].rank != STORE_ABSENT)
-            x->clock[n++] = (struct clock){.rank = t->process[p].rank, .process = p, .host = t->process[p].host};
+            x->clock[n++] = (struct clock){
+                .rank = t->process[p].rank, .process = p, .host = t->process[p].host};
     if (n)
         qsort(x->clock, n, sizeof *x->clock, rank_order);
     for (size_t i = 0; i < n; i++)
@@ -87,14 +89,15 @@ static bool may_hold_calls(const struct an_track *k)
     return !strcmp(k->kind, "thread") || !strcmp(k->kind, "comm") || !strcmp(k->kind, "stream");
 }
 
-/* Does it say that it is a collective? Rows of annotations on a device and calls on the host of imported traces say so too:
- * only kernels and ranges of ours are the thing itself. */
+/* Does it say that it is a collective? Rows of annotations on a device and calls on the host of
+ * imported traces say so too: only kernels and ranges of ours are the thing itself. */
 static bool is_call(const struct an_trace *t, const struct an_track *k, size_t i)
 {
     const struct an_detail *d = an_trace_detail(t, t->slice.detail[i]);
     if (!d || !*d->collective)
         return false;
-    return strcmp(k->kind, "stream") ? d->role == AN_ROLE_COMM : !strcmp(an_slice_category(t, i), "kernel");
+    return strcmp(k->kind, "stream") ? d->role == AN_ROLE_COMM
+                                     : !strcmp(an_slice_category(t, i), "kernel");
 }
 
 static int find_parts(struct clocks *x)
@@ -107,10 +110,12 @@ static int find_parts(struct clocks *x)
             continue;
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
             struct part p = {.clock = clock};
-            if (!is_call(t, track, i) || !an_comm_read(t, i, &p.x) || !p.x.synchronises || p.x.communicator == STORE_ABSENT)
+            if (!is_call(t, track, i) || !an_comm_read(t, i, &p.x) || !p.x.synchronises ||
+                p.x.communicator == STORE_ABSENT)
                 continue;
             bool waits_only = strcmp(track->kind, "stream") != 0 && p.x.bytes == STORE_ABSENT;
-            if (waits_only) /* for what other threads do: a rank may come to it when its part is done already */
+            if (waits_only) /* for what other threads do: a rank may come to it when its part is
+                               done already */
                 continue;
             if (an_grow(&x->part, &x->room, x->parts + 1, sizeof *x->part))
                 return TACHO_ENOMEM;
@@ -147,7 +152,8 @@ static int part_order(const void *x, const void *y)
     return order ? order : COMPARE(a->clock, b->clock);
 }
 
-/* Calls without a sequence number are counted: the n-th of one rank is the n-th of another only where all have as many. */
+/* Calls without a sequence number are counted: the n-th of one rank is the n-th of another only
+ * where all have as many. */
 static void drop_uneven(struct clocks *x)
 {
     size_t kept = 0;
@@ -187,19 +193,22 @@ struct points {
     size_t count, room;
 };
 
-/* One collective: parts [first, next), of which the first one is the lowest rank's. Only one in which the reference took part,
- * and all its ranks, or all that the file has: other ranks may have a communicator of the same number. */
+/* One collective: parts [first, next), of which the first one is the lowest rank's. Only one in
+ * which the reference took part, and all its ranks, or all that the file has: other ranks may have
+ * a communicator of the same number. */
 static int take(struct clocks *x, size_t first, size_t next, struct points *of)
 {
     const struct an_comm_call *r = &x->part[first].x;
     int64_t least = INT64_MAX;
-    if (x->part[first].clock != 0 || next - first < 2 || (r->ranks != (int64_t)(next - first) && next - first != x->count))
+    if (x->part[first].clock != 0 || next - first < 2 ||
+        (r->ranks != (int64_t)(next - first) && next - first != x->count))
         return 0;
     for (size_t i = first; i < next; i++) {
         int64_t ns = an_time_sub(x->part[i].x.end, x->part[i].x.start);
         least = ns < least ? ns : least;
-        if (i > first && (x->part[i].clock == x->part[i - 1].clock || x->part[i].x.ranks != r->ranks ||
-                          (r->sequence == STORE_ABSENT && x->part[i].x.bytes != r->bytes)))
+        if (i > first &&
+            (x->part[i].clock == x->part[i - 1].clock || x->part[i].x.ranks != r->ranks ||
+             (r->sequence == STORE_ABSENT && x->part[i].x.bytes != r->bytes)))
             return 0; /* twice on one rank, or not the same: which is which? */
     }
     for (size_t i = first + 1; i < next; i++) {
@@ -216,14 +225,16 @@ static int take(struct clocks *x, size_t first, size_t next, struct points *of)
     return 0;
 }
 
-/* Ranks of one host have one clock, unless that cannot be; others differ where the fit says more than its own error. */
+/* Ranks of one host have one clock, unless that cannot be; others differ where the fit says more
+ * than its own error. */
 static bool is_off(const struct clock *reference, const struct clock *k)
 {
     double error = k->fit.error;
     bool one = *k->host && !strcmp(k->host, reference->host);
     if (one)
         return k->fit.violation > SAME_CLOCK_NS;
-    return fabs((double)k->fit.offset) > error || k->fit.drift != 0 || k->fit.violation > SAME_CLOCK_NS;
+    return fabs((double)k->fit.offset) > error || k->fit.drift != 0 ||
+           k->fit.violation > SAME_CLOCK_NS;
 }
 
 static int fit_all(struct clocks *x)
@@ -231,8 +242,8 @@ static int fit_all(struct clocks *x)
     struct points *of = calloc(x->count + 1, sizeof *of);
     int rc = of ? 0 : TACHO_ENOMEM;
     for (size_t i = 0, next; i < x->parts && !rc; i = next) {
-        for (next = i + 1;
-             next < x->parts && !by_kind(&x->part[i].x, &x->part[next].x) && x->part[next].x.ordinal == x->part[i].x.ordinal;)
+        for (next = i + 1; next < x->parts && !by_kind(&x->part[i].x, &x->part[next].x) &&
+                           x->part[next].x.ordinal == x->part[i].x.ordinal;)
             next++;
         rc = take(x, i, next, of);
     }
@@ -271,8 +282,8 @@ static int64_t right(const struct clock *k, int64_t t)
     return t == STORE_ABSENT ? t : store_clock_time(k->fit.offset, k->fit.drift, k->fit.pivot, t);
 }
 
-static void shift_track(struct an_trace *t, const struct an_track *track, const struct clock *k, const int64_t *base,
-                        size_t bases)
+static void shift_track(struct an_trace *t, const struct an_track *track, const struct clock *k,
+                        const int64_t *base, size_t bases)
 {
     for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
         int64_t start = t->slice.start[i], dur = t->slice.dur[i];
@@ -302,7 +313,9 @@ static void window(struct an_trace *t)
     for (uint32_t k = 0; k < t->track_count; k++) {
         const struct an_track *track = &t->track[k];
         for (size_t i = track->slice_first; i < track->slice_first + track->slice_count; i++) {
-            int64_t end = t->slice.dur[i] == AN_OPEN ? t->slice.start[i] : an_time_add(t->slice.start[i], t->slice.dur[i]);
+            int64_t end = t->slice.dur[i] == AN_OPEN
+                              ? t->slice.start[i]
+                              : an_time_add(t->slice.start[i], t->slice.dur[i]);
             first = t->slice.start[i] < first ? t->slice.start[i] : first;
             last = end > last ? end : last;
         }
@@ -366,7 +379,8 @@ static long node_of(const struct an_trace *t, const char *host)
     for (size_t i = 0; i < t->key_count; i++) {
         long n;
         char rest[8];
-        if (sscanf(t->key[i].key, "node.%ld.%7s", &n, rest) == 2 && !strcmp(rest, "host") && !strcmp(t->key[i].value, host))
+        if (sscanf(t->key[i].key, "node.%ld.%7s", &n, rest) == 2 && !strcmp(rest, "host") &&
+            !strcmp(t->key[i].value, host))
             return n;
     }
     return -1;
@@ -386,7 +400,8 @@ static struct an_value known(double v, const char *why)
 }
 
 /* As tacho merge left it. */
-static void merged_row(const struct an_trace *t, struct an_arena *a, long node, struct an_clock_row *row)
+static void merged_row(const struct an_trace *t, struct an_arena *a, long node,
+                       struct an_clock_row *row)
 {
     char name[64];
     const char *none = "tacho merge could not tell";
@@ -436,16 +451,16 @@ static void one_row(const struct clocks *x, struct an_arena *a, size_t i, struct
         fitted_row(k, row, 0, 0);
     } else if (!i || one) {
         row->how = i ? "the same clock" : "reference";
-        row->offset_ns = row->drift_ppm = row->drift_error_ppm = row->error_ns = row->offset_low_ns = row->offset_high_ns =
-            an_num(0);
+        row->offset_ns = row->drift_ppm = row->drift_error_ppm = row->error_ns =
+            row->offset_low_ns = row->offset_high_ns = an_num(0);
     } else if (node >= 0) {
         merged_row(x->t, a, node, row);
     } else if (k->fitted) {
         fitted_row(k, row, 0, 0);
     } else {
         row->how = "not compared";
-        row->offset_ns = row->drift_ppm = row->drift_error_ppm = row->error_ns = row->offset_low_ns = row->offset_high_ns =
-            an_num_none(apart);
+        row->offset_ns = row->drift_ppm = row->drift_error_ppm = row->error_ns =
+            row->offset_low_ns = row->offset_high_ns = an_num_none(apart);
     }
 }
 
@@ -466,7 +481,9 @@ static int report(const struct clocks *x, struct an_arena *a, struct an_clocks *
     }
     out->row = row;
     out->row_count = x->count;
-    out->error_ns = isnan(error) ? an_num_none("the clock of a rank on another host could not be compared") : an_num(error);
+    out->error_ns = isnan(error)
+                        ? an_num_none("the clock of a rank on another host could not be compared")
+                        : an_num(error);
     return 0;
 }
 

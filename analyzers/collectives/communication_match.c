@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of collectives, and which of them are one collective: equal communicator, kind and sequence number on all ranks. The
- * ranks leave a collective together and come when they come, so the shortest participant came last and its time is transfer at
- * most; what the others take longer, they wait. That holds for collectives that no rank leaves before all have come, and for a
- * send and its recv. Where the trace has no sequence numbers, the place in the step stands for them.
+ * Calls of collectives, and which of them are one collective: equal communicator, kind and sequence
+ * number on all ranks. The ranks leave a collective together and come when they come, so the
+ * shortest participant came last and its time is transfer at most; what the others take longer,
+ * they wait. That holds for collectives that no rank leaves before all have come, and for a send
+ * and its recv. Where the trace has no sequence numbers, the place in the step stands for them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,11 @@ static const struct {
     const char *name;
     bool synchronises;
     double a, b;
-} kinds[] = {{"all_reduce", true, 2, -2}, {"all_gather", true, 1, -1}, {"reduce_scatter", true, 1, -1},
-             {"all_to_all", true, 1, -1}, {"barrier", true, 0, 0},     {"broadcast", false, 1, 0},
-             {"reduce", false, 1, 0},     {"gather", false, 1, -1},    {"scatter", false, 1, -1},
-             {"send", false, 1, 0},       {"recv", false, 1, 0}};
+} kinds[] = {
+    {"all_reduce", true, 2, -2}, {"all_gather", true, 1, -1}, {"reduce_scatter", true, 1, -1},
+    {"all_to_all", true, 1, -1}, {"barrier", true, 0, 0},     {"broadcast", false, 1, 0},
+    {"reduce", false, 1, 0},     {"gather", false, 1, -1},    {"scatter", false, 1, -1},
+    {"send", false, 1, 0},       {"recv", false, 1, 0}};
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 static size_t kind_of(const char *name)
@@ -65,8 +67,9 @@ static uint64_t members(const char *payload)
 static const char *kind_of_kernel(const char *name)
 {
     static const char *const parts[][2] = {
-        {"AllReduce", "all_reduce"}, {"AllGather", "all_gather"}, {"ReduceScatter", "reduce_scatter"},
-        {"Broadcast", "broadcast"},  {"AllToAll", "all_to_all"},  {"Reduce", "reduce"},
+        {"AllReduce", "all_reduce"},         {"AllGather", "all_gather"},
+        {"ReduceScatter", "reduce_scatter"}, {"Broadcast", "broadcast"},
+        {"AllToAll", "all_to_all"},          {"Reduce", "reduce"},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(name, parts[i][0]))
@@ -129,11 +132,12 @@ static int keep(struct an_comm_calls *out, const struct an_comm_call *x)
     return 0;
 }
 
-/* Of gloo's ranges in traces of other tools only the names are known. Where the job has one process group they are all of that
- * one, and the place in the step tells which are one collective. */
+/* Of gloo's ranges in traces of other tools only the names are known. Where the job has one process
+ * group they are all of that one, and the place in the step tells which are one collective. */
 static void ask_job(const struct an_context *c, struct an_comm_call *x)
 {
-    const char *groups = an_trace_key(c->t, "process_groups"), *world = an_trace_key(c->t, "world_size");
+    const char *groups = an_trace_key(c->t, "process_groups"),
+               *world = an_trace_key(c->t, "world_size");
     int64_t size = world ? strtoll(world, NULL, 10) : 0;
     x->counted = true;
     x->window = x->step == AN_NONE ? -1 : c->step[x->step].index;
@@ -176,7 +180,8 @@ static int find_track(struct an_context *c, uint32_t track, struct an_comm_calls
 static uint64_t pair_of(const struct an_context *c, const struct an_comm_call *x, bool sends)
 {
     const struct an_detail *d = an_trace_detail(c->t, c->t->slice.detail[x->slice]);
-    int64_t own = c->lane[x->lane].rank, peer = d ? payload_number(d->payload, "\"peer\":") : STORE_ABSENT, pair[2];
+    int64_t own = c->lane[x->lane].rank,
+            peer = d ? payload_number(d->payload, "\"peer\":") : STORE_ABSENT, pair[2];
     if (peer == STORE_ABSENT)
         return x->group;
     pair[0] = sends ? own : peer;
@@ -184,7 +189,8 @@ static uint64_t pair_of(const struct an_context *c, const struct an_comm_call *x
     return hash_bytes((const char *)pair, sizeof pair);
 }
 
-/* What the kernel's own row does not say may stand at the range of the library (NCCL's, with a payload) that launched it. */
+/* What the kernel's own row does not say may stand at the range of the library (NCCL's, with a
+ * payload) that launched it. */
 static void ask_launch(const struct an_context *c, size_t op, struct an_comm_call *x)
 {
     const struct an_trace *t = c->t;
@@ -212,7 +218,8 @@ static int find_ops(struct an_context *c, struct an_comm_calls *out)
         const struct an_device *d = l->device == AN_NONE ? NULL : &c->gpu->device[l->device];
         for (size_t i = d ? d->first : 0; d && i < d->first + d->count && !rc; i++) {
             struct an_comm_call x;
-            if (!(1u << c->gpu->op.class[i] & AN_DEVICE_COMM_MASK) || !an_comm_read(c->t, c->gpu->op.slice[i], &x))
+            if (!(1u << c->gpu->op.class[i] & AN_DEVICE_COMM_MASK) ||
+                !an_comm_read(c->t, c->gpu->op.slice[i], &x))
                 continue;
             const struct an_step *host = an_step_at_host(c, l, an_device_launch_time(c, i));
             bool pair = !strcmp(x.kind, "send_recv");
@@ -266,7 +273,8 @@ static int collective_order(const void *x, const void *y)
 size_t an_comm_next(const struct an_comm_calls *x, size_t first)
 {
     size_t next = first + 1;
-    while (next < x->count && !by_id(&x->call[first], &x->call[next]) && x->call[next].ordinal == x->call[first].ordinal)
+    while (next < x->count && !by_id(&x->call[first], &x->call[next]) &&
+           x->call[next].ordinal == x->call[first].ordinal)
         next++;
     return next;
 }
@@ -342,19 +350,21 @@ static size_t members_of(const struct membership *m, const struct an_comm_call *
 /* A send and its recv. */
 static bool is_exchange(const struct an_comm_call *x, size_t n)
 {
-    return n == 2 && x[0].lane != x[1].lane && x[0].lane != AN_NONE && x[1].lane != AN_NONE && strcmp(x[0].name, x[1].name) &&
+    return n == 2 && x[0].lane != x[1].lane && x[0].lane != AN_NONE && x[1].lane != AN_NONE &&
+           strcmp(x[0].name, x[1].name) &&
            (x[0].counted ? x[0].group != 0 : x[0].sequence != STORE_ABSENT && x[0].ranks == 2);
 }
 
-/* Every rank of the communicator that is in the file took part, each once, and none left before the last one came. What has no
- * number is one collective only where its bytes agree. */
+/* Every rank of the communicator that is in the file took part, each once, and none left before the
+ * last one came. What has no number is one collective only where its bytes agree. */
 static bool is_whole(const struct membership *m, struct an_comm_call *x, size_t n)
 {
     if (!strcmp(x->kind, "send_recv"))
         return is_exchange(x, n);
     for (size_t i = 0; i < n; i++)
-        if ((x[i].sequence == STORE_ABSENT && (!x[i].counted || x[i].communicator == STORE_ABSENT)) || x[i].lane == AN_NONE ||
-            !x[i].synchronises || x[i].ranks != x->ranks ||
+        if ((x[i].sequence == STORE_ABSENT &&
+             (!x[i].counted || x[i].communicator == STORE_ABSENT)) ||
+            x[i].lane == AN_NONE || !x[i].synchronises || x[i].ranks != x->ranks ||
             (x[i].counted && x[i].bytes != x->bytes && strcmp(x->kind, "all_to_all")))
             return false;
     if (n < 2 || (x->ranks != STORE_ABSENT && x->ranks < (int64_t)n))
@@ -452,16 +462,19 @@ static struct an_value uneven(const struct an_context *c, const struct sums *s)
         }
     if (ranks < 2)
         return an_num_none("one rank: nothing to compare");
-    return sum > 0 ? an_num(most / (sum / ranks)) : an_num_none("the calls do not say how many bytes they move");
+    return sum > 0 ? an_num(most / (sum / ranks))
+                   : an_num_none("the calls do not say how many bytes they move");
 }
 
 static void bandwidth(struct an_context *c, const struct sums *s, struct an_collective *out)
 {
-    double factor = an_comm_bus_factor(out->name, s->ranks), seconds = (s->matched ? s->transfer : s->ns) / 1e9;
+    double factor = an_comm_bus_factor(out->name, s->ranks),
+           seconds = (s->matched ? s->transfer : s->ns) / 1e9;
     double calls = (double)(s->matched ? s->matched : s->calls);
     if (s->sized < s->calls || s->bytes <= 0 || seconds <= 0) {
         out->algorithm_bytes_per_s = out->bus_bytes_per_s = an_num_none(
-            s->bytes <= 0 || s->sized < s->calls ? "the calls do not say how many bytes they move" : "the calls take no time");
+            s->bytes <= 0 || s->sized < s->calls ? "the calls do not say how many bytes they move"
+                                                 : "the calls take no time");
         return;
     }
     out->algorithm_bytes_per_s = an_num(s->bytes / (double)s->calls / (seconds / calls));
@@ -469,7 +482,8 @@ static void bandwidth(struct an_context *c, const struct sums *s, struct an_coll
     if (s->ranks < 2)
         out->bus_bytes_per_s = an_num_none("the calls do not say how many ranks take part");
     else if (factor <= 0)
-        out->bus_bytes_per_s = an_num_none(an_arena_format(c->a, "no factor is defined for %.60s", out->name));
+        out->bus_bytes_per_s =
+            an_num_none(an_arena_format(c->a, "no factor is defined for %.60s", out->name));
     else
         out->bus_bytes_per_s = an_num(out->algorithm_bytes_per_s.value * factor);
 }
@@ -477,35 +491,44 @@ static void bandwidth(struct an_context *c, const struct sums *s, struct an_coll
 static const char *why_unmatched(const struct an_context *c, const struct an_comm_call *x)
 {
     if (!x->synchronises && !strcmp(x->kind, "send_recv"))
-        return "the calls of the other rank are not in the file, or do not say which ones they belong to";
+        return "the calls of the other rank are not in the file, or do not say which ones they "
+               "belong to";
     if (!x->synchronises)
         return "ranks may leave it before the others come: who waits cannot be told";
     if (x->ranks < 2)
         return x->ranks == 1 ? "one rank" : "the calls do not say how many ranks take part";
     if (x->sequence == STORE_ABSENT)
         return "the calls carry no sequence number";
-    return c->r->communication.missing ? c->r->communication.missing : "no call of it was recorded on every rank";
+    return c->r->communication.missing ? c->r->communication.missing
+                                       : "no call of it was recorded on every rank";
 }
 
-static void describe(struct an_context *c, const struct an_comm_call *first, const struct sums *s, struct an_collective *out)
+static void describe(struct an_context *c, const struct an_comm_call *first, const struct sums *s,
+                     struct an_collective *out)
 {
     double calls = (double)s->calls, steps = steps_of(c, s);
-    const char *none = "no counted step has all its ranges in the file", *why = why_unmatched(c, first);
-    *out = (struct an_collective){.name = an_arena_text(c->a, first->name),
-                                  .communicator = first->communicator != STORE_ABSENT ? an_int(first->communicator)
-                                                                                      : an_int_none("not said by the calls"),
-                                  .ranks = s->ranks > 0 ? an_int(s->ranks) : an_int_none("not said by the calls"),
-                                  .count = s->calls,
-                                  .matched = s->matched,
-                                  .mean_ms = an_num(s->ns / calls / 1e6),
-                                  .calls_per_step = steps > 0 ? an_num(calls / steps) : an_num_none(none),
-                                  .bytes_max_over_mean = uneven(c, s)};
+    const char *none = "no counted step has all its ranges in the file",
+               *why = why_unmatched(c, first);
+    *out = (struct an_collective){
+        .name = an_arena_text(c->a, first->name),
+        .communicator = first->communicator != STORE_ABSENT ? an_int(first->communicator)
+                                                            : an_int_none("not said by the calls"),
+        .ranks = s->ranks > 0 ? an_int(s->ranks) : an_int_none("not said by the calls"),
+        .count = s->calls,
+        .matched = s->matched,
+        .mean_ms = an_num(s->ns / calls / 1e6),
+        .calls_per_step = steps > 0 ? an_num(calls / steps) : an_num_none(none),
+        .bytes_max_over_mean = uneven(c, s)};
     bool sized = s->sized == s->calls;
     const char *no_bytes = "the calls do not say how many bytes they move";
     out->bytes_per_call = sized ? an_num(s->bytes / calls) : an_num_none(no_bytes);
-    out->bytes_per_step = !sized ? an_num_none(no_bytes) : steps > 0 ? an_num(s->bytes / steps) : an_num_none(none);
-    out->transfer_ms = s->matched ? an_num(s->transfer / (double)s->matched / 1e6) : an_num_none(why);
-    out->waiting_ms = s->matched ? an_num((s->matched_ns - s->transfer) / (double)s->matched / 1e6) : an_num_none(why);
+    out->bytes_per_step = !sized      ? an_num_none(no_bytes)
+                          : steps > 0 ? an_num(s->bytes / steps)
+                                      : an_num_none(none);
+    out->transfer_ms =
+        s->matched ? an_num(s->transfer / (double)s->matched / 1e6) : an_num_none(why);
+    out->waiting_ms = s->matched ? an_num((s->matched_ns - s->transfer) / (double)s->matched / 1e6)
+                                 : an_num_none(why);
     bandwidth(c, s, out);
 }
 

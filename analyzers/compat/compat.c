@@ -13,17 +13,19 @@ static enum an_compat_category category_of(const char *text)
     static const struct {
         const char *text;
         enum an_compat_category category;
-    } known[] = {{"kernel", AN_COMPAT_KERNEL},   {"memcpy", AN_COMPAT_MEMCPY},         {"memset", AN_COMPAT_MEMSET},
-                 {"sync", AN_COMPAT_SYNC},       {"annotation", AN_COMPAT_ANNOTATION}, {"op", AN_COMPAT_OP},
-                 {"runtime", AN_COMPAT_RUNTIME}, {"driver", AN_COMPAT_DRIVER},         {"instant", AN_COMPAT_INSTANT},
-                 {"trace", AN_COMPAT_INSTANT}};
+    } known[] = {{"kernel", AN_COMPAT_KERNEL},         {"memcpy", AN_COMPAT_MEMCPY},
+                 {"memset", AN_COMPAT_MEMSET},         {"sync", AN_COMPAT_SYNC},
+                 {"annotation", AN_COMPAT_ANNOTATION}, {"op", AN_COMPAT_OP},
+                 {"runtime", AN_COMPAT_RUNTIME},       {"driver", AN_COMPAT_DRIVER},
+                 {"instant", AN_COMPAT_INSTANT},       {"trace", AN_COMPAT_INSTANT}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(text, known[i].text))
             return known[i].category;
     return AN_COMPAT_OTHER;
 }
 
-int an_compat_each(const struct an_compat_view *v, size_t g, int (*each)(void *ctx, const struct an_compat_event *e), void *ctx)
+int an_compat_each(const struct an_compat_view *v, size_t g,
+                   int (*each)(void *ctx, const struct an_compat_event *e), void *ctx)
 {
     const struct an_trace *t = v->c->t;
     for (size_t k = 0; k < t->track_count; k++) {
@@ -31,9 +33,11 @@ int an_compat_each(const struct an_compat_view *v, size_t g, int (*each)(void *c
         if (track->process == AN_NONE || v->group_of[track->process] != g)
             continue;
         struct an_compat_event e = {.track = track, .device = !strcmp(track->kind, "stream")};
-        for (e.slice = track->slice_first; e.slice < track->slice_first + track->slice_count; e.slice++) {
+        for (e.slice = track->slice_first; e.slice < track->slice_first + track->slice_count;
+             e.slice++) {
             uint32_t category = t->slice.category[e.slice];
-            e.category = category == AN_NONE ? AN_COMPAT_OTHER : (enum an_compat_category)v->category[category];
+            e.category = category == AN_NONE ? AN_COMPAT_OTHER
+                                             : (enum an_compat_category)v->category[category];
             int rc = t->slice.dur[e.slice] == AN_OPEN ? 0 : each(ctx, &e);
             if (rc)
                 return rc;
@@ -42,8 +46,9 @@ int an_compat_each(const struct an_compat_view *v, size_t g, int (*each)(void *c
     return 0;
 }
 
-/* ns / 1000 rounded to the nearest double. Through long double: a quotient by 1000 is never so close to the middle between two
- * doubles that rounding twice would matter (it is exactly there or further than 2^-7 of the last place away). */
+/* ns / 1000 rounded to the nearest double. Through long double: a quotient by 1000 is never so
+ * close to the middle between two doubles that rounding twice would matter (it is exactly there or
+ * further than 2^-7 of the last place away). */
 static double ns_to_us(int64_t ns)
 {
     return (double)((long double)ns / 1000.0L);
@@ -84,8 +89,8 @@ int an_compat_spans_add(struct an_compat_spans *s, struct an_span x)
     return 0;
 }
 
-int an_compat_put(struct an_compat_view *v, int64_t rank, int64_t device, const char *section, const char *key,
-                  const char *unit, double value)
+int an_compat_put(struct an_compat_view *v, int64_t rank, int64_t device, const char *section,
+                  const char *key, const char *unit, double value)
 {
     if (an_grow(&v->rows, &v->row_room, v->row_count + 1, sizeof *v->rows))
         return TACHO_ENOMEM;
@@ -100,7 +105,8 @@ int an_compat_put(struct an_compat_view *v, int64_t rank, int64_t device, const 
 
 /* ---- the view -------------------------------------------------------------------------------------------------------------- */
 
-/* Times of file N = 0 had source.base_ns added; another file's own base stands in source.base_ns.N. */
+/* Times of file N = 0 had source.base_ns added; another file's own base stands in source.base_ns.N.
+ */
 static int64_t base_of_file(const struct an_trace *t, size_t file)
 {
     char key[48];
@@ -123,7 +129,8 @@ static int find_groups(struct an_compat_view *v)
         while (g < v->group_count && v->group[g].rank != t->process[p].rank)
             g++;
         if (g == v->group_count)
-            v->group[v->group_count++] = (struct an_compat_group){.rank = t->process[p].rank, .base_ns = base_of_file(t, g)};
+            v->group[v->group_count++] =
+                (struct an_compat_group){.rank = t->process[p].rank, .base_ns = base_of_file(t, g)};
         v->group_of[p] = (uint32_t)g;
     }
     return 0;
@@ -193,5 +200,6 @@ static int compat_run(struct an_context *c)
     return rc;
 }
 
-const struct an_analyzer an_compat = {"compat", "the arithmetic of TraceLens, HTA or the TensorBoard plugin, when asked for",
-                                      AN_INPUT_DEVICES, compat_run, compat_absent};
+const struct an_analyzer an_compat = {
+    "compat", "the arithmetic of TraceLens, HTA or the TensorBoard plugin, when asked for",
+    AN_INPUT_DEVICES, compat_run, compat_absent};

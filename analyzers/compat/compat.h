@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: the arithmetic of other tools, for people who compare (docs/compat.md). Each tool is one file with one
- * function. They read the trace as those tools read the JSON: time stamps as IEEE doubles in us, as the file spells them.
+ * Private to analyzers/: the arithmetic of other tools, for people who compare (docs/compat.md).
+ * Each tool is one file with one function. They read the trace as those tools read the JSON: time
+ * stamps as IEEE doubles in us, as the file spells them.
  *
- * A group is what those tools call a trace: the processes of one rank. Ticks are int64 units of 2^-shift us, chosen so that a
- * double time stamp of this trace is a whole number of them: the interval algebra of interval.h stays exact.
+ * A group is what those tools call a trace: the processes of one rank. Ticks are int64 units of
+ * 2^-shift us, chosen so that a double time stamp of this trace is a whole number of them: the
+ * interval algebra of interval.h stays exact.
  */
 #ifndef ANALYZERS_COMPAT_H
 #define ANALYZERS_COMPAT_H
@@ -49,11 +51,13 @@ struct an_compat_event {
     bool device; /* on a stream track */
 };
 
-/* Calls `each` for every event with an end of group g, track by track, until it returns non-zero, which is then returned. */
-int an_compat_each(const struct an_compat_view *v, size_t g, int (*each)(void *ctx, const struct an_compat_event *e),
-                   void *ctx);
+/* Calls `each` for every event with an end of group g, track by track, until it returns non-zero,
+ * which is then returned. */
+int an_compat_each(const struct an_compat_view *v, size_t g,
+                   int (*each)(void *ctx, const struct an_compat_event *e), void *ctx);
 
-/* `ts` and `dur` of an event as a JSON reader gets them: the nearest double of the decimal number, us. */
+/* `ts` and `dur` of an event as a JSON reader gets them: the nearest double of the decimal number,
+ * us. */
 double an_compat_ts(const struct an_compat_view *v, size_t g, size_t slice);
 double an_compat_dur(const struct an_compat_view *v, size_t slice);
 int64_t an_compat_ticks(const struct an_compat_view *v, double us);
@@ -68,9 +72,10 @@ struct an_compat_spans {
 };
 int an_compat_spans_add(struct an_compat_spans *s, struct an_span x);
 
-/* Adds a row; texts are copied. NAN: the tool has no number here (it prints nan or null). 0 or TACHO_ENOMEM. */
-int an_compat_put(struct an_compat_view *v, int64_t rank, int64_t device, const char *section, const char *key,
-                  const char *unit, double value);
+/* Adds a row; texts are copied. NAN: the tool has no number here (it prints nan or null). 0 or
+ * TACHO_ENOMEM. */
+int an_compat_put(struct an_compat_view *v, int64_t rank, int64_t device, const char *section,
+                  const char *key, const char *unit, double value);
 
 /* The tools. 0 or TACHO_ENOMEM. */
 int an_compat_tracelens(struct an_compat_view *v);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * HTA 0.6.1: temporal breakdown and communication-computation overlap, as it rounds, filters and classifies. Times are whole
- * us: an event lasts from ceil(ts) to floor(ts + dur), which puts the end of a very short one before its start; such spans are
- * merged and summed as HTA does, they take a little away.
+ * HTA 0.6.1: temporal breakdown and communication-computation overlap, as it rounds, filters and
+ * classifies. Times are whole us: an event lasts from ceil(ts) to floor(ts + dur), which puts the
+ * end of a very short one before its start; such spans are merged and summed as HTA does, they take
+ * a little away.
  */
 #include <ctype.h>
 #include <math.h>
@@ -54,12 +55,13 @@ static enum type type_of(const char *name)
                                              "job_exe",     "packet",
                                              "pe_exe",      "cpum_exe_subgraph",
                                              "hccl",        "collective_subgraph_execution"};
-    if (starts(name, "nccl") || starts(name, "hip") || starts(name, "hccl") || strstr(name, "ncclKernel"))
+    if (starts(name, "nccl") || starts(name, "hip") || starts(name, "hccl") ||
+        strstr(name, "ncclKernel"))
         return COMM; /* hipMemcpy too: HTA looks for communication first */
     if (starts(name, "Memcpy") || starts(name, "Memset") || starts(name, "dma"))
         return MEMORY;
-    if (strstr(name, "Memcpy") || strstr(name, "Memset") || strstr(name, "dma") || strstr(name, "Sync") ||
-        (starts(name, "cuda") && strstr(name, "LaunchKernel")))
+    if (strstr(name, "Memcpy") || strstr(name, "Memset") || strstr(name, "dma") ||
+        strstr(name, "Sync") || (starts(name, "cuda") && strstr(name, "LaunchKernel")))
         return OTHER;
     for (size_t i = 0; i < sizeof no_compute / sizeof *no_compute; i++)
         if (starts(name, no_compute[i]))
@@ -101,22 +103,25 @@ static int64_t stream_of_op(const struct an_trace *t, size_t slice)
 static bool row_of(const struct hta *h, const struct an_compat_event *e, struct row *r)
 {
     const struct an_trace *t = h->v->c->t;
-    if (e->category == AN_COMPAT_INSTANT) /* has no dur, or is the row of the trace itself: HTA drops them */
+    if (e->category ==
+        AN_COMPAT_INSTANT) /* has no dur, or is the row of the trace itself: HTA drops them */
         return false;
     double ts = an_compat_ts(h->v, h->g, e->slice);
     r->ts = (int64_t)ceil(ts);
     r->end = (int64_t)floor(ts + an_compat_dur(h->v, e->slice));
     r->name = an_trace_name(t, t->slice.name[e->slice]);
     r->correlation = r->stream = -1;
-    bool work = e->category == AN_COMPAT_KERNEL || e->category == AN_COMPAT_MEMCPY || e->category == AN_COMPAT_MEMSET ||
-                e->category == AN_COMPAT_SYNC;
+    bool work = e->category == AN_COMPAT_KERNEL || e->category == AN_COMPAT_MEMCPY ||
+                e->category == AN_COMPAT_MEMSET || e->category == AN_COMPAT_SYNC;
     if (e->device && work)
         r->stream = stream_of_device_row(t, e);
     else if (e->category == AN_COMPAT_OP)
         r->stream = stream_of_op(t, e->slice);
     if ((e->device && work) || e->category == AN_COMPAT_RUNTIME || e->category == AN_COMPAT_DRIVER)
-        r->correlation = t->slice.correlation[e->slice] == STORE_ABSENT ? -1 : t->slice.correlation[e->slice];
-    r->gpu = (r->stream >= 0 && r->correlation >= 0) || !strcmp(r->name, "Event Sync") || !strcmp(r->name, "Context Sync");
+        r->correlation =
+            t->slice.correlation[e->slice] == STORE_ABSENT ? -1 : t->slice.correlation[e->slice];
+    r->gpu = (r->stream >= 0 && r->correlation >= 0) || !strcmp(r->name, "Event Sync") ||
+             !strcmp(r->name, "Context Sync");
     return true;
 }
 
@@ -137,7 +142,8 @@ static int look(void *ctx, const struct an_compat_event *e)
     return 0;
 }
 
-/* The last step of the rank. HTA moves the starts of all events so that the first one is 0, but not the ends. */
+/* The last step of the rank. HTA moves the starts of all events so that the first one is 0, but not
+ * the ends. */
 static int find_last_step(void *ctx, const struct an_compat_event *e)
 {
     struct hta *h = ctx;
@@ -157,7 +163,8 @@ static int find_last_step(void *ctx, const struct an_compat_event *e)
 
 static bool host_stays(const struct hta *h, const struct row *r)
 {
-    int64_t start = h->any_step ? h->last_start : h->host_start, end = h->any_step ? h->last_end : h->host_end;
+    int64_t start = h->any_step ? h->last_start : h->host_start,
+            end = h->any_step ? h->last_end : h->host_end;
     return h->include_last ? r->ts - h->min_ts <= end : r->ts < start;
 }
 
@@ -185,7 +192,8 @@ static int keep_event(void *ctx, const struct an_compat_event *e)
     struct row r;
     if (!row_of(h, e, &r) || r.stream == -1)
         return 0;
-    if (h->filter && (r.gpu ? !h->kept_count || !bsearch(&r.correlation, h->kept, h->kept_count, sizeof *h->kept, number_order)
+    if (h->filter && (r.gpu ? !h->kept_count || !bsearch(&r.correlation, h->kept, h->kept_count,
+                                                         sizeof *h->kept, number_order)
                             : !host_stays(h, &r)))
         return 0;
     if (an_grow(&h->event, &h->event_room, h->event_count + 1, sizeof *h->event))
@@ -210,7 +218,8 @@ struct merged {
     int64_t sum; /* of ends - of starts */
 };
 
-/* A new group begins where an event starts after everything before it ended. `type` OTHER + 1: all events. */
+/* A new group begins where an event starts after everything before it ended. `type` OTHER + 1: all
+ * events. */
 static int merge(const struct hta *h, enum type type, bool all, struct merged *m)
 {
     int64_t latest = INT64_MIN;
@@ -253,7 +262,8 @@ static size_t marks_of(const struct merged *m, int weight, struct mark *out)
     return n;
 }
 
-/* Time with exactly one communication and one computation group open, by HTA's running sum of 1 and 2. */
+/* Time with exactly one communication and one computation group open, by HTA's running sum of 1
+ * and 2. */
 static int overlap_of(const struct merged *comm, const struct merged *compute, int64_t *out)
 {
     size_t n = 0;
@@ -296,16 +306,18 @@ static int put_rows(struct an_compat_view *v, const struct hta *h)
         const struct {
             const char *section, *key, *unit;
             double value;
-        } rows[] = {{"temporal_breakdown", "idle_time(us)", "us", (double)idle},
-                    {"temporal_breakdown", "compute_time(us)", "us", (double)compute.sum},
-                    {"temporal_breakdown", "non_compute_time(us)", "us", (double)other},
-                    {"temporal_breakdown", "kernel_time(us)", "us", (double)kernel},
-                    {"temporal_breakdown", "idle_time_pctg", "%", percent(idle, kernel)},
-                    {"temporal_breakdown", "compute_time_pctg", "%", percent(compute.sum, kernel)},
-                    {"temporal_breakdown", "non_compute_time_pctg", "%", percent(other, kernel)},
-                    {"comm_comp_overlap", "comp_comm_overlap_pctg", "%", percent(overlap, comm.sum)}};
+        } rows[] = {
+            {"temporal_breakdown", "idle_time(us)", "us", (double)idle},
+            {"temporal_breakdown", "compute_time(us)", "us", (double)compute.sum},
+            {"temporal_breakdown", "non_compute_time(us)", "us", (double)other},
+            {"temporal_breakdown", "kernel_time(us)", "us", (double)kernel},
+            {"temporal_breakdown", "idle_time_pctg", "%", percent(idle, kernel)},
+            {"temporal_breakdown", "compute_time_pctg", "%", percent(compute.sum, kernel)},
+            {"temporal_breakdown", "non_compute_time_pctg", "%", percent(other, kernel)},
+            {"comm_comp_overlap", "comp_comm_overlap_pctg", "%", percent(overlap, comm.sum)}};
         for (size_t i = 0; i < sizeof rows / sizeof *rows && !rc; i++)
-            rc = an_compat_put(v, rank, STORE_ABSENT, rows[i].section, rows[i].key, rows[i].unit, rows[i].value);
+            rc = an_compat_put(v, rank, STORE_ABSENT, rows[i].section, rows[i].key, rows[i].unit,
+                               rows[i].value);
     }
     free(all.span);
     free(compute.span);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The overview of the PyTorch TensorBoard plugin (torch-tb-profiler 0.4.3 as it stood when it was removed in 2026): each
- * instant of a step gets the first class that matches. Whatever the plugin computes over a trace is over a group here.
+ * The overview of the PyTorch TensorBoard plugin (torch-tb-profiler 0.4.3 as it stood when it was
+ * removed in 2026): each instant of a step gets the first class that matches. Whatever the plugin
+ * computes over a trace is over a group here.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +12,8 @@
 #include "analyzers/compat/compat.h"
 
 /* In the plugin's order of precedence */
-#define ROLE_MAP(X) X(Kernel) X(Memcpy) X(Memset) X(Communication) X(Runtime) X(DataLoader) X(CpuOp) X(Other)
+#define ROLE_MAP(X) \
+    X(Kernel) X(Memcpy) X(Memset) X(Communication) X(Runtime) X(DataLoader) X(CpuOp) X(Other)
 
 enum role {
 #define ROLE_ENUM(name) ROLE_##name,
@@ -67,13 +69,15 @@ static bool is_loader(const char *name)
     static const char tail[] = ".__next__";
     size_t n = strlen(name);
     return starts(name, "enumerate(DataPipe)#") ||
-           (starts(name, "enumerate(DataLoader)#") && n >= sizeof tail - 1 && !strcmp(name + n - (sizeof tail - 1), tail));
+           (starts(name, "enumerate(DataLoader)#") && n >= sizeof tail - 1 &&
+            !strcmp(name + n - (sizeof tail - 1), tail));
 }
 
 /* The plugin knows five collectives of two libraries, and no other. */
 static bool is_collective(const char *name)
 {
-    static const char *const ops[] = {"broadcast", "reduce", "all_reduce", "all_gather", "reduce_scatter"};
+    static const char *const ops[] = {"broadcast", "reduce", "all_reduce", "all_gather",
+                                      "reduce_scatter"};
     if (!starts(name, "nccl:") && !starts(name, "gloo:"))
         return false;
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
@@ -82,8 +86,9 @@ static bool is_collective(const char *name)
     return false;
 }
 
-/* The plugin calls a kernel communication if its external id is that of a collective's operator. External ids are not kept; the
- * id is that of the innermost operator around the launch, so that one is asked. Annotations have other ids than kernels. */
+/* The plugin calls a kernel communication if its external id is that of a collective's operator.
+ * External ids are not kept; the id is that of the innermost operator around the launch, so that
+ * one is asked. Annotations have other ids than kernels. */
 static bool is_comm_kernel(const struct an_context *c, size_t slice)
 {
     const struct an_trace *t = c->t;
@@ -91,7 +96,8 @@ static bool is_comm_kernel(const struct an_context *c, size_t slice)
     uint32_t at = AN_NONE;
     for (size_t d = 0; d < c->gpu->device_count && at == AN_NONE; d++) {
         size_t first = c->gpu->device[d].first, end = first + c->gpu->device[d].count;
-        size_t low = an_times_seek(o->start, first, end, t->slice.start[slice]); /* ops of a device are sorted by start */
+        size_t low = an_times_seek(o->start, first, end,
+                                   t->slice.start[slice]); /* ops of a device are sorted by start */
         for (; low < end && o->start[low] == t->slice.start[slice]; low++)
             if (o->slice[low] == slice)
                 at = o->launch[low];
@@ -121,8 +127,8 @@ static int add_device_event(struct plugin *p, const struct an_compat_event *e, s
                                                                  : ROLE_Memset;
     if (an_grow(&p->event, &p->event_room, p->event_count + 1, sizeof *p->event))
         return TACHO_ENOMEM;
-    p->event[p->event_count++] =
-        (struct device_event){.span = s, .correlation = correlation, .device = device_number(e->track), .kernel = kernel};
+    p->event[p->event_count++] = (struct device_event){
+        .span = s, .correlation = correlation, .device = device_number(e->track), .kernel = kernel};
     return an_compat_spans_add(&p->role[role], s);
 }
 
@@ -202,9 +208,12 @@ static void launched_by(struct plugin *p, struct step *s, int64_t correlation)
         else
             high = middle;
     }
-    for (; low < p->event_count && p->event[low].correlation == correlation && correlation != STORE_ABSENT; low++) {
+    for (; low < p->event_count && p->event[low].correlation == correlation &&
+           correlation != STORE_ABSENT;
+         low++) {
         struct device_event *e = &p->event[low];
-        s->device_start = !s->launched || e->span.start < s->device_start ? e->span.start : s->device_start;
+        s->device_start =
+            !s->launched || e->span.start < s->device_start ? e->span.start : s->device_start;
         s->device_end = !s->launched || e->span.end > s->device_end ? e->span.end : s->device_end;
         s->launched++;
         e->matched = true;
@@ -220,7 +229,8 @@ static void match_launches(struct plugin *p)
     for (size_t i = 0, k = 0; i < p->step_count && k < p->call_count;) {
         struct step *s = &p->step[i];
         const struct runtime_call *call = &p->call[k];
-        if (call->span.start >= s->span.start && call->span.start >= s->span.end && call->span.end > s->span.end) {
+        if (call->span.start >= s->span.start && call->span.start >= s->span.end &&
+            call->span.end > s->span.end) {
             i++;
             continue;
         }
@@ -235,7 +245,8 @@ static void extend_steps(struct plugin *p)
 {
     int64_t previous = p->step[0].span.start;
     for (size_t i = 0; i < p->event_count && p->step[0].launched; i++)
-        if (!p->event[i].matched && p->event[i].span.end < p->step[0].device_start && p->event[i].span.end > previous)
+        if (!p->event[i].matched && p->event[i].span.end < p->step[0].device_start &&
+            p->event[i].span.end > previous)
             previous = p->event[i].span.end;
     for (size_t i = 0; i < p->step_count; i++) {
         struct step *s = &p->step[i];
@@ -248,7 +259,8 @@ static void extend_steps(struct plugin *p)
     }
 }
 
-/* Steps at the end that launched nothing, or much less than the one before, are taken for cut off. */
+/* Steps at the end that launched nothing, or much less than the one before, are taken for cut off.
+ */
 static void drop_tail(struct plugin *p)
 {
     size_t last = p->step_count;
@@ -281,8 +293,8 @@ static int find_steps(struct plugin *p)
 
 /* ---- classes --------------------------------------------------------------------------------------------------------------- */
 
-/* Takes each role out of what the roles before it left of the steps. Once nothing is left, the plugin begins again with all the
- * steps, and so does this. cost[r] gets new arrays. */
+/* Takes each role out of what the roles before it left of the steps. Once nothing is left, the
+ * plugin begins again with all the steps, and so does this. cost[r] gets new arrays. */
 static int take_roles(struct plugin *p, struct an_compat_spans *cost)
 {
     struct an_compat_spans steps = {0}, left = {0}, next = {0};
@@ -302,7 +314,8 @@ static int take_roles(struct plugin *p, struct an_compat_spans *cost)
             break;
         }
         if (left.count) {
-            out->count = an_spans_intersect(left.span, left.count, role->span, role->count, out->span);
+            out->count =
+                an_spans_intersect(left.span, left.count, role->span, role->count, out->span);
         } else {
             out->count = role->count;
             if (role->count)
@@ -332,7 +345,8 @@ static int put_steps(struct plugin *p, const struct an_compat_spans *cost)
         const struct step *s = &p->step[i];
         snprintf(section, sizeof section, "step %.40s", s->name);
         for (int r = 0; r < ROLE_COUNT && !rc; r++) {
-            double us = an_compat_us(v, an_spans_within(cost[r].span, cost[r].count, s->span.start, s->span.end));
+            double us = an_compat_us(
+                v, an_spans_within(cost[r].span, cost[r].count, s->span.start, s->span.end));
             sum[r] += us;
             rc = an_compat_put(v, rank, STORE_ABSENT, section, role_names[r], "us", us);
         }
@@ -341,16 +355,19 @@ static int put_steps(struct plugin *p, const struct an_compat_spans *cost)
         rc = rc ? rc : an_compat_put(v, rank, STORE_ABSENT, section, "Total", "us", total);
     }
     for (int r = 0; r <= ROLE_COUNT && !rc; r++)
-        rc = an_compat_put(v, rank, STORE_ABSENT, "average", r < ROLE_COUNT ? role_names[r] : "Total", "us",
+        rc = an_compat_put(v, rank, STORE_ABSENT, "average",
+                           r < ROLE_COUNT ? role_names[r] : "Total", "us",
                            sum[r] / (double)p->step_count);
     return rc;
 }
 
-/* Share of the time from the first to the last step in which a kernel ran, for each device that ran one. */
+/* Share of the time from the first to the last step in which a kernel ran, for each device that ran
+ * one. */
 static int put_utilization(struct plugin *p)
 {
     struct an_compat_view *v = p->v;
-    int64_t t0 = p->step[0].span.start, t1 = p->step[p->step_count - 1].span.end, device = INT64_MIN;
+    int64_t t0 = p->step[0].span.start, t1 = p->step[p->step_count - 1].span.end,
+            device = INT64_MIN;
     for (int rc = 0;;) {
         struct an_compat_spans s = {0};
         int64_t next = INT64_MAX;
@@ -366,8 +383,8 @@ static int put_utilization(struct plugin *p)
         if (!rc) {
             s.count = an_spans_normalize(s.span, s.count);
             double busy = (double)an_spans_within(s.span, s.count, t0, t1);
-            rc = an_compat_put(v, v->group[p->g].rank, device, "gpu_utilization", "GPU utilization", "ratio",
-                               t1 > t0 ? busy / (double)(t1 - t0) : NAN);
+            rc = an_compat_put(v, v->group[p->g].rank, device, "gpu_utilization", "GPU utilization",
+                               "ratio", t1 > t0 ? busy / (double)(t1 - t0) : NAN);
         }
         free(s.span);
         if (rc)

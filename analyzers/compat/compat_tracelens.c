@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * TraceLens' gpu_timeline (its GPUEventAnalyser, 2026-08): unions of kernels, memsets and copies of one trace, whatever
- * launched them and whichever device they ran on.
+ * TraceLens' gpu_timeline (its GPUEventAnalyser, 2026-08): unions of kernels, memsets and copies of
+ * one trace, whatever launched them and whichever device they ran on.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -35,13 +35,15 @@ static bool is_any(const char *name, const char *const *names, size_t n)
     return false;
 }
 
-/* ROCm up to 7.1 recorded its copies as kernels. Its fills are computation like any memset, which they are here anyway. */
+/* ROCm up to 7.1 recorded its copies as kernels. Its fills are computation like any memset, which
+ * they are here anyway. */
 static bool is_rocm_copy(const char *name)
 {
-    static const char *const names[] = {"MEMORY_COPY_HOST_TO_DEVICE",        "MEMORY_COPY_DEVICE_TO_HOST",
-                                        "MEMORY_COPY_DEVICE_TO_DEVICE",      "__amd_rocclr_copyBuffer",
-                                        "__amd_rocclr_copyBufferRect",       "__amd_rocclr_copyBufferAligned",
-                                        "__amd_rocclr_copyBufferRectAligned"};
+    static const char *const names[] = {
+        "MEMORY_COPY_HOST_TO_DEVICE",        "MEMORY_COPY_DEVICE_TO_HOST",
+        "MEMORY_COPY_DEVICE_TO_DEVICE",      "__amd_rocclr_copyBuffer",
+        "__amd_rocclr_copyBufferRect",       "__amd_rocclr_copyBufferAligned",
+        "__amd_rocclr_copyBufferRectAligned"};
     return is_any(name, names, sizeof names / sizeof *names);
 }
 
@@ -59,7 +61,8 @@ static int collect(void *ctx, const struct an_compat_event *e)
 {
     struct timeline *x = ctx;
     const struct an_trace *t = x->v->c->t;
-    if (!e->device || (e->category != AN_COMPAT_KERNEL && e->category != AN_COMPAT_MEMCPY && e->category != AN_COMPAT_MEMSET))
+    if (!e->device || (e->category != AN_COMPAT_KERNEL && e->category != AN_COMPAT_MEMCPY &&
+                       e->category != AN_COMPAT_MEMSET))
         return 0;
     struct an_span s = an_compat_span(x->v, x->g, e->slice);
     enum kind k = kind_of(e, an_trace_name(t, t->slice.name[e->slice]));
@@ -94,7 +97,8 @@ static struct idle idle_of(const struct an_compat_view *v, struct an_compat_span
 }
 
 /* a \ b, normalised, in a new array. */
-static int subtract(const struct an_compat_spans *a, const struct an_compat_spans *b, struct an_compat_spans *out)
+static int subtract(const struct an_compat_spans *a, const struct an_compat_spans *b,
+                    struct an_compat_spans *out)
 {
     if (an_grow(&out->span, &out->room, a->count + b->count + 1, sizeof *out->span))
         return TACHO_ENOMEM;
@@ -119,18 +123,20 @@ static int timeline_rows(struct an_compat_view *v, struct timeline *x)
     const struct {
         const char *key;
         int64_t ticks;
-    } rows[] = {{"computation_time", an_spans_measure(x->kind[COMPUTE].span, x->kind[COMPUTE].count)},
-                {"exposed_comm_time", an_spans_measure(comm.span, comm.count)},
-                {"exposed_memcpy_time", an_spans_measure(copy_left.span, copy_left.count)},
-                {"busy_time", busy},
-                {"idle_time", idle.total - busy},
-                {"total_time", idle.total},
-                {"total_comm_time", an_spans_measure(x->kind[COMM].span, x->kind[COMM].count)},
-                {"total_memcpy_time", an_spans_measure(x->kind[COPY].span, x->kind[COPY].count)},
-                {"micro_idle_time(<10us)", idle.micro},
-                {"macro_idle_time", idle.macro}};
+    } rows[] = {
+        {"computation_time", an_spans_measure(x->kind[COMPUTE].span, x->kind[COMPUTE].count)},
+        {"exposed_comm_time", an_spans_measure(comm.span, comm.count)},
+        {"exposed_memcpy_time", an_spans_measure(copy_left.span, copy_left.count)},
+        {"busy_time", busy},
+        {"idle_time", idle.total - busy},
+        {"total_time", idle.total},
+        {"total_comm_time", an_spans_measure(x->kind[COMM].span, x->kind[COMM].count)},
+        {"total_memcpy_time", an_spans_measure(x->kind[COPY].span, x->kind[COPY].count)},
+        {"micro_idle_time(<10us)", idle.micro},
+        {"macro_idle_time", idle.macro}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows && !rc; i++)
-        rc = an_compat_put(v, rank, STORE_ABSENT, "gpu_timeline", rows[i].key, "us", an_compat_us(v, rows[i].ticks));
+        rc = an_compat_put(v, rank, STORE_ABSENT, "gpu_timeline", rows[i].key, "us",
+                           an_compat_us(v, rows[i].ticks));
     free(comm.span);
     free(copy.span);
     free(copy_left.span);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cores that other programs took while steps ran, and how long the thread that runs them was ready without one. Its ranges go
- * on meanwhile, so that this time stands in the budget as whatever they say, compute most of all: the head of every report
- * warns.
+ * Cores that other programs took while steps ran, and how long the thread that runs them was ready
+ * without one. Its ranges go on meanwhile, so that this time stands in the budget as whatever they
+ * say, compute most of all: the head of every report warns.
  *
- * Both come from samples, so they are means over the time from the first counted step to the last one, not of single steps.
- * others = busy share of the machine x its CPUs - CPU time of the run's processes / that time. wait = growth of the kernel's
- * account of the thread's time on a run queue (/proc/PID/schedstat) / that time.
+ * Both come from samples, so they are means over the time from the first counted step to the last
+ * one, not of single steps. others = busy share of the machine x its CPUs - CPU time of the run's
+ * processes / that time. wait = growth of the kernel's account of the thread's time on a run queue
+ * (/proc/PID/schedstat) / that time.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,9 +16,12 @@
 #include "analyzers/counters/sampled.h"
 #include "analyzers/counters/system.h"
 
-#define BUSY_LEAST   300000000 /* ns: the kernel counts busy CPUs in ticks, so a shorter time says nothing */
-#define WAIT_LEAST   90000000  /* ns: this one it counts exactly */
-#define OTHERS_LEAST 0.25      /* CPUs, and this share of the machine's: what a recorder and a quiet system need is below it */
+#define BUSY_LEAST \
+    300000000 /* ns: the kernel counts busy CPUs in ticks, so a shorter time says nothing */
+#define WAIT_LEAST 90000000 /* ns: this one it counts exactly */
+#define OTHERS_LEAST \
+    0.25 /* CPUs, and this share of the machine's: what a recorder and a quiet system need is \
+            below it */
 #define OTHERS_SHARE 0.2
 #define WAIT_PCT     5.0
 
@@ -40,9 +44,11 @@ static struct window counted(const struct an_context *c, uint32_t lane)
 }
 
 /* The window as far as the track has samples. False: less than `least` ns of it. */
-static bool clip(const struct an_trace *t, const struct an_track *k, int64_t least, struct window *w)
+static bool clip(const struct an_trace *t, const struct an_track *k, int64_t least,
+                 struct window *w)
 {
-    int64_t first = t->counter.time[k->counter_first], last = t->counter.time[k->counter_first + k->counter_count - 1];
+    int64_t first = t->counter.time[k->counter_first],
+            last = t->counter.time[k->counter_first + k->counter_count - 1];
     w->start = first > w->start ? first : w->start;
     w->end = last < w->end ? last : w->end;
     return w->end > w->start && an_time_sub(w->end, w->start) >= least;
@@ -53,12 +59,14 @@ static double growth(const struct an_trace *t, const struct an_track *k, struct 
 {
     size_t first = k->counter_first, last = first + k->counter_count - 1;
     int64_t start = k->process == AN_NONE ? STORE_ABSENT : t->process[k->process].start;
-    double from = start != STORE_ABSENT && start >= w.start ? 0 : t->counter.value[first], to = t->counter.value[last], at;
+    double from = start != STORE_ABSENT && start >= w.start ? 0 : t->counter.value[first],
+           to = t->counter.value[last], at;
     if (an_sampled_at(t, k, w.start, &at))
         from = at;
     if (an_sampled_at(t, k, w.end, &at))
         to = at;
-    return t->counter.time[first] < w.end && t->counter.time[last] > w.start ? fmax(0, to - from) : 0;
+    return t->counter.time[first] < w.end && t->counter.time[last] > w.start ? fmax(0, to - from)
+                                                                             : 0;
 }
 
 static struct an_value others(struct an_context *c, double *cpus)
@@ -74,15 +82,18 @@ static struct an_value others(struct an_context *c, double *cpus)
     for (size_t k = 0; k < t->track_count; k++)
         if (an_system_track(&t->track[k], "cpu_busy", true)) {
             if (busy)
-                return an_num_none("the run is on several machines: `tacho report` of each machine's file has it");
+                return an_num_none(
+                    "the run is on several machines: `tacho report` of each machine's file has it");
             busy = &t->track[k];
         }
     if (!busy)
         return an_num_none("the machine was not sampled");
     if (!clip(t, busy, BUSY_LEAST, &w))
-        return an_num_none("less than 0.3 s of the counted steps were sampled: let the run go on for longer");
+        return an_num_none(
+            "less than 0.3 s of the counted steps were sampled: let the run go on for longer");
     for (size_t k = 0; k < t->track_count; k++)
-        if (an_system_track(&t->track[k], "cpu_time", false) || an_system_track(&t->track[k], "other_cpu_time", true))
+        if (an_system_track(&t->track[k], "cpu_time", false) ||
+            an_system_track(&t->track[k], "other_cpu_time", true))
             own += growth(t, &t->track[k], w);
     double all = an_sampled_over(t, busy, w.start, w.end).mean / 100 * *cpus;
     double cores = all - own / (double)an_time_sub(w.end, w.start);
@@ -91,7 +102,8 @@ static struct an_value others(struct an_context *c, double *cpus)
 
 static const struct an_track *wait_track(const struct an_trace *t, const struct an_lane *l)
 {
-    if (l->track == AN_NONE || l->process == AN_NONE || t->track[l->track].tid != t->process[l->process].pid)
+    if (l->track == AN_NONE || l->process == AN_NONE ||
+        t->track[l->track].tid != t->process[l->process].pid)
         return NULL;
     for (size_t k = 0; k < t->track_count; k++)
         if (t->track[k].process == l->process && an_system_track(&t->track[k], "cpu_wait", false))
@@ -116,40 +128,48 @@ static struct an_value wait_pct(const struct an_context *c)
         n++;
     }
     if (n)
-        return isfinite(sum) ? an_num(fmin(100, sum / (double)n)) : an_num_none("a sample is not finite");
-    return an_num_none(sampled
-                           ? "less than 0.09 s of the counted steps were sampled: let the run go on for longer"
-                           : "the time on a run queue was not sampled: the kernel does not account it, or the steps' thread "
-                             "is not the first of its process");
+        return isfinite(sum) ? an_num(fmin(100, sum / (double)n))
+                             : an_num_none("a sample is not finite");
+    return an_num_none(
+        sampled ? "less than 0.09 s of the counted steps were sampled: let the run go on for longer"
+                : "the time on a run queue was not sampled: the kernel does not account it, or the "
+                  "steps' thread "
+                  "is not the first of its process");
 }
 
 /* What the head of every report says about it. */
 static const char *caution(struct an_context *c, double cpus)
 {
     const struct an_system *s = &c->r->system;
-    bool company = s->other_cores.valid && s->other_cores.value > OTHERS_LEAST && s->other_cores.value > OTHERS_SHARE * cpus;
+    bool company = s->other_cores.valid && s->other_cores.value > OTHERS_LEAST &&
+                   s->other_cores.value > OTHERS_SHARE * cpus;
     bool waits = s->cpu_wait_pct.valid && s->cpu_wait_pct.value >= WAIT_PCT;
-    const char *wait = !waits ? ""
-                              : an_arena_format(c->a, "%.0f %% of the steps' time their thread was ready but had no core",
-                                                s->cpu_wait_pct.value);
+    const char *wait =
+        !waits
+            ? ""
+            : an_arena_format(c->a,
+                              "%.0f %% of the steps' time their thread was ready but had no core",
+                              s->cpu_wait_pct.value);
     if (company)
-        return an_arena_format(
-            c->a,
-            "SHARED MACHINE: other programs used %.1f of %.0f CPUs while these steps ran%s%s: what that cost "
-            "stands below as compute or whatever else ran. Stop them, or give the run cores of its own, and record again.",
-            s->other_cores.value, cpus, waits ? ", and " : "", wait);
+        return an_arena_format(c->a,
+                               "SHARED MACHINE: other programs used %.1f of %.0f CPUs while these "
+                               "steps ran%s%s: what that cost "
+                               "stands below as compute or whatever else ran. Stop them, or give "
+                               "the run cores of its own, and record again.",
+                               s->other_cores.value, cpus, waits ? ", and " : "", wait);
     if (waits && !s->other_cores.valid)
-        return an_arena_format(
-            c->a,
-            "SHORT OF CORES: %s: other programs took them, or the run's own threads are more than there are. "
-            "What that cost stands below as compute or whatever else ran.",
-            wait);
+        return an_arena_format(c->a,
+                               "SHORT OF CORES: %s: other programs took them, or the run's own "
+                               "threads are more than there are. "
+                               "What that cost stands below as compute or whatever else ran.",
+                               wait);
     if (waits)
-        return an_arena_format(
-            c->a,
-            "TOO FEW CORES: %s, with few other programs running: the run's own threads are more than its "
-            "cores. What that cost stands below as compute or whatever else ran. Use fewer threads, ranks or workers.",
-            wait);
+        return an_arena_format(c->a,
+                               "TOO FEW CORES: %s, with few other programs running: the run's own "
+                               "threads are more than its "
+                               "cores. What that cost stands below as compute or whatever else "
+                               "ran. Use fewer threads, ranks or workers.",
+                               wait);
     return NULL;
 }
 
@@ -167,5 +187,6 @@ static int contention_run(struct an_context *c)
     return 0;
 }
 
-const struct an_analyzer an_contention = {"contention", "cores that other programs took while steps ran",
-                                          AN_INPUT_COUNTERS | AN_INPUT_STEPS, contention_run, contention_absent};
+const struct an_analyzer an_contention = {
+    "contention", "cores that other programs took while steps ran",
+    AN_INPUT_COUNTERS | AN_INPUT_STEPS, contention_run, contention_absent};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranges that the hardware counted one by one (docs/gpu.md): marks with a payload `tacho.counted`, which hold seven metrics
- * each, of all pieces of a step that lie in the same ranges and in none inside these. They become operations, bytes, time; and
- * points of the roofline with bytes that were measured.
+ * Ranges that the hardware counted one by one (docs/gpu.md): marks with a payload `tacho.counted`,
+ * which hold seven metrics each, of all pieces of a step that lie in the same ranges and in none
+ * inside these. They become operations, bytes, time; and points of the roofline with bytes that
+ * were measured.
  */
 #include "analyzers/counters/counted.h"
 
@@ -22,10 +23,11 @@ struct an_value an_counted_none(struct an_context *c, const char *which)
     snprintf(key, sizeof key, "counters.%s", which);
     const char *status = an_trace_key(c->t, key);
     if (!status)
-        return an_num_none(
-            an_arena_format(c->a, "not asked for: tacho run --counters %s", strcmp(which, "ranges") ? which : "roofline"));
-    return an_num_none(strncmp(status, "failed", 6) && strncmp(status, "nothing", 7) ? "this chip does not count it"
-                                                                                     : an_arena_text(c->a, status));
+        return an_num_none(an_arena_format(c->a, "not asked for: tacho run --counters %s",
+                                           strcmp(which, "ranges") ? which : "roofline"));
+    return an_num_none(strncmp(status, "failed", 6) && strncmp(status, "nothing", 7)
+                           ? "this chip does not count it"
+                           : an_arena_text(c->a, status));
 }
 
 /* ---- from metrics to quantities -------------------------------------------------------------------------------------------- */
@@ -47,7 +49,8 @@ static struct an_value ratio(struct an_value a, struct an_value b, double factor
     return b.value > 0 ? an_num(factor * a.value / b.value) : an_num_none("nothing was moved");
 }
 
-const char *an_counted_fill(struct an_step_counted *s, struct an_value (*get)(void *ctx, const char *metric), void *ctx)
+const char *an_counted_fill(struct an_step_counted *s,
+                            struct an_value (*get)(void *ctx, const char *metric), void *ctx)
 {
     static const struct {
         const char *dtype, *metric;
@@ -64,7 +67,8 @@ const char *an_counted_fill(struct an_step_counted *s, struct an_value (*get)(vo
     s->matrix_ops = known_or_zero(of[0], any);
     for (size_t i = 1; i < sizeof matrix / sizeof *matrix; i++)
         s->matrix_ops = plus(s->matrix_ops, known_or_zero(of[i], any), 1);
-    s->fp32_flops = plus(plus(get(ctx, "range_fp32_add"), get(ctx, "range_fp32_mul"), 1), get(ctx, "range_fp32_fma"), 2);
+    s->fp32_flops = plus(plus(get(ctx, "range_fp32_add"), get(ctx, "range_fp32_mul"), 1),
+                         get(ctx, "range_fp32_fma"), 2);
     s->dram_bytes = plus(get(ctx, "range_dram_read"), get(ctx, "range_dram_write"), 1);
     s->l2_bytes = get(ctx, "range_l2");
     s->l1_bytes = get(ctx, "range_l1");
@@ -149,7 +153,8 @@ static int find_marks(struct an_context *c, struct finder *f)
         any |= counted[i] = !strcmp(t->detail[i].schema, "tacho.counted");
     int rc = 0;
     for (size_t k = 0; any && k < t->track_count; k++)
-        for (size_t i = t->track[k].slice_first; i < t->track[k].slice_first + t->track[k].slice_count && !rc; i++)
+        for (size_t i = t->track[k].slice_first;
+             i < t->track[k].slice_first + t->track[k].slice_count && !rc; i++)
             if (t->slice.detail[i] != AN_NONE && counted[t->slice.detail[i]])
                 rc = add_mark(c, f, t->track[k].process, i);
     return rc;
@@ -168,13 +173,16 @@ static int range_order(const void *x, const void *y)
 
 static const char *why_none(struct an_context *c)
 {
-    const char *whole = an_trace_key(c->t, "counters.roofline"), *ranges = an_trace_key(c->t, "counters.ranges");
+    const char *whole = an_trace_key(c->t, "counters.roofline"),
+               *ranges = an_trace_key(c->t, "counters.ranges");
     if (!whole)
         return "not asked for: tacho run --counters roofline";
-    return an_arena_text(c->a, ranges ? ranges
-                               : !strncmp(whole, "failed", 6) || !strncmp(whole, "nothing", 7)
-                                   ? whole
-                                   : "the steps have no ranges inside (NVTX push and pop on the thread of the step)");
+    return an_arena_text(
+        c->a,
+        ranges ? ranges
+        : !strncmp(whole, "failed", 6) || !strncmp(whole, "nothing", 7)
+            ? whole
+            : "the steps have no ranges inside (NVTX push and pop on the thread of the step)");
 }
 
 static void counted_absent(struct an_context *c, const char *reason)
@@ -208,5 +216,6 @@ static int counted_run(struct an_context *c)
     return rc;
 }
 
-const struct an_analyzer an_counted = {"counted", "operations and bytes of ranges, counted by the hardware", AN_INPUT_SLICES,
-                                       counted_run, counted_absent};
+const struct an_analyzer an_counted = {"counted",
+                                       "operations and bytes of ranges, counted by the hardware",
+                                       AN_INPUT_SLICES, counted_run, counted_absent};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What NVML samples of the GPUs that a run used: power, energy, clocks and what holds them back, activity of their units; and
- * what a step, a token, a sample of it costs.
+ * What NVML samples of the GPUs that a run used: power, energy, clocks and what holds them back,
+ * activity of their units; and what a step, a token, a sample of it costs.
  *
- * The window is the counted steps of all ranks, with the short gaps between them; where there are no steps, the capture.
- * Energy is the difference of the GPU's own counter between the ends of the window (linear between samples), else power x time.
- * A run's GPUs are those whose uuid a process of it named; a run that used none has no energy, whatever the machine has.
+ * The window is the counted steps of all ranks, with the short gaps between them; where there are
+ * no steps, the capture. Energy is the difference of the GPU's own counter between the ends of the
+ * window (linear between samples), else power x time. A run's GPUs are those whose uuid a process
+ * of it named; a run that used none has no energy, whatever the machine has.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -48,8 +49,9 @@ struct window {
 static void hardware_absent(struct an_context *c, const char *reason)
 {
     c->r->hardware.reason = c->r->energy.reason = reason;
-    c->r->energy.energy_j = c->r->energy.power_w = c->r->energy.per_step_j = c->r->energy.per_token_j =
-        c->r->energy.per_sample_j = c->r->energy.cost = an_num_none(reason);
+    c->r->energy.energy_j = c->r->energy.power_w = c->r->energy.per_step_j =
+        c->r->energy.per_token_j = c->r->energy.per_sample_j = c->r->energy.cost =
+            an_num_none(reason);
 }
 
 /* ---- the window ------------------------------------------------------------------------------------------------------------ */
@@ -73,7 +75,8 @@ static void count_steps(const struct an_context *c, struct window *w)
     }
 }
 
-/* Steps of each lane, each prolonged to the next counted one if that begins within a median step. */
+/* Steps of each lane, each prolonged to the next counted one if that begins within a median step.
+ */
 static int find_window(struct an_context *c, struct window *w)
 {
     const struct an_value *median = &c->r->steps.median_ms;
@@ -85,7 +88,8 @@ static int find_window(struct an_context *c, struct window *w)
         const struct an_step *s = &c->step[i], *next = i + 1 < c->step_count ? s + 1 : NULL;
         if (!an_step_counted(s) || s->end == STORE_ABSENT)
             continue;
-        bool joined = next && next->lane == s->lane && an_step_counted(next) && an_time_sub(next->start, s->end) < bridge;
+        bool joined = next && next->lane == s->lane && an_step_counted(next) &&
+                      an_time_sub(next->start, s->end) < bridge;
         w->span[w->count++] = (struct an_span){s->start, joined ? next->start : s->end};
     }
     w->steps = w->count > 0;
@@ -99,8 +103,10 @@ static int find_window(struct an_context *c, struct window *w)
 
 /* ---- one GPU ---------------------------------------------------------------------------------------------------------------- */
 
-/* Mean (or maximum) over the window. `metric`: as in the keys nvml.N.METRIC, which say why there is no track. */
-static struct an_sampled over(const struct an_context *c, const struct window *w, const struct an_track *k)
+/* Mean (or maximum) over the window. `metric`: as in the keys nvml.N.METRIC, which say why there is
+ * no track. */
+static struct an_sampled over(const struct an_context *c, const struct window *w,
+                              const struct an_track *k)
 {
     struct an_sampled all = {.max = -INFINITY};
     double area = 0, ns = 0;
@@ -124,7 +130,8 @@ static struct an_value why(struct an_context *c, int64_t gpu, const char *metric
     char key[64];
     snprintf(key, sizeof key, "nvml.%" PRId64 ".%s", gpu, metric);
     const char *status = an_trace_key(c->t, key);
-    return an_num_none(status && strcmp(status, "ok") ? an_arena_format(c->a, "NVML: %s", status) : "NVML did not sample it");
+    return an_num_none(status && strcmp(status, "ok") ? an_arena_format(c->a, "NVML: %s", status)
+                                                      : "NVML did not sample it");
 }
 
 /* What the machine (not a process) sampled of a GPU, or NULL. */
@@ -135,14 +142,16 @@ static const struct an_track *track_of(const struct an_context *c, int64_t gpu, 
     return an_sampled_find(c->t, AN_NONE, device, name);
 }
 
-static struct an_value metric(struct an_context *c, const struct window *w, int64_t gpu, const char *name, bool highest)
+static struct an_value metric(struct an_context *c, const struct window *w, int64_t gpu,
+                              const char *name, bool highest)
 {
     const struct an_track *k = track_of(c, gpu, name);
     if (!k)
         return why(c, gpu, name);
     struct an_sampled x = over(c, w, k);
     if (x.covered < COVERED_LEAST)
-        return an_num_none("the samples cover too little of the steps; sample more often: --sample-ms");
+        return an_num_none(
+            "the samples cover too little of the steps; sample more often: --sample-ms");
     return an_num(highest ? x.max : x.mean);
 }
 
@@ -156,13 +165,15 @@ static struct an_value key_value(struct an_context *c, int64_t gpu, const char *
 }
 
 /* Joules in the window, by the GPU's counter. */
-static bool counted_energy(const struct an_context *c, const struct window *w, int64_t gpu, double *joules)
+static bool counted_energy(const struct an_context *c, const struct window *w, int64_t gpu,
+                           double *joules)
 {
     const struct an_track *k = track_of(c, gpu, "gpu_energy");
     double from, to;
     *joules = 0;
     for (size_t i = 0; k && i < w->count; i++) {
-        if (!an_sampled_at(c->t, k, w->span[i].start, &from) || !an_sampled_at(c->t, k, w->span[i].end, &to) || to < from)
+        if (!an_sampled_at(c->t, k, w->span[i].start, &from) ||
+            !an_sampled_at(c->t, k, w->span[i].end, &to) || to < from)
             return false;
         *joules += to - from;
     }
@@ -190,11 +201,13 @@ static int reason_order(const void *x, const void *y)
 }
 
 /* Share of the window's samples in which any bit of the mask was set. */
-static double held(const struct an_context *c, const struct window *w, const struct an_track *k, uint64_t mask)
+static double held(const struct an_context *c, const struct window *w, const struct an_track *k,
+                   uint64_t mask)
 {
     double set = 0, all = 0;
     for (size_t i = 0; i < w->count; i++) {
-        struct an_sampled_bits ns = an_sampled_bits(c->t, k, w->span[i].start, w->span[i].end, mask);
+        struct an_sampled_bits ns =
+            an_sampled_bits(c->t, k, w->span[i].start, w->span[i].end, mask);
         set += ns.set;
         all += ns.all;
     }
@@ -227,7 +240,8 @@ static int throttling(struct an_context *c, const struct window *w, struct an_gp
 /* ---- counters that were asked for: tracks of the process on the GPU --------------------------------------------------------- */
 
 /* Where a process has this GPU: its index and its own name for the GPU. */
-static bool owner(const struct an_trace *t, const char *uuid, uint32_t *process, char *device, size_t size)
+static bool owner(const struct an_trace *t, const char *uuid, uint32_t *process, char *device,
+                  size_t size)
 {
     for (uint32_t p = 0; p < t->process_count; p++)
         for (int m = 0; m < GPUS; m++) {
@@ -237,7 +251,8 @@ static bool owner(const struct an_trace *t, const char *uuid, uint32_t *process,
             if (!value || strcmp(value, uuid))
                 continue;
             snprintf(device, size, "gpu:%d", m);
-            if (an_sampled_find(t, p, device, "pm_sm_active") || an_sampled_find(t, p, device, "range_time")) {
+            if (an_sampled_find(t, p, device, "pm_sm_active") ||
+                an_sampled_find(t, p, device, "range_time")) {
                 *process = p;
                 return true;
             }
@@ -255,18 +270,21 @@ struct counters {
 /* Mean over the window of what was sampled. */
 static struct an_value pm(const struct counters *x, const char *name)
 {
-    const struct an_track *k = x->process == AN_NONE ? NULL : an_sampled_find(x->c->t, x->process, x->device, name);
+    const struct an_track *k =
+        x->process == AN_NONE ? NULL : an_sampled_find(x->c->t, x->process, x->device, name);
     if (!k)
         return an_counted_none(x->c, "sampled");
     struct an_sampled m = over(x->c, x->w, k);
-    return m.covered >= COVERED_LEAST ? an_num(m.mean) : an_num_none("the samples cover too little of the steps");
+    return m.covered >= COVERED_LEAST ? an_num(m.mean)
+                                      : an_num_none("the samples cover too little of the steps");
 }
 
 /* The one value that was counted over steps. */
 static struct an_value counted(void *ctx, const char *name)
 {
     const struct counters *x = ctx;
-    const struct an_track *k = x->process == AN_NONE ? NULL : an_sampled_find(x->c->t, x->process, x->device, name);
+    const struct an_track *k =
+        x->process == AN_NONE ? NULL : an_sampled_find(x->c->t, x->process, x->device, name);
     if (!k || !isfinite(x->c->t->counter.value[k->counter_first]))
         return an_counted_none(x->c, "roofline");
     return an_num(x->c->t->counter.value[k->counter_first]);
@@ -330,7 +348,8 @@ static void sum_energy(struct an_context *c, const struct window *w)
         const struct an_gpu_hardware *g = &c->r->hardware_gpus[i];
         if (!g->energy_j.valid) {
             const char *reason =
-                an_arena_format(c->a, "gpu:%" PRId64 " tells neither energy nor power: %.200s", g->gpu, g->energy_j.reason);
+                an_arena_format(c->a, "gpu:%" PRId64 " tells neither energy nor power: %.200s",
+                                g->gpu, g->energy_j.reason);
             struct an_value none = an_num_none(reason);
             *e = (struct an_energy){reason, none, none, none, none, none, none, 0};
             return;
@@ -369,15 +388,18 @@ static int hardware_run(struct an_context *c)
             continue;
         snprintf(key, sizeof key, "nvml.%" PRId64 ".name", gpu);
         const char *name = an_trace_key(c->t, key);
-        rows[n] = (struct an_gpu_hardware){
-            .gpu = gpu, .name = an_arena_text(c->a, name ? name : ""), .uuid = an_arena_text(c->a, uuid)};
+        rows[n] = (struct an_gpu_hardware){.gpu = gpu,
+                                           .name = an_arena_text(c->a, name ? name : ""),
+                                           .uuid = an_arena_text(c->a, uuid)};
         if (look_at(c, &w, &rows[n++]))
             return TACHO_ENOMEM;
     }
     if (!n) {
-        hardware_absent(c, !c->gpu ? sampled ? "no process of the run used a GPU of this machine" : "no accelerator in this run"
+        hardware_absent(c, !c->gpu   ? sampled ? "no process of the run used a GPU of this machine"
+                                               : "no accelerator in this run"
                            : sampled ? "the run's devices are none of those that NVML samples"
-                                     : "NVML was not sampled; record with tacho run on a machine with the NVIDIA driver");
+                                     : "NVML was not sampled; record with tacho run on a machine "
+                                       "with the NVIDIA driver");
         return 0;
     }
     c->r->hardware_gpus = rows;
@@ -386,5 +408,6 @@ static int hardware_run(struct an_context *c)
     return 0;
 }
 
-const struct an_analyzer an_hardware = {"hardware", "power, energy, clocks, throttling and activity of GPUs", 0, hardware_run,
-                                        hardware_absent};
+const struct an_analyzer an_hardware = {"hardware",
+                                        "power, energy, clocks, throttling and activity of GPUs", 0,
+                                        hardware_run, hardware_absent};

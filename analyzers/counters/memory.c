@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the program says it holds: counters memory.TAG in bytes (parameters, gradients, optimizer, activations, workspace,
- * loader ...), memory.total and memory.peak of each process; in traces of PyTorch the totals of its allocator. Beside them
- * stand the resident set and the machine's memory, so that what is not counted and what is left can be told.
+ * What the program says it holds: counters memory.TAG in bytes (parameters, gradients, optimizer,
+ * activations, workspace, loader ...), memory.total and memory.peak of each process; in traces of
+ * PyTorch the totals of its allocator. Beside them stand the resident set and the machine's memory,
+ * so that what is not counted and what is left can be told.
  *
- * Growth is told as a fact: the mean change of a process's total from one counted step to the next, with the interval of that
- * mean. One jump in n steps has mean J / n and an interval of about 2 J / n around it: it takes four changes at least to be
- * growth.
+ * Growth is told as a fact: the mean change of a process's total from one counted step to the next,
+ * with the interval of that mean. One jump in n steps has mean J / n and an interval of about 2 J /
+ * n around it: it takes four changes at least to be growth.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -22,17 +23,22 @@
 #define GROWN_SHARE 0.01    /* and of what was there */
 #define BYTES_MOST  9e18    /* larger values of a counter are damage */
 #define WHAT_TO_EMIT \
-    "the program counts no memory; emit the counters memory.total, memory.peak and memory.TAG (parameters, gradients, " \
-    "optimizer, activations, workspace, loader) in bytes: tacho_nvtx_counter in include/tacho_nvtx.h"
+    "the program counts no memory; emit the counters memory.total, memory.peak and memory.TAG " \
+    "(parameters, gradients, " \
+    "optimizer, activations, workspace, loader) in bytes: tacho_nvtx_counter in " \
+    "include/tacho_nvtx.h"
 
 static void memory_absent(struct an_context *c, const char *reason)
 {
     struct an_memory *m = &c->r->memory;
     struct an_value none = an_num_none(reason);
     *m = (struct an_memory){.reason = reason};
-    m->total_bytes = m->peak_bytes = m->rank_peak_bytes = m->rank = m->batch_bytes = an_int_none(reason);
-    m->resident_peak_bytes = m->uncounted_bytes = m->capacity_bytes = m->room_bytes = an_int_none(reason);
-    m->growth = m->resident_growth = (struct an_growth){.bytes_per_step = none, .low = none, .high = none};
+    m->total_bytes = m->peak_bytes = m->rank_peak_bytes = m->rank = m->batch_bytes =
+        an_int_none(reason);
+    m->resident_peak_bytes = m->uncounted_bytes = m->capacity_bytes = m->room_bytes =
+        an_int_none(reason);
+    m->growth = m->resident_growth =
+        (struct an_growth){.bytes_per_step = none, .low = none, .high = none};
 }
 
 /* ---- counters --------------------------------------------------------------------------------------------------------------- */
@@ -51,7 +57,8 @@ static bool is_bytes(double v)
 }
 
 /* Last and largest usable value of a track; false: it has none. */
-static bool values_of(const struct an_trace *t, const struct an_track *k, int64_t *last, int64_t *most)
+static bool values_of(const struct an_trace *t, const struct an_track *k, int64_t *last,
+                      int64_t *most)
 {
     bool any = false;
     for (size_t i = k->counter_first; i < k->counter_first + k->counter_count; i++) {
@@ -64,18 +71,21 @@ static bool values_of(const struct an_trace *t, const struct an_track *k, int64_
     return any;
 }
 
-static const struct an_track *track_of(const struct an_trace *t, uint32_t process, const char *name, const char *device)
+static const struct an_track *track_of(const struct an_trace *t, uint32_t process, const char *name,
+                                       const char *device)
 {
     for (size_t k = 0; k < t->track_count; k++)
-        if (t->track[k].process == process && !strcmp(t->track[k].kind, "counter") && t->track[k].counter_count &&
-            !strcmp(t->track[k].name, name) && (!device || !strcmp(t->track[k].device, device)))
+        if (t->track[k].process == process && !strcmp(t->track[k].kind, "counter") &&
+            t->track[k].counter_count && !strcmp(t->track[k].name, name) &&
+            (!device || !strcmp(t->track[k].device, device)))
             return &t->track[k];
     return NULL;
 }
 
 static struct an_count rank_of(const struct an_trace *t, uint32_t process)
 {
-    return t->process[process].rank != STORE_ABSENT ? an_int(t->process[process].rank) : an_int_none("the process has no rank");
+    return t->process[process].rank != STORE_ABSENT ? an_int(t->process[process].rank)
+                                                    : an_int_none("the process has no rank");
 }
 
 /* ---- tags ------------------------------------------------------------------------------------------------------------------- */
@@ -118,8 +128,9 @@ static int gather_tags(struct an_context *c)
         while (i < n && (strcmp(tag[i].name, name) || strcmp(tag[i].device, device)))
             i++;
         if (i == n)
-            tag[n++] = (struct an_memory_tag){
-                .name = an_arena_text(c->a, name), .device = an_arena_text(c->a, device), .rank_peak = -1};
+            tag[n++] = (struct an_memory_tag){.name = an_arena_text(c->a, name),
+                                              .device = an_arena_text(c->a, device),
+                                              .rank_peak = -1};
         tag[i].current = an_time_add(tag[i].current, last);
         tag[i].peak = an_time_add(tag[i].peak, most);
         if (most > tag[i].rank_peak) {
@@ -138,7 +149,8 @@ static void share_tags(struct an_context *c)
     struct an_memory *m = &c->r->memory;
     struct an_memory_tag *tag = (struct an_memory_tag *)(uintptr_t)m->tags;
     for (size_t i = 0; i < m->tag_count; i++)
-        tag[i].share_pct = is_allocator(tag[i].name) ? an_num_none("a total of the allocator, no part of one")
+        tag[i].share_pct = is_allocator(tag[i].name)
+                               ? an_num_none("a total of the allocator, no part of one")
                            : m->total_bytes.valid && m->total_bytes.value > 0
                                ? an_num(100 * (double)tag[i].current / (double)m->total_bytes.value)
                                : an_num_none("nothing is held");
@@ -146,7 +158,8 @@ static void share_tags(struct an_context *c)
 
 /* ---- totals of the processes ------------------------------------------------------------------------------------------------ */
 
-/* The counter that follows all that a process holds; of an allocator on devices theirs before the host's. */
+/* The counter that follows all that a process holds; of an allocator on devices theirs before the
+ * host's. */
 static const struct an_track *total_track(const struct an_trace *t, uint32_t process)
 {
     const struct an_track *own = track_of(t, process, PREFIX "total", NULL), *host = NULL;
@@ -211,7 +224,8 @@ static void gather_totals(struct an_context *c)
         m->processes++;
         total = an_time_add(total, last);
         peak = an_time_add(peak, most);
-        batch = an_time_add(batch, an_time_add(last_of(t, p, PREFIX "activations"), last_of(t, p, PREFIX "workspace")));
+        batch = an_time_add(batch, an_time_add(last_of(t, p, PREFIX "activations"),
+                                               last_of(t, p, PREFIX "workspace")));
         if (most > largest) {
             largest = most;
             m->rank = rank_of(t, p);
@@ -220,7 +234,8 @@ static void gather_totals(struct an_context *c)
     m->total_bytes = an_int(total);
     m->peak_bytes = an_int(peak);
     m->rank_peak_bytes = an_int(largest);
-    m->batch_bytes = batch > 0 ? an_int(batch) : an_int_none("the program does not count memory.activations");
+    m->batch_bytes =
+        batch > 0 ? an_int(batch) : an_int_none("the program does not count memory.activations");
 }
 
 /* ---- beside the machine ----------------------------------------------------------------------------------------------------- */
@@ -251,7 +266,8 @@ static struct an_count capacity_of(struct an_context *c)
             const struct an_device *x = &c->gpu->device[d];
             if (x->process >= t->process_count)
                 continue;
-            snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".memory_bytes", t->process[x->process].id, x->ordinal);
+            snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".memory_bytes",
+                     t->process[x->process].id, x->ordinal);
             struct an_count bytes = bytes_of_key(t, key);
             if (!bytes.valid)
                 return an_int_none("the trace does not say how much memory its devices have");
@@ -261,7 +277,8 @@ static struct an_count capacity_of(struct an_context *c)
     }
     if (!one_machine(t))
         return an_int_none("the processes ran on several machines");
-    struct an_count machine = bytes_of_key(t, "memory.bytes"), limit = bytes_of_key(t, "memory.limit_bytes");
+    struct an_count machine = bytes_of_key(t, "memory.bytes"),
+                    limit = bytes_of_key(t, "memory.limit_bytes");
     if (!machine.valid)
         return an_int_none("the file does not say how much memory the machine has");
     return limit.valid && limit.value < machine.value ? limit : machine;
@@ -272,26 +289,29 @@ static void compare(struct an_context *c)
     struct an_memory *m = &c->r->memory;
     const struct an_value *rss = &c->r->system.rss_peak_bytes;
     m->resident_peak_bytes = rss->valid && is_bytes(rss->value) ? an_int((int64_t)rss->value)
-                             : rss->valid                       ? an_int_none("a sample is not finite")
-                                                                : an_int_none(rss->reason);
+                             : rss->valid ? an_int_none("a sample is not finite")
+                                          : an_int_none(rss->reason);
     if (c->gpu)
-        m->uncounted_bytes = an_int_none("the counters are those of devices, the resident set is the host's");
+        m->uncounted_bytes =
+            an_int_none("the counters are those of devices, the resident set is the host's");
     else if (!m->resident_peak_bytes.valid)
         m->uncounted_bytes = an_int_none(m->resident_peak_bytes.reason);
     else if (!m->peak_bytes.valid)
         m->uncounted_bytes = an_int_none(m->peak_bytes.reason);
     else if (m->resident_peak_bytes.value < m->peak_bytes.value)
-        m->uncounted_bytes =
-            an_int_none("less was resident than is counted: some of it was never touched, or not sampled at its "
-                        "peak");
+        m->uncounted_bytes = an_int_none("less was resident than is counted: some of it was never "
+                                         "touched, or not sampled at its "
+                                         "peak");
     else
         m->uncounted_bytes = an_int(m->resident_peak_bytes.value - m->peak_bytes.value);
     m->capacity_bytes = capacity_of(c);
     int64_t need = m->peak_bytes.value;
     if (!c->gpu && m->resident_peak_bytes.valid && m->resident_peak_bytes.value > need)
         need = m->resident_peak_bytes.value;
-    m->room_bytes = m->capacity_bytes.valid ? an_int(m->capacity_bytes.value > need ? m->capacity_bytes.value - need : 0)
-                                            : an_int_none(m->capacity_bytes.reason);
+    m->room_bytes =
+        m->capacity_bytes.valid
+            ? an_int(m->capacity_bytes.value > need ? m->capacity_bytes.value - need : 0)
+            : an_int_none(m->capacity_bytes.reason);
 }
 
 /* ---- growth ----------------------------------------------------------------------------------------------------------------- */
@@ -299,7 +319,9 @@ static void compare(struct an_context *c)
 /* Value of a track at `time`: of its last sample before; NAN before the first. */
 static double value_at(const struct an_trace *t, const struct an_track *k, int64_t time)
 {
-    size_t first = k->counter_first, i = an_times_seek(t->counter.time, first, first + k->counter_count, an_time_add(time, 1));
+    size_t first = k->counter_first,
+           i = an_times_seek(t->counter.time, first, first + k->counter_count,
+                             an_time_add(time, 1));
     return i > first && is_bytes(t->counter.value[i - 1]) ? t->counter.value[i - 1] : NAN;
 }
 
@@ -310,7 +332,8 @@ static struct an_growth no_growth(const char *reason)
 }
 
 /* Growth of a track at the ends of the counted steps of a lane. x: room for the steps. */
-static struct an_growth growth_of(const struct an_context *c, const struct an_lane *l, const struct an_track *k, double *x)
+static struct an_growth growth_of(const struct an_context *c, const struct an_lane *l,
+                                  const struct an_track *k, double *x)
 {
     struct an_growth g = no_growth("fewer than 10 counted steps with a value");
     double before = NAN, from = NAN, to = NAN;
@@ -340,9 +363,10 @@ static struct an_growth growth_of(const struct an_context *c, const struct an_la
 
 static void keep_faster(struct an_growth *most, struct an_growth g)
 {
-    bool faster =
-        g.bytes_per_step.valid && (!most->bytes_per_step.valid || g.bytes_per_step.value > most->bytes_per_step.value);
-    bool neither = !g.bytes_per_step.valid && !most->bytes_per_step.valid; /* the reason of one that has a counter */
+    bool faster = g.bytes_per_step.valid && (!most->bytes_per_step.valid ||
+                                             g.bytes_per_step.value > most->bytes_per_step.value);
+    bool neither = !g.bytes_per_step.valid &&
+                   !most->bytes_per_step.valid; /* the reason of one that has a counter */
     if (neither || (g.grows && !most->grows) || (faster && g.grows == most->grows))
         *most = g;
 }
@@ -353,12 +377,13 @@ static int gather_growth(struct an_context *c)
     double *x = malloc((c->step_count + 1) * sizeof *x);
     if (!x)
         return TACHO_ENOMEM;
-    m->growth = m->resident_growth =
-        no_growth(c->lane_count ? "no counter of the processes that run steps" : "no steps were found");
+    m->growth = m->resident_growth = no_growth(
+        c->lane_count ? "no counter of the processes that run steps" : "no steps were found");
     for (size_t i = 0; i < c->lane_count; i++) {
         const struct an_lane *l = &c->lane[i];
         const struct an_track *total = l->process == AN_NONE ? NULL : total_track(c->t, l->process);
-        const struct an_track *rss = l->process == AN_NONE ? NULL : track_of(c->t, l->process, "rss", NULL);
+        const struct an_track *rss =
+            l->process == AN_NONE ? NULL : track_of(c->t, l->process, "rss", NULL);
         if (total)
             keep_faster(&m->growth, growth_of(c, l, total, x));
         if (rss && an_system_owns(rss))
@@ -380,9 +405,10 @@ static int memory_run(struct an_context *c)
         any = any || tag;
         allocator = allocator || (tag && is_allocator(tag));
     }
-    memory_absent(c, source && !strcmp(source, "kineto")
-                         ? "no memory events in the trace; record with torch.profiler, profile_memory=True"
-                         : WHAT_TO_EMIT);
+    memory_absent(
+        c, source && !strcmp(source, "kineto")
+               ? "no memory events in the trace; record with torch.profiler, profile_memory=True"
+               : WHAT_TO_EMIT);
     if (!any) {
         compare(c);
         return 0;
@@ -404,5 +430,6 @@ static void memory_missing(struct an_context *c, const char *reason)
     memory_run(c);
 }
 
-const struct an_analyzer an_memory = {"memory", "what the program holds by tag, its peak, room and growth", AN_INPUT_COUNTERS,
-                                      memory_run, memory_missing};
+const struct an_analyzer an_memory = {"memory",
+                                      "what the program holds by tag, its peak, room and growth",
+                                      AN_INPUT_COUNTERS, memory_run, memory_missing};

@@ -6,7 +6,8 @@
 
 #include "analyzers/base/interval.h"
 
-const struct an_track *an_sampled_find(const struct an_trace *t, uint32_t process, const char *device, const char *name)
+const struct an_track *an_sampled_find(const struct an_trace *t, uint32_t process,
+                                       const char *device, const char *name)
 {
     for (size_t k = 0; k < t->track_count; k++) {
         const struct an_track *track = &t->track[k];
@@ -17,15 +18,18 @@ const struct an_track *an_sampled_find(const struct an_trace *t, uint32_t proces
     return NULL;
 }
 
-/* First sample at or after `time`: an index into the counter columns, the end of the track when there is none. */
+/* First sample at or after `time`: an index into the counter columns, the end of the track when
+ * there is none. */
 static size_t seek(const struct an_trace *t, const struct an_track *k, int64_t time)
 {
-    return an_times_seek(t->counter.time, k->counter_first, k->counter_first + k->counter_count, time);
+    return an_times_seek(t->counter.time, k->counter_first, k->counter_first + k->counter_count,
+                         time);
 }
 
 bool an_sampled_at(const struct an_trace *t, const struct an_track *k, int64_t time, double *value)
 {
-    size_t first = k->counter_first, end = first + k->counter_count, after = seek(t, k, time), before = after;
+    size_t first = k->counter_first, end = first + k->counter_count, after = seek(t, k, time),
+           before = after;
     while (after < end && !isfinite(t->counter.value[after]))
         after++;
     if (after < end && t->counter.time[after] == time) {
@@ -74,15 +78,18 @@ static void add_mean(void *sum, double value, double ns)
     m->samples++;
 }
 
-struct an_sampled an_sampled_over(const struct an_trace *t, const struct an_track *k, int64_t start, int64_t end)
+struct an_sampled an_sampled_over(const struct an_trace *t, const struct an_track *k, int64_t start,
+                                  int64_t end)
 {
     struct mean m = {0};
     if (end > start)
         each(t, k, start, end, add_mean, &m);
     if (!m.samples)
         return (struct an_sampled){.mean = NAN, .max = NAN};
-    return (struct an_sampled){
-        .mean = m.area / m.ns, .max = m.max, .covered = m.ns / (double)an_time_sub(end, start), .samples = m.samples};
+    return (struct an_sampled){.mean = m.area / m.ns,
+                               .max = m.max,
+                               .covered = m.ns / (double)an_time_sub(end, start),
+                               .samples = m.samples};
 }
 
 struct bits {
@@ -98,8 +105,8 @@ static void add_bits(void *sum, double value, double ns)
     b->ns.all += ns;
 }
 
-struct an_sampled_bits an_sampled_bits(const struct an_trace *t, const struct an_track *k, int64_t start, int64_t end,
-                                       uint64_t mask)
+struct an_sampled_bits an_sampled_bits(const struct an_trace *t, const struct an_track *k,
+                                       int64_t start, int64_t end, uint64_t mask)
 {
     struct bits b = {.mask = mask};
     each(t, k, start, end, add_bits, &b);

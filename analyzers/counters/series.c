@@ -13,7 +13,8 @@ static bool summarize(const struct an_trace *t, const struct an_track *k, struct
     double sum = 0;
     for (size_t i = k->counter_first; i < k->counter_first + k->counter_count; i++) {
         double v = t->counter.value[i];
-        if (!isfinite(v)) /* a loss of NaN is said by the count: it is smaller than the number of samples */
+        if (!isfinite(v)) /* a loss of NaN is said by the count: it is smaller than the number of
+                             samples */
             continue;
         if (!s->count)
             s->first = s->min = s->max = v;
@@ -54,5 +55,5 @@ static void series_absent(struct an_context *c, const char *reason)
     c->r->series_count = 0;
 }
 
-const struct an_analyzer an_series = {"series", "counters of the program: loss, learning rate ...", AN_INPUT_COUNTERS,
-                                      series_run, series_absent};
+const struct an_analyzer an_series = {"series", "counters of the program: loss, learning rate ...",
+                                      AN_INPUT_COUNTERS, series_run, series_absent};

@@ -9,10 +9,12 @@ static bool has(const char *name, const char *word)
     return strstr(name, word) != NULL;
 }
 
-/* Calls that hold one of the words below and put nothing on a device: nodes of graphs, functions of the host, questions. */
+/* Calls that hold one of the words below and put nothing on a device: nodes of graphs, functions of
+ * the host, questions. */
 static bool is_other(const char *name)
 {
-    static const char *const words[] = {"GraphAdd", "GraphExec", "NodeGet", "NodeSet", "LaunchHostFunc", "LaunchConfig"};
+    static const char *const words[] = {"GraphAdd", "GraphExec",      "NodeGet",
+                                        "NodeSet",  "LaunchHostFunc", "LaunchConfig"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (has(name, words[i]))
             return true;
@@ -22,7 +24,8 @@ static bool is_other(const char *name)
 /* Calls that allocate memory or give it back. */
 static enum an_api_kind memory_call(const char *name)
 {
-    static const char *const allocate[] = {"Malloc", "HostAlloc", "MemAlloc", "MemHostAlloc", "HostRegister", "MemCreate"};
+    static const char *const allocate[] = {"Malloc",       "HostAlloc",    "MemAlloc",
+                                           "MemHostAlloc", "HostRegister", "MemCreate"};
     static const char *const free_words[] = {"Free", "HostUnregister", "MemRelease"};
     for (size_t i = 0; i < sizeof allocate / sizeof *allocate; i++)
         if (has(name, allocate[i]))

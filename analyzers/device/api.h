@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: what a call of an accelerator's API does, by its name. CUDA (runtime and driver, with the suffixes of
- * their versions), HIP, Level Zero, SYCL and others follow the same words: Launch, Memcpy, Memset, Synchronize, Async.
+ * Private to analyzers/: what a call of an accelerator's API does, by its name. CUDA (runtime and
+ * driver, with the suffixes of their versions), HIP, Level Zero, SYCL and others follow the same
+ * words: Launch, Memcpy, Memset, Synchronize, Async.
  */
 #ifndef ANALYZERS_API_H
 #define ANALYZERS_API_H
@@ -39,7 +40,8 @@ static inline bool an_category_is_call(const char *category)
 /* Can a call of this kind put work on a device? */
 static inline bool an_api_launches(struct an_api_call a)
 {
-    return a.kind == AN_API_KERNEL || a.kind == AN_API_GRAPH || a.kind == AN_API_COPY || a.kind == AN_API_MEMSET;
+    return a.kind == AN_API_KERNEL || a.kind == AN_API_GRAPH || a.kind == AN_API_COPY ||
+           a.kind == AN_API_MEMSET;
 }
 
 #endif

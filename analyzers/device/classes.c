@@ -30,7 +30,8 @@ struct part {
     const char *pattern; /* the expression */
     const char *literal; /* text that every match holds; NULL: none of GRAM letters */
     size_t length;
-    bool plain, anchored; /* plain: the expression is this text and nothing else; anchored: at the name's start */
+    bool plain, anchored; /* plain: the expression is this text and nothing else; anchored: at the
+                             name's start */
     bool compiled, broken;
     regex_t re;
 };
@@ -97,7 +98,8 @@ static const char *skip_group(const char *s)
     return s;
 }
 
-/* Behind the part of a pattern that begins at s: at a bar that stands in no group, or at the end. */
+/* Behind the part of a pattern that begins at s: at a bar that stands in no group, or at the end.
+ */
 static const char *part_end(const char *s)
 {
     while (*s && *s != '|') {
@@ -128,11 +130,13 @@ static void run_close(struct run *r)
     r->at = 0;
 }
 
-/* Finds the longest text that every match of the part holds. Letters before *, ? and { need not be there. */
+/* Finds the longest text that every match of the part holds. Letters before *, ? and { need not be
+ * there. */
 static int part_literal(struct an_classes *c, struct part *p)
 {
     size_t n = strlen(p->pattern);
-    struct run r = {.best = an_arena_zero(c->arena, n + 1, 1), .now = an_arena_zero(c->arena, n + 1, 1)};
+    struct run r = {.best = an_arena_zero(c->arena, n + 1, 1),
+                    .now = an_arena_zero(c->arena, n + 1, 1)};
     const char *s = p->pattern;
     if (!r.best || !r.now)
         return TACHO_ENOMEM;
@@ -141,7 +145,8 @@ static int part_literal(struct an_classes *c, struct part *p)
     p->plain = true;
     while (*s) {
         bool escaped = *s == '\\' && s[1];
-        if (escaped ? ispunct((unsigned char)s[1]) && !strchr("<>`'", s[1]) : !strchr("[(.^$*?+{)", *s)) {
+        if (escaped ? ispunct((unsigned char)s[1]) && !strchr("<>`'", s[1])
+                    : !strchr("[(.^$*?+{)", *s)) {
             r.now[r.at++] = s[escaped];
             s += 1 + escaped;
             continue;
@@ -165,14 +170,16 @@ static int part_literal(struct an_classes *c, struct part *p)
 
 static unsigned gram_hash(const char *s)
 {
-    uint32_t x = (uint32_t)(unsigned char)s[0] | (uint32_t)(unsigned char)s[1] << 8 | (uint32_t)(unsigned char)s[2] << 16;
+    uint32_t x = (uint32_t)(unsigned char)s[0] | (uint32_t)(unsigned char)s[1] << 8 |
+                 (uint32_t)(unsigned char)s[2] << 16;
     return (x * 2654435761u) >> 20 & (BUCKETS - 1);
 }
 
 #define COPIES_MOST 32767 /* POSIX: RE_DUP_MAX, of one repetition */
 
-/* How often a pattern's smallest piece may be written out when it is compiled: repetitions of repetitions multiply, and regcomp
- * would take all memory for 30 bytes of pattern. An upper bound: it takes repetitions side by side for nested ones. */
+/* How often a pattern's smallest piece may be written out when it is compiled: repetitions of
+ * repetitions multiply, and regcomp would take all memory for 30 bytes of pattern. An upper bound:
+ * it takes repetitions side by side for nested ones. */
 static bool repeats_too_much(const char *s)
 {
     long copies = 1;
@@ -186,7 +193,8 @@ static bool repeats_too_much(const char *s)
             s += s[0] && s[1];
         } else if (*s == '{') {
             char *end;
-            long least = strtol(s + 1, &end, 10), most = *end == ',' ? strtol(end + 1, NULL, 10) : 0;
+            long least = strtol(s + 1, &end, 10),
+                 most = *end == ',' ? strtol(end + 1, NULL, 10) : 0;
             long most_of = least > most ? least : most;
             copies *= most_of < 1 ? 1 : most_of > COPIES_MOST ? COPIES_MOST + 1 : most_of;
         } else if (*s == '+' && before && strchr(")}+*?", before)) {
@@ -254,21 +262,27 @@ static const char *field(char **at)
     return start && *start ? start : "-";
 }
 
-static int add_line(struct an_classes *c, char *text, bool user, size_t number, struct tacho_error *err)
+static int add_line(struct an_classes *c, char *text, bool user, size_t number,
+                    struct tacho_error *err)
 {
-    static const char hint[] =
-        "a line is: class TAB pattern TAB dtype TAB matrix-unit; classes: matrix, attention, other, memset, "
-        "fused, comm, copy, opaque";
+    static const char hint[] = "a line is: class TAB pattern TAB dtype TAB matrix-unit; classes: "
+                               "matrix, attention, other, memset, "
+                               "fused, comm, copy, opaque";
     char why[160] = "";
     struct line l = {.matrix_unit = -1};
-    const char *class = field(&text), *pattern = field(&text), *dtype = field(&text), *unit = field(&text);
+    const char *class = field(&text), *pattern = field(&text), *dtype = field(&text),
+               *unit = field(&text);
     if (!class_named(class, &l))
-        return tacho_fail(err, TACHO_EFORMAT, hint, "table of kernel classes: line %zu: no class \"%.60s\"", number, class);
-    if (!strcmp(pattern, "-"))
-        return tacho_fail(err, TACHO_EFORMAT, hint, "table of kernel classes: line %zu: no pattern", number);
-    if (strcmp(unit, "yes") != 0 && strcmp(unit, "no") != 0 && strcmp(unit, "-") != 0)
         return tacho_fail(err, TACHO_EFORMAT, hint,
-                          "table of kernel classes: line %zu: matrix-unit is \"%.60s\", not yes, no or -", number, unit);
+                          "table of kernel classes: line %zu: no class \"%.60s\"", number, class);
+    if (!strcmp(pattern, "-"))
+        return tacho_fail(err, TACHO_EFORMAT, hint, "table of kernel classes: line %zu: no pattern",
+                          number);
+    if (strcmp(unit, "yes") != 0 && strcmp(unit, "no") != 0 && strcmp(unit, "-") != 0)
+        return tacho_fail(
+            err, TACHO_EFORMAT, hint,
+            "table of kernel classes: line %zu: matrix-unit is \"%.60s\", not yes, no or -", number,
+            unit);
     l.matrix_unit = !strcmp(unit, "yes") ? 1 : !strcmp(unit, "no") ? 0 : -1;
     l.dtype = strcmp(dtype, "-") != 0 ? an_arena_text(c->arena, dtype) : NULL;
     if (an_grow(&c->line, &c->line_room, c->lines + 1, sizeof *c->line))
@@ -276,7 +290,9 @@ static int add_line(struct an_classes *c, char *text, bool user, size_t number, 
     c->line[c->lines++] = l;
     int rc = add_parts(c, pattern, user, why, sizeof why);
     if (rc == TACHO_EFORMAT)
-        return tacho_fail(err, rc, hint, "table of kernel classes: line %zu: pattern \"%.120s\": %s", number, pattern, why);
+        return tacho_fail(err, rc, hint,
+                          "table of kernel classes: line %zu: pattern \"%.120s\": %s", number,
+                          pattern, why);
     return rc ? tacho_fail(err, rc, NULL, "table of kernel classes: out of memory") : 0;
 }
 
@@ -356,7 +372,8 @@ static void mark(const an_classes *c, const char *name)
     for (size_t at = 0; at + GRAM <= n; at++)
         for (uint32_t i = c->bucket[gram_hash(name + at)]; i != NO_PART; i = c->part[i].next) {
             const struct part *p = &c->part[i];
-            if (p->length <= n - at && !memcmp(name + at, p->literal, p->length) && !(p->plain && p->anchored && at))
+            if (p->length <= n - at && !memcmp(name + at, p->literal, p->length) &&
+                !(p->plain && p->anchored && at))
                 c->seen[i] = 1;
         }
 }

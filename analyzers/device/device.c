@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device rows -> columns of ops, linked to the host calls that launched them by (process, correlation). Everything is linear in
- * the number of rows but for the sort of equal keys.
+ * Device rows -> columns of ops, linked to the host calls that launched them by (process,
+ * correlation). Everything is linear in the number of rows but for the sort of equal keys.
  */
 #include "analyzers/device/device.h"
 
@@ -19,8 +19,9 @@ static enum row row_of(const char *category)
     static const struct {
         const char *category;
         enum row row;
-    } rows[] = {{"kernel", ROW_KERNEL}, {"memcpy", ROW_MEMCPY}, {"memset", ROW_MEMSET}, {"graph", ROW_GRAPH},
-                {"runtime", ROW_CALL},  {"driver", ROW_CALL},   {"NCCL", ROW_COMM},     {"RCCL", ROW_COMM}};
+    } rows[] = {{"kernel", ROW_KERNEL}, {"memcpy", ROW_MEMCPY}, {"memset", ROW_MEMSET},
+                {"graph", ROW_GRAPH},   {"runtime", ROW_CALL},  {"driver", ROW_CALL},
+                {"NCCL", ROW_COMM},     {"RCCL", ROW_COMM}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(category, rows[i].category))
             return rows[i].row;
@@ -30,8 +31,8 @@ static enum row row_of(const char *category)
 /* Is a host range of this name a call of a communicator? */
 static bool is_comm_name(const char *name)
 {
-    return !strcmp(name, "record_param_comms") || !strncmp(name, "nccl:", 5) || !strncmp(name, "rccl:", 5) ||
-           !strncmp(name, "c10d::", 6);
+    return !strcmp(name, "record_param_comms") || !strncmp(name, "nccl:", 5) ||
+           !strncmp(name, "rccl:", 5) || !strncmp(name, "c10d::", 6);
 }
 
 const char *an_slice_category(const struct an_trace *t, size_t i)
@@ -76,7 +77,8 @@ static int64_t ordinal_of(const char *device)
 static int stream_order(const void *x, const void *y, void *ctx)
 {
     const struct an_trace *t = ctx;
-    const struct an_track *a = &t->track[*(const uint32_t *)x], *b = &t->track[*(const uint32_t *)y];
+    const struct an_track *a = &t->track[*(const uint32_t *)x],
+                          *b = &t->track[*(const uint32_t *)y];
     if (a->process != b->process)
         return a->process < b->process ? -1 : 1;
     int64_t oa = ordinal_of(a->device), ob = ordinal_of(b->device);
@@ -110,14 +112,17 @@ static int find_streams(struct builder *b)
 
 static bool same_device(const struct an_trace *t, uint32_t x, uint32_t y)
 {
-    return t->track[x].process == t->track[y].process && !strcmp(t->track[x].device, t->track[y].device);
+    return t->track[x].process == t->track[y].process &&
+           !strcmp(t->track[x].device, t->track[y].device);
 }
 
-static void name_device(const struct builder *b, struct an_device *d, const char *device, int64_t ordinal)
+static void name_device(const struct builder *b, struct an_device *d, const char *device,
+                        int64_t ordinal)
 {
     const struct an_trace *t = b->c->t;
     const struct an_process *p = d->process != AN_NONE ? &t->process[d->process] : NULL;
-    const char *key = p ? an_arena_format(b->c->work, "device.%lld.%s.name", (long long)p->id, device) : NULL;
+    const char *key =
+        p ? an_arena_format(b->c->work, "device.%lld.%s.name", (long long)p->id, device) : NULL;
     const char *name = key ? an_trace_key(t, key) : NULL;
     d->name = an_arena_text(b->c->a, name ? name : "");
     d->rank = p && p->rank != STORE_ABSENT ? p->rank : ordinal;
@@ -131,8 +136,8 @@ static bool is_zero(const struct builder *b, int64_t time)
     return false;
 }
 
-/* Times that cannot be: CUPTI writes 0 where it has none, an importer adds the file's base to it. A trace that begins at 0 has
- * others soon after it. */
+/* Times that cannot be: CUPTI writes 0 where it has none, an importer adds the file's base to it. A
+ * trace that begins at 0 has others soon after it. */
 static int find_bases(struct builder *b)
 {
     const struct an_trace *t = b->c->t;
@@ -176,7 +181,8 @@ static int sort_ties(struct builder *b, size_t first, size_t last)
     struct an_device_ops *op = &b->g->op;
     bool sorted = true;
     for (size_t i = first + 1; i < last; i++)
-        sorted = sorted && (op->end[i - 1] < op->end[i] || (op->end[i - 1] == op->end[i] && op->slice[i - 1] < op->slice[i]));
+        sorted = sorted && (op->end[i - 1] < op->end[i] ||
+                            (op->end[i - 1] == op->end[i] && op->slice[i - 1] < op->slice[i]));
     if (sorted)
         return 0;
     struct tie *tie = malloc((last - first) * sizeof *tie);
@@ -207,7 +213,8 @@ static int add_ops(struct builder *b, struct an_device *d, const uint32_t *strea
             if (!is_device_row(b, i))
                 continue;
             if (is_timed(b, i))
-                b->pair[n++] = (struct an_pair){an_pair_key(t->slice.start[i]), (uint32_t)i, stream[k]};
+                b->pair[n++] =
+                    (struct an_pair){an_pair_key(t->slice.start[i]), (uint32_t)i, stream[k]};
             else
                 b->g->untimed++;
         }
@@ -245,7 +252,8 @@ static int make_ops(struct builder *b)
     op->class = an_arena_zero(a, b->rows, sizeof *op->class);
     op->known = an_arena_zero(a, b->rows, sizeof *op->known);
     b->g->device = an_arena_zero(a, b->stream_count, sizeof *b->g->device);
-    if (!op->start || !op->end || !op->slice || !op->track || !op->launch || !op->class || !op->known || !b->g->device)
+    if (!op->start || !op->end || !op->slice || !op->track || !op->launch || !op->class ||
+        !op->known || !b->g->device)
         return TACHO_ENOMEM;
     const struct an_trace *t = b->c->t;
     int64_t ordinal = -1;
@@ -300,7 +308,9 @@ static void classify(struct builder *b)
             op->class[i] = (uint8_t)(comm ? AN_DEVICE_COMM : x->class);
             op->known[i] = x->known || comm;
         } else {
-            op->class[i] = row == ROW_MEMCPY ? AN_DEVICE_COPY : row == ROW_MEMSET ? AN_DEVICE_MEMSET : AN_DEVICE_OPAQUE;
+            op->class[i] = row == ROW_MEMCPY   ? AN_DEVICE_COPY
+                           : row == ROW_MEMSET ? AN_DEVICE_MEMSET
+                                               : AN_DEVICE_OPAQUE;
         }
     }
 }
@@ -320,11 +330,13 @@ static bool in_comm_range(const struct builder *b, uint32_t slice)
     return false;
 }
 
-/* Copies of a communicator are communication: those that a call of it launched, and those on a stream that only it uses. */
+/* Copies of a communicator are communication: those that a call of it launched, and those on a
+ * stream that only it uses. */
 static int claim_copies(struct builder *b)
 {
     struct an_device_ops *op = &b->g->op;
-    uint8_t *stream = an_arena_zero(b->c->work, b->c->t->track_count, sizeof *stream); /* bits: 1 comm, 2 compute kernels */
+    uint8_t *stream = an_arena_zero(b->c->work, b->c->t->track_count,
+                                    sizeof *stream); /* bits: 1 comm, 2 compute kernels */
     if (!stream)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < op->count; i++) {
@@ -334,7 +346,8 @@ static int claim_copies(struct builder *b)
     }
     for (size_t i = 0; i < op->count; i++)
         if (op->class[i] == AN_DEVICE_COPY &&
-            (stream[op->track[i]] == 1 || (op->launch[i] != AN_NONE && in_comm_range(b, op->launch[i]))))
+            (stream[op->track[i]] == 1 ||
+             (op->launch[i] != AN_NONE && in_comm_range(b, op->launch[i]))))
             op->class[i] = AN_DEVICE_COMM;
     return 0;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: what ran on accelerators, as columns. Built once, before the steps, from the `stream` tracks
- * (docs/schema.md); every analyzer of device time reads it from an_context.gpu.
+ * Private to analyzers/: what ran on accelerators, as columns. Built once, before the steps, from
+ * the `stream` tracks (docs/schema.md); every analyzer of device time reads it from an_context.gpu.
  *
- * Device ops are kernels, copies, memsets and opaque graphs, sorted by device, then start, then end. Rows of synchronisation
- * and annotation are not device ops and are never busy. A row without an end or with a zero time stamp is not an op: it is
- * counted in `untimed`. What class an op is comes from classes.tsv through an_class_of (classes.h); an unknown name is compute
- * and counted.
+ * Device ops are kernels, copies, memsets and opaque graphs, sorted by device, then start, then
+ * end. Rows of synchronisation and annotation are not device ops and are never busy. A row without
+ * an end or with a zero time stamp is not an op: it is counted in `untimed`. What class an op is
+ * comes from classes.tsv through an_class_of (classes.h); an unknown name is compute and counted.
  */
 #ifndef ANALYZERS_DEVICE_H
 #define ANALYZERS_DEVICE_H
@@ -28,7 +28,8 @@ struct tacho_error;
     X(ATTENTION, "attention") \
     X(OTHER, "other compute") \
     X(MEMSET, "memset") \
-    X(FUSED, "fused") /* compute and communication in one kernel: counted as compute, its bound is said */ \
+    X(FUSED, "fused") /* compute and communication in one kernel: counted as compute, its bound is \
+                         said */ \
     X(COMM, "comm") \
     X(COPY, "copy") \
     X(OPAQUE, "opaque")
@@ -41,8 +42,8 @@ enum an_device_class {
 };
 
 #define AN_DEVICE_COMPUTE_MASK \
-    (1u << AN_DEVICE_MATRIX | 1u << AN_DEVICE_ATTENTION | 1u << AN_DEVICE_OTHER | 1u << AN_DEVICE_MEMSET | \
-     1u << AN_DEVICE_FUSED)
+    (1u << AN_DEVICE_MATRIX | 1u << AN_DEVICE_ATTENTION | 1u << AN_DEVICE_OTHER | \
+     1u << AN_DEVICE_MEMSET | 1u << AN_DEVICE_FUSED)
 #define AN_DEVICE_COMM_MASK (1u << AN_DEVICE_COMM)
 #define AN_DEVICE_COPY_MASK (1u << AN_DEVICE_COPY)
 #define AN_DEVICE_ALL_MASK  ((1u << AN_DEVICE_CLASS_COUNT) - 1)
@@ -68,14 +69,17 @@ struct an_device_ops {
     uint8_t *known;   /* 0: no pattern matched its name */
 };
 
-/* When a device did what, as normalised sets: exact in ns. opaque holds graphs of which only the whole was recorded, and the
- * gaps behind launches of graphs that left no record at all (where the device looks idle and is not known to be). */
+/* When a device did what, as normalised sets: exact in ns. opaque holds graphs of which only the
+ * whole was recorded, and the gaps behind launches of graphs that left no record at all (where the
+ * device looks idle and is not known to be). */
 struct an_device_split {
-    struct an_set compute, comm, copy, opaque;                /* unions of the ops; opaque: of the rows */
-    struct an_set exposed_comm, exposed_copy, exposed_opaque; /* comm \ compute, copy \ compute \ comm, opaque \ all of them */
-    struct an_set busy;                                       /* all of it */
-    int64_t start, end;                                       /* first start and last end of its ops; both 0 without ops */
-    int64_t unseen_graphs, unseen_ns; /* launches of graphs without a record, and the time of exposed_opaque that is theirs */
+    struct an_set compute, comm, copy, opaque; /* unions of the ops; opaque: of the rows */
+    struct an_set exposed_comm, exposed_copy,
+        exposed_opaque; /* comm \ compute, copy \ compute \ comm, opaque \ all of them */
+    struct an_set busy; /* all of it */
+    int64_t start, end; /* first start and last end of its ops; both 0 without ops */
+    int64_t unseen_graphs, unseen_ns; /* launches of graphs without a record, and the time of
+                                         exposed_opaque that is theirs */
 };
 
 struct an_devices {
@@ -84,36 +88,43 @@ struct an_devices {
     struct an_device_ops op;
     int64_t untimed;       /* device rows without a usable time */
     int64_t launches_lost; /* launching calls whose device op is not in the file */
-    /* The same links the other way: launching host slices in order of track and start, and the ops they launched */
+    /* The same links the other way: launching host slices in order of track and start, and the ops
+     * they launched */
     uint32_t *launch_slice; /* host slices that launched something, ascending */
     uint32_t *launch_first; /* launch_first[k] .. launch_first[k + 1]: their ops in launch_op */
     uint32_t *launch_op;    /* indexes of ops */
     size_t launch_count;
-    /* Ops of device d in the order in which the host launched them: by_launch[device.first] and the next by_launch_known[d]. An
-     * op without a launch in the file is left out, unless no op of its device has one: then they stand in order of start. */
+    /* Ops of device d in the order in which the host launched them: by_launch[device.first] and the
+     * next by_launch_known[d]. An op without a launch in the file is left out, unless no op of its
+     * device has one: then they stand in order of start. */
     uint32_t *by_launch;
     size_t *by_launch_known;
-    /* What the table of classes says of a kernel's name, by index of an_trace.string; entries of other names are not filled. */
+    /* What the table of classes says of a kernel's name, by index of an_trace.string; entries of
+     * other names are not filled. */
     const struct an_name_class *name_class;
     struct an_device_split *split; /* of every device */
 };
 
-/* Fills c->gpu; leaves it NULL where the run has no device rows. 0, TACHO_ENOMEM, or TACHO_EFORMAT for a user's table of
- * classes that is wrong: *err then says where. */
+/* Fills c->gpu; leaves it NULL where the run has no device rows. 0, TACHO_ENOMEM, or TACHO_EFORMAT
+ * for a user's table of classes that is wrong: *err then says where. */
 int an_devices_build(struct an_context *c, struct tacho_error *err);
 
-/* Normalised spans of the ops of device d whose class is in `mask`, clipped to [t0, t1) (INT64_MIN, INT64_MAX: all). *out lies
- * in the context's work arena. */
-int an_device_spans(const struct an_context *c, const struct an_device *d, unsigned mask, int64_t t0, int64_t t1,
-                    struct an_span **out, size_t *count);
+/* Normalised spans of the ops of device d whose class is in `mask`, clipped to [t0, t1) (INT64_MIN,
+ * INT64_MAX: all). *out lies in the context's work arena. */
+int an_device_spans(const struct an_context *c, const struct an_device *d, unsigned mask,
+                    int64_t t0, int64_t t1, struct an_span **out, size_t *count);
 
-/* When op i was launched: start of the host call, or of the op itself where no launch is in the file. */
+/* When op i was launched: start of the host call, or of the op itself where no launch is in the
+ * file. */
 int64_t an_device_launch_time(const struct an_context *c, size_t i);
-/* First place in by_launch of device d whose op was launched at or after `time`; at most first + by_launch_known[d]. */
+/* First place in by_launch of device d whose op was launched at or after `time`; at most first +
+ * by_launch_known[d]. */
 size_t an_device_launch_seek(const struct an_context *c, size_t d, int64_t time);
 
-/* First op of a device that starts at `time` or later: an index; first + count when there is none. */
-static inline size_t an_device_op_seek(const struct an_devices *g, const struct an_device *d, int64_t time)
+/* First op of a device that starts at `time` or later: an index; first + count when there is none.
+ */
+static inline size_t an_device_op_seek(const struct an_devices *g, const struct an_device *d,
+                                       int64_t time)
 {
     return an_times_seek(g->op.start, d->first, d->first + d->count, time);
 }
@@ -123,10 +134,12 @@ int an_devices_split(struct an_context *c, struct an_devices *g);
 
 /* What a call of the accelerator's API does, by its name; each name is looked at once. */
 struct an_api_call an_slice_api(const struct an_trace *t, size_t i);
-/* First launch whose host slice is `slice` or one behind it: an index into launch_slice, launch_count when there is none. */
+/* First launch whose host slice is `slice` or one behind it: an index into launch_slice,
+ * launch_count when there is none. */
 size_t an_launch_seek(const struct an_devices *g, size_t slice);
 
-/* Is the host slice a call of an accelerator's API (categories runtime and driver) that can put work on a device? */
+/* Is the host slice a call of an accelerator's API (categories runtime and driver) that can put
+ * work on a device? */
 bool an_slice_launches(const struct an_trace *t, size_t i);
 /* Category of slice i, "" for none. */
 const char *an_slice_category(const struct an_trace *t, size_t i);

@@ -22,8 +22,10 @@ struct builder {
     struct an_name_class *name_class;
     uint32_t *stream; /* tracks with device rows, by device */
     size_t stream_count, rows;
-    struct an_pair *pair, *work; /* scratch for sorting, as many as there are device rows or calls */
-    int64_t *base;               /* times that stand for "no time": 0 and what was added to the times of each file */
+    struct an_pair *pair,
+        *work; /* scratch for sorting, as many as there are device rows or calls */
+    int64_t
+        *base; /* times that stand for "no time": 0 and what was added to the times of each file */
     size_t base_count;
     int64_t begin; /* first time that is none of these */
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the edges between device ops and calls of the host are found with: calls that record, wait and synchronise by their
- * correlation, the rows of waits on streams, and the ops of each stream in order of launch.
+ * What the edges between device ops and calls of the host are found with: calls that record, wait
+ * and synchronise by their correlation, the rows of waits on streams, and the ops of each stream in
+ * order of launch.
  */
 #include "analyzers/device/device_edges.h"
 
@@ -99,7 +100,8 @@ static int read_rows(struct an_edge_builder *b)
 
 /* ---- calls by correlation --------------------------------------------------------------------------------------------------- */
 
-static int call_order(const struct an_edge_builder *b, const struct an_edge_call *x, uint32_t process, int64_t correlation)
+static int call_order(const struct an_edge_builder *b, const struct an_edge_call *x,
+                      uint32_t process, int64_t correlation)
 {
     const struct an_trace *t = b->c->t;
     uint32_t p = t->track[x->track].process;
@@ -115,7 +117,8 @@ static int by_correlation(const void *x, const void *y, void *ctx)
     uint32_t i = *(const uint32_t *)x, k = *(const uint32_t *)y;
     const struct an_trace *t = b->c->t;
     const struct an_edge_call *other = &b->call[k];
-    int order = call_order(b, &b->call[i], t->track[other->track].process, t->slice.correlation[other->slice]);
+    int order = call_order(b, &b->call[i], t->track[other->track].process,
+                           t->slice.correlation[other->slice]);
     return order ? order : (i > k) - (i < k);
 }
 
@@ -249,7 +252,8 @@ int an_edge_add_sync(struct an_edge_builder *b, uint32_t op, uint32_t call, bool
     struct an_device_edges *e = b->e;
     if (an_grow(&e->sync, &b->sync_room, e->sync_count + 1, sizeof *e->sync))
         return TACHO_ENOMEM;
-    e->sync[e->sync_count++] = (struct an_sync_edge){op, an_call_outermost(b->c->t, call), inferred};
+    e->sync[e->sync_count++] =
+        (struct an_sync_edge){op, an_call_outermost(b->c->t, call), inferred};
     return 0;
 }
 

@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: what device ops and calls of the host waited for, as far as a run tells it. Built once; the dependency
- * graph, the split of the compute-absent time and blocking communication read it, so that all of them see the same edges.
+ * Private to analyzers/: what device ops and calls of the host waited for, as far as a run tells
+ * it. Built once; the dependency graph, the split of the compute-absent time and blocking
+ * communication read it, so that all of them see the same edges.
  *
- * Order within a stream and launches are not stored here: an_device_edges.before and an_device_ops.launch have them.
+ * Order within a stream and launches are not stored here: an_device_edges.before and
+ * an_device_ops.launch have them.
  *
- * A wait of a stream for an event is recorded where the file names the stream that waits and the one that recorded the event:
- * the op that was launched last on this one before the record holds back the first op that is launched behind the wait. Where
- * the file has the wait but not the event, or not the streams, the producer is inferred: of the other streams' last ops
- * launched before the wait, the one that ended last before the waiting op began. Where a process has no waits in the file at
- * all, an op that was released at the very moment another stream's op ended is inferred to have waited for it.
+ * A wait of a stream for an event is recorded where the file names the stream that waits and the
+ * one that recorded the event: the op that was launched last on this one before the record holds
+ * back the first op that is launched behind the wait. Where the file has the wait but not the
+ * event, or not the streams, the producer is inferred: of the other streams' last ops launched
+ * before the wait, the one that ended last before the waiting op began. Where a process has no
+ * waits in the file at all, an op that was released at the very moment another stream's op ended is
+ * inferred to have waited for it.
  *
- * A call that waits (synchronise calls; copies that make the host wait) waits for the last op on the stream, event or device it
- * names; where the file does not name it, for the last op that was launched before the call and ended inside of it: inferred.
+ * A call that waits (synchronise calls; copies that make the host wait) waits for the last op on
+ * the stream, event or device it names; where the file does not name it, for the last op that was
+ * launched before the call and ended inside of it: inferred.
  */
 #ifndef ANALYZERS_DEVICE_EDGES_H
 #define ANALYZERS_DEVICE_EDGES_H
 
 #include "analyzers/steps/analyzer.h"
 
-#define AN_EDGE_SLACK_NS 2000 /* times of traces are rounded to us: an end so much behind is still before */
+#define AN_EDGE_SLACK_NS \
+    2000 /* times of traces are rounded to us: an end so much behind is still before */
 
 struct an_sync_edge {
     uint32_t op;   /* that the call waited for */
@@ -28,28 +34,33 @@ struct an_sync_edge {
 };
 
 struct an_device_edges {
-    /* op -> op of another stream that waits for it, by the op that waits: first[op] .. first[op + 1] */
+    /* op -> op of another stream that waits for it, by the op that waits: first[op] .. first[op +
+     * 1] */
     size_t count;
     uint32_t *first; /* op count + 1 */
     uint32_t *from;
     uint8_t *inferred;
     struct an_sync_edge *sync; /* by call, then op */
     size_t sync_count;
-    uint32_t *sync_track; /* tracks of those calls, by process: sync_of[p] .. sync_of[p + 1] of process p */
+    uint32_t *sync_track; /* tracks of those calls, by process: sync_of[p] .. sync_of[p + 1] of
+                             process p */
     size_t *sync_of;      /* process_count + 2: the last one is of tracks without a process */
     uint32_t *before;     /* of each op: the op before it on its stream, by start; AN_NONE: none */
-    uint8_t *unresolved;  /* of each op: its stream waited for an event before it, and nothing tells which op that is */
+    uint8_t *unresolved;  /* of each op: its stream waited for an event before it, and nothing tells
+                             which op that is */
     size_t recorded, inferred_count; /* of the edges between streams */
     size_t unresolved_count;
     bool waits; /* the file has waits of streams, or calls that wait */
 };
 
-/* The edges of the run in c, found at the first call and kept in the context; c->gpu must be there. 0 or TACHO_ENOMEM. */
+/* The edges of the run in c, found at the first call and kept in the context; c->gpu must be there.
+ * 0 or TACHO_ENOMEM. */
 int an_device_edges_of(struct an_context *c, const struct an_device_edges **out);
 
 /* The outermost call of the accelerator's API around slice i, or i itself. */
 uint32_t an_call_outermost(const struct an_trace *t, uint32_t i);
-/* First sync edge whose call is `slice` or one behind it: an index, sync_count when there is none. */
+/* First sync edge whose call is `slice` or one behind it: an index, sync_count when there is none.
+ */
 size_t an_sync_seek(const struct an_device_edges *e, size_t slice);
 /* Did the call that put copy `op` on its stream wait for it? */
 bool an_copy_waits(const struct an_context *c, size_t op);
@@ -71,10 +82,12 @@ struct an_edge_builder {
     size_t correlated;
     uint32_t *row, *row_track; /* rows of category sync on streams */
     size_t row_count, row_room, row_track_room;
-    /* Ops of each stream in order of launch: op[first[track]] .. first[track + 1]; ops without a launch are left out */
+    /* Ops of each stream in order of launch: op[first[track]] .. first[track + 1]; ops without a
+     * launch are left out */
     uint32_t *op;
     size_t *first;
-    uint32_t *stream;  /* tracks with such ops, by process: streams of process p from stream_of[p] on */
+    uint32_t
+        *stream; /* tracks with such ops, by process: streams of process p from stream_of[p] on */
     size_t *stream_of; /* process_count + 2 */
     /* edges, as they are found */
     struct an_edge_pair {
@@ -90,12 +103,14 @@ static inline size_t an_edge_process(const struct an_trace *t, uint32_t track)
     uint32_t p = t->track[track].process;
     return p < t->process_count ? p : t->process_count;
 }
-int64_t an_edge_number(const struct an_trace *t, size_t slice, const char *key); /* of the payload; STORE_ABSENT: none */
+int64_t an_edge_number(const struct an_trace *t, size_t slice,
+                       const char *key); /* of the payload; STORE_ABSENT: none */
 /* Slice of the call with that correlation in a process; AN_NONE: not in the file. */
 uint32_t an_edge_call_of(const struct an_edge_builder *b, uint32_t process, int64_t correlation);
 /* Stream `tid` on the device of track `like`; AN_NONE: it has no launched op. */
 uint32_t an_edge_stream(const struct an_edge_builder *b, uint32_t like, int64_t tid);
-/* Place in b->op of the first op of a stream launched at or after `time`; first[track + 1]: none. */
+/* Place in b->op of the first op of a stream launched at or after `time`; first[track + 1]: none.
+ */
 size_t an_edge_launched(const struct an_edge_builder *b, uint32_t track, int64_t time);
 int an_edge_add(struct an_edge_builder *b, uint32_t from, uint32_t to, bool inferred);
 int an_edge_add_sync(struct an_edge_builder *b, uint32_t op, uint32_t call, bool inferred);

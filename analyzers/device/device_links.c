@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device ops and the host calls that launched them: by (process, correlation), both ways. Calls and ops are sorted by it and
- * merged. A correlation may name several ops (a graph) and, in long or damaged traces, several calls.
+ * Device ops and the host calls that launched them: by (process, correlation), both ways. Calls and
+ * ops are sorted by it and merged. A correlation may name several ops (a graph) and, in long or
+ * damaged traces, several calls.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -61,8 +62,10 @@ static int start_order(const void *x, const void *y, void *ctx)
     return (sa > sb) - (sa < sb);
 }
 
-/* Of calls that share a correlation (it was used again), the last one that began before the op; else the first. */
-static uint32_t choose_call(const struct an_trace *t, const struct an_pair *call, size_t n, int64_t start)
+/* Of calls that share a correlation (it was used again), the last one that began before the op;
+ * else the first. */
+static uint32_t choose_call(const struct an_trace *t, const struct an_pair *call, size_t n,
+                            int64_t start)
 {
     size_t low = 0, high = n;
     while (low < high) {
@@ -99,7 +102,8 @@ static int list_calls(struct builder *b, struct an_pair **out, size_t *count)
 }
 
 /* Fills op.launch by merging calls and ops in order of process and correlation. */
-static void merge_launches(struct builder *b, struct an_pair *call, size_t calls, const struct an_pair *pair, size_t ops)
+static void merge_launches(struct builder *b, struct an_pair *call, size_t calls,
+                           const struct an_pair *pair, size_t ops)
 {
     const struct an_trace *t = b->c->t;
     struct an_device_ops *op = &b->g->op;
@@ -110,7 +114,9 @@ static void merge_launches(struct builder *b, struct an_pair *call, size_t calls
         bool ordered = next == i + 1;
         for (; k < ops; k++) {
             uint32_t o = pair[k].value;
-            int order = key_order((struct key){t->track[op->track[o]].process, t->slice.correlation[op->slice[o]]}, key);
+            int order = key_order(
+                (struct key){t->track[op->track[o]].process, t->slice.correlation[op->slice[o]]},
+                key);
             if (order > 0)
                 break;
             if (order < 0)
@@ -143,7 +149,8 @@ static int link_ops(struct builder *b)
         goto out;
     for (size_t i = 0; i < op->count; i++)
         if (t->slice.correlation[op->slice[i]] != STORE_ABSENT)
-            b->pair[n++] = (struct an_pair){an_pair_key(t->slice.correlation[op->slice[i]]), (uint32_t)i, 0};
+            b->pair[n++] =
+                (struct an_pair){an_pair_key(t->slice.correlation[op->slice[i]]), (uint32_t)i, 0};
     pairs_by_correlation(b, n, true);
     merge_launches(b, call, calls, b->pair, n);
 out:
@@ -210,7 +217,8 @@ static int order_launches(struct builder *b)
         size_t n = 0;
         for (size_t i = v->first; i < v->first + v->count; i++)
             if (g->op.launch[i] != AN_NONE)
-                b->pair[n++] = (struct an_pair){an_pair_key(t->slice.start[g->op.launch[i]]), (uint32_t)i, 0};
+                b->pair[n++] =
+                    (struct an_pair){an_pair_key(t->slice.start[g->op.launch[i]]), (uint32_t)i, 0};
         for (size_t i = v->first; !n && i < v->first + v->count; i++)
             g->by_launch[i] = (uint32_t)i;
         an_pairs_sort(b->pair, b->work, n);

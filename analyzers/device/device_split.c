@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When each device did what: unions and differences of its ops, in integer ns (DESIGN 5, device ops).
+ * When each device did what: unions and differences of its ops, in integer ns (DESIGN 5, device
+ * ops).
  *
- * Graphs. A graph that was recorded as a whole is busy and opaque. A graph whose launch is in the file and that left no record
- * makes the device look idle: the first gap that ends after the launch call began is then opaque from the launch on, up to the
- * end of the next call of the thread that waits for the stream or the device, which proves that the graph had ended. A gap that
- * ends with an op whose own launch is not in the file is left alone: that op may be the graph's.
+ * Graphs. A graph that was recorded as a whole is busy and opaque. A graph whose launch is in the
+ * file and that left no record makes the device look idle: the first gap that ends after the launch
+ * call began is then opaque from the launch on, up to the end of the next call of the thread that
+ * waits for the stream or the device, which proves that the graph had ended. A gap that ends with
+ * an op whose own launch is not in the file is left alone: that op may be the graph's.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,8 +18,8 @@
 
 enum set_operation { SET_UNION, SET_SUBTRACT };
 
-int an_device_spans(const struct an_context *c, const struct an_device *d, unsigned mask, int64_t t0, int64_t t1,
-                    struct an_span **out, size_t *count)
+int an_device_spans(const struct an_context *c, const struct an_device *d, unsigned mask,
+                    int64_t t0, int64_t t1, struct an_span **out, size_t *count)
 {
     const struct an_device_ops *op = &c->gpu->op;
     size_t n = 0;
@@ -31,14 +33,15 @@ int an_device_spans(const struct an_context *c, const struct an_device *d, unsig
     n = 0;
     for (size_t i = d->first; i < d->first + d->count && op->start[i] < t1; i++)
         if (mask >> op->class[i] & 1 && op->end[i] > t0)
-            s[n++] = (struct an_span){op->start[i] > t0 ? op->start[i] : t0, op->end[i] < t1 ? op->end[i] : t1};
+            s[n++] = (struct an_span){op->start[i] > t0 ? op->start[i] : t0,
+                                      op->end[i] < t1 ? op->end[i] : t1};
     *count = an_spans_normalize(s, n);
     return 0;
 }
 
 /* Union of the ops of a class mask, of the size it needs. */
-static int set_of(struct an_context *c, const struct an_devices *g, const struct an_device *d, unsigned mask,
-                  struct an_set *out)
+static int set_of(struct an_context *c, const struct an_devices *g, const struct an_device *d,
+                  unsigned mask, struct an_set *out)
 {
     const struct an_device_ops *op = &g->op;
     size_t n = 0;
@@ -57,7 +60,8 @@ static int set_of(struct an_context *c, const struct an_devices *g, const struct
     return out->span ? 0 : TACHO_ENOMEM;
 }
 
-static int set_make(struct an_context *c, enum set_operation operation, struct an_set a, struct an_set b, struct an_set *out)
+static int set_make(struct an_context *c, enum set_operation operation, struct an_set a,
+                    struct an_set b, struct an_set *out)
 {
     size_t room = a.count + b.count;
     struct an_span *s = malloc((room ? room : 1) * sizeof *s);
@@ -75,8 +79,9 @@ static int set_make(struct an_context *c, enum set_operation operation, struct a
 /* A launch of a graph that left no record. */
 struct graph_call {
     int64_t start;
-    int64_t waited; /* end of the first wait of its thread that begins after it, INT64_MAX: none does */
-    size_t device;  /* that of the launch before it on the thread; SIZE_MAX: there is none */
+    int64_t
+        waited; /* end of the first wait of its thread that begins after it, INT64_MAX: none does */
+    size_t device; /* that of the launch before it on the thread; SIZE_MAX: there is none */
 };
 
 struct graph_calls {
@@ -107,8 +112,8 @@ static uint8_t graph_kind(const char *name)
 }
 
 /* The launches of a thread that left no record, in reverse order. */
-static int list_thread(const struct an_trace *t, const struct an_devices *g, const struct an_track *k, const uint8_t *kind,
-                       struct graph_calls *l)
+static int list_thread(const struct an_trace *t, const struct an_devices *g,
+                       const struct an_track *k, const uint8_t *kind, struct graph_calls *l)
 {
     size_t at = an_launch_seek(g, k->slice_first + k->slice_count); /* behind the thread's rows */
     int64_t waited = INT64_MAX;
@@ -133,14 +138,16 @@ static int list_thread(const struct an_trace *t, const struct an_devices *g, con
     return 0;
 }
 
-/* What the launch hides: the part of the first gap that ends after it, up to the next wait. Nothing: an empty span. */
-static struct an_span hidden_by(const struct an_devices *g, const struct an_device *d, const struct an_set *busy,
-                                const struct graph_call *l)
+/* What the launch hides: the part of the first gap that ends after it, up to the next wait.
+ * Nothing: an empty span. */
+static struct an_span hidden_by(const struct an_devices *g, const struct an_device *d,
+                                const struct an_set *busy, const struct graph_call *l)
 {
     const struct an_span nothing = {0, 0};
     int64_t start = l->start;
     size_t low = 0, high = busy->count;
-    while (low < high) { /* the first busy span that begins after the launch: the gap is before it */
+    while (low <
+           high) { /* the first busy span that begins after the launch: the gap is before it */
         size_t middle = low + (high - low) / 2;
         if (busy->span[middle].start <= start)
             low = middle + 1;
@@ -164,8 +171,10 @@ static struct an_span hidden_by(const struct an_devices *g, const struct an_devi
     return op->launch[a] == AN_NONE || gap.end <= gap.start ? nothing : gap;
 }
 
-/* Spans in which devices of the process look idle and are not known to be; spans[d] for each of its devices from `first` on. */
-static int find_hidden(struct an_context *c, struct an_devices *g, uint32_t process, const uint8_t *kind)
+/* Spans in which devices of the process look idle and are not known to be; spans[d] for each of its
+ * devices from `first` on. */
+static int find_hidden(struct an_context *c, struct an_devices *g, uint32_t process,
+                       const uint8_t *kind)
 {
     const struct an_trace *t = c->t;
     struct graph_calls l = {0};
@@ -223,7 +232,8 @@ static int hide_graphs(struct an_context *c, struct an_devices *g)
 
 /* ---- the sets -------------------------------------------------------------------------------------------------------------- */
 
-static int split_device(struct an_context *c, const struct an_devices *g, const struct an_device *d, struct an_device_split *x)
+static int split_device(struct an_context *c, const struct an_devices *g, const struct an_device *d,
+                        struct an_device_split *x)
 {
     struct an_set rest, classed;
     for (size_t i = d->first; i < d->first + d->count; i++) {
@@ -244,7 +254,8 @@ static int split_device(struct an_context *c, const struct an_devices *g, const 
 
 int an_devices_split(struct an_context *c, struct an_devices *g)
 {
-    int rc = (g->split = an_arena_zero(c->work, g->device_count, sizeof *g->split)) ? 0 : TACHO_ENOMEM;
+    int rc =
+        (g->split = an_arena_zero(c->work, g->device_count, sizeof *g->split)) ? 0 : TACHO_ENOMEM;
     for (size_t d = 0; d < g->device_count && !rc; d++)
         rc = split_device(c, g, &g->device[d], &g->split[d]);
     return rc ? rc : hide_graphs(c, g);

@@ -1,37 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of the host that wait for device ops (device_edges.h): synchronise calls, copies that make the host wait, and calls
- * that free memory of a device, which wait for what runs.
+ * Calls of the host that wait for device ops (device_edges.h): synchronise calls, copies that make
+ * the host wait, and calls that free memory of a device, which wait for what runs.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/device/device_edges.h"
 
-#define LONG_COPY_NS 20000 /* a copying call of unknown memory that lasts longer and ends behind its copy waited for it */
+#define LONG_COPY_NS \
+    20000 /* a copying call of unknown memory that lasts longer and ends behind its copy waited \
+             for it */
 
 bool an_copy_waits(const struct an_context *c, size_t op)
 {
     const struct an_trace *t = c->t;
     const struct an_device_ops *o = &c->gpu->op;
     uint32_t launch = o->launch[op];
-    if (launch == AN_NONE || o->class[op] == AN_DEVICE_MEMSET || strcmp(an_slice_category(t, o->slice[op]), "memcpy") != 0)
+    if (launch == AN_NONE || o->class[op] == AN_DEVICE_MEMSET ||
+        strcmp(an_slice_category(t, o->slice[op]), "memcpy") != 0)
         return false;
     uint32_t call = an_call_outermost(t, launch);
     struct an_api_call a = an_slice_api(t, call);
     const struct an_detail *d = an_trace_detail(t, t->slice.detail[o->slice[op]]);
     int64_t end = an_slice_end(t, call);
-    if (a.kind != AN_API_COPY || t->slice.dur[call] == AN_OPEN || o->start[op] < t->slice.start[call] ||
-        o->end[op] > an_time_add(end, AN_EDGE_SLACK_NS))
+    if (a.kind != AN_API_COPY || t->slice.dur[call] == AN_OPEN ||
+        o->start[op] < t->slice.start[call] || o->end[op] > an_time_add(end, AN_EDGE_SLACK_NS))
         return false;
     if (!a.async || (d && !strcmp(d->kind, "pageable")))
         return true;
     return (!d || !*d->kind) && t->slice.dur[call] >= LONG_COPY_NS;
 }
 
-/* Of the ops of a stream launched before `before`, the last that ended no later than `end`; AN_NONE: there is none. In a stream
- * ops end in the order of their launches. */
-static uint32_t last_ended(const struct an_edge_builder *b, uint32_t stream, int64_t before, int64_t end)
+/* Of the ops of a stream launched before `before`, the last that ended no later than `end`;
+ * AN_NONE: there is none. In a stream ops end in the order of their launches. */
+static uint32_t last_ended(const struct an_edge_builder *b, uint32_t stream, int64_t before,
+                           int64_t end)
 {
     const struct an_device_ops *op = &b->c->gpu->op;
     size_t low = b->first[stream], high = an_edge_launched(b, stream, before);
@@ -66,7 +70,8 @@ static int sync_by_time(struct an_edge_builder *b, uint32_t call, size_t process
 {
     const struct an_trace *t = b->c->t;
     const struct an_device_ops *op = &b->c->gpu->op;
-    int64_t start = t->slice.start[call], end = an_time_add(an_slice_end(t, call), AN_EDGE_SLACK_NS);
+    int64_t start = t->slice.start[call],
+            end = an_time_add(an_slice_end(t, call), AN_EDGE_SLACK_NS);
     uint32_t best = AN_NONE;
     for (size_t i = b->stream_of[process]; i < b->stream_of[process + 1]; i++) {
         uint32_t p = last_ended(b, b->stream[i], start, end);
@@ -83,13 +88,15 @@ static int sync_by_row(struct an_edge_builder *b, uint32_t call, size_t process,
     const struct an_device_ops *op = &b->c->gpu->op;
     uint32_t stream = b->row_track[row], slice = b->row[row];
     const char *name = an_trace_name(t, t->slice.name[slice]);
-    int64_t before = t->slice.start[call], end = an_time_add(an_slice_end(t, call), AN_EDGE_SLACK_NS);
+    int64_t before = t->slice.start[call],
+            end = an_time_add(an_slice_end(t, call), AN_EDGE_SLACK_NS);
     bool inferred = false;
     if (!strcmp(name, "Context Sync") || !strcmp(name, "Device Sync"))
         return sync_device(b, call, process);
     if (!strcmp(name, "Event Sync")) {
         int64_t of = an_edge_number(t, slice, "stream");
-        uint32_t record = an_edge_call_of(b, t->track[stream].process, an_edge_number(t, slice, "record_correlation"));
+        uint32_t record = an_edge_call_of(b, t->track[stream].process,
+                                          an_edge_number(t, slice, "record_correlation"));
         stream = of == STORE_ABSENT ? AN_NONE : an_edge_stream(b, stream, of);
         inferred = record == AN_NONE;
         before = inferred ? before : t->slice.start[record];
@@ -99,7 +106,9 @@ static int sync_by_row(struct an_edge_builder *b, uint32_t call, size_t process,
     if (stream == AN_NONE || b->first[stream] == b->first[stream + 1])
         return sync_by_time(b, call, process);
     size_t at = an_edge_launched(b, stream, before);
-    uint32_t p = inferred ? last_ended(b, stream, before, end) : at > b->first[stream] ? b->op[at - 1] : AN_NONE;
+    uint32_t p = inferred                ? last_ended(b, stream, before, end)
+                 : at > b->first[stream] ? b->op[at - 1]
+                                         : AN_NONE;
     if (p == AN_NONE || op->end[p] > end)
         return 0;
     return an_edge_add_sync(b, p, call, inferred);
@@ -135,7 +144,8 @@ static struct call_row *rows_of_calls(const struct an_edge_builder *b, size_t *c
     return rows;
 }
 
-static int sync_call(struct an_edge_builder *b, const struct an_edge_call *k, const struct call_row *row)
+static int sync_call(struct an_edge_builder *b, const struct an_edge_call *k,
+                     const struct call_row *row)
 {
     const struct an_trace *t = b->c->t;
     size_t process = an_edge_process(t, k->track);
@@ -143,7 +153,9 @@ static int sync_call(struct an_edge_builder *b, const struct an_edge_call *k, co
     if (t->slice.dur[k->slice] == AN_OPEN)
         return 0;
     if (k->kind == AN_API_FREE)
-        return an_slice_api(t, k->slice).async || strstr(name, "Host") ? 0 : sync_by_time(b, k->slice, process);
+        return an_slice_api(t, k->slice).async || strstr(name, "Host")
+                   ? 0
+                   : sync_by_time(b, k->slice, process);
     if (row)
         return sync_by_row(b, k->slice, process, row->row);
     if (strstr(name, "DeviceSynchronize") || strstr(name, "CtxSynchronize"))
@@ -163,7 +175,8 @@ int an_edges_syncs(struct an_edge_builder *b)
         while (at < rows && row[at].call < k->slice)
             at++;
         bool has = at < rows && row[at].call == k->slice;
-        if (k->kind == AN_API_SYNC ? !has && an_call_outermost(t, k->slice) != k->slice : k->kind != AN_API_FREE)
+        if (k->kind == AN_API_SYNC ? !has && an_call_outermost(t, k->slice) != k->slice
+                                   : k->kind != AN_API_FREE)
             continue; /* part of the call around it, unless a row speaks of this one */
         rc = sync_call(b, k, has ? &row[at] : NULL);
     }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Streams that wait for events of other streams (device_edges.h): from the rows of waits where the trace has them (Kineto with
- * cuda_sync, Nsight Systems, tacho's own recordings), else from the calls, else from the times alone.
+ * Streams that wait for events of other streams (device_edges.h): from the rows of waits where the
+ * trace has them (Kineto with cuda_sync, Nsight Systems, tacho's own recordings), else from the
+ * calls, else from the times alone.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/device/device_edges.h"
 
-#define RELEASE_NS 20000 /* an op that began so soon behind another stream's end may have waited for it */
+#define RELEASE_NS \
+    20000 /* an op that began so soon behind another stream's end may have waited for it */
 
 /* A stream waits for an event. */
 struct wait {
@@ -19,9 +21,11 @@ struct wait {
     bool inferred;    /* which record it was is not in the file */
 };
 
-/* Of the ops launched before `before` on other streams of the process, each stream's last: the one that ended last before op q
- * began. AN_NONE: none ended in time. *late: some stream's last op ended later, so that it may be the one. */
-static uint32_t producer_by_time(const struct an_edge_builder *b, uint32_t q, int64_t before, bool *late)
+/* Of the ops launched before `before` on other streams of the process, each stream's last: the one
+ * that ended last before op q began. AN_NONE: none ended in time. *late: some stream's last op
+ * ended later, so that it may be the one. */
+static uint32_t producer_by_time(const struct an_edge_builder *b, uint32_t q, int64_t before,
+                                 bool *late)
 {
     const struct an_trace *t = b->c->t;
     const struct an_device_ops *op = &b->c->gpu->op;
@@ -107,7 +111,8 @@ static int wait_of_row(struct an_edge_builder *b, size_t i)
     uint32_t call = an_edge_call_of(b, process, t->slice.correlation[row]);
     uint32_t record = an_edge_call_of(b, process, an_edge_number(t, row, "record_correlation"));
     int64_t stream = an_edge_number(t, row, "stream");
-    struct wait w = {.on = on, .of = AN_NONE, .called = t->slice.start[call == AN_NONE ? row : call]};
+    struct wait w = {
+        .on = on, .of = AN_NONE, .called = t->slice.start[call == AN_NONE ? row : call]};
     if (b->first[on] == b->first[on + 1])
         return 0; /* no op of this stream has a launch in the file */
     w.inferred = record == AN_NONE;
@@ -124,8 +129,9 @@ static int wait_of_row(struct an_edge_builder *b, size_t i)
 
 /* ---- from calls ------------------------------------------------------------------------------------------------------------- */
 
-/* A thread's calls that wait, without rows that say for which stream. The stream is that of the next op the thread launches;
- * of several waits before one launch, the one before the last is for the next other stream that it launches on. */
+/* A thread's calls that wait, without rows that say for which stream. The stream is that of the
+ * next op the thread launches; of several waits before one launch, the one before the last is for
+ * the next other stream that it launches on. */
 struct pending {
     int64_t called, recorded;
 };
@@ -134,7 +140,8 @@ struct launches_of_thread {
     size_t at, end; /* in an_devices.launch_slice */
 };
 
-static int flush(struct an_edge_builder *b, const struct pending *w, size_t n, const struct launches_of_thread *l)
+static int flush(struct an_edge_builder *b, const struct pending *w, size_t n,
+                 const struct launches_of_thread *l)
 {
     const struct an_devices *g = b->c->gpu;
     uint32_t taken = AN_NONE;
@@ -161,7 +168,8 @@ static int waits_of_thread(struct an_edge_builder *b, size_t from, size_t to)
     const struct an_devices *g = b->c->gpu;
     const struct an_trace *t = b->c->t;
     const struct an_track *k = &t->track[b->call[from].track];
-    struct launches_of_thread l = {an_launch_seek(g, k->slice_first), an_launch_seek(g, k->slice_first + k->slice_count)};
+    struct launches_of_thread l = {an_launch_seek(g, k->slice_first),
+                                   an_launch_seek(g, k->slice_first + k->slice_count)};
     struct pending w[64];
     size_t n = 0;
     uint32_t record = AN_NONE;
@@ -185,7 +193,8 @@ static int waits_of_thread(struct an_edge_builder *b, size_t from, size_t to)
         l.at = next;
         if (n == sizeof w / sizeof *w)
             memmove(w, w + 1, --n * sizeof *w);
-        w[n++] = (struct pending){t->slice.start[slice], t->slice.start[record == AN_NONE ? slice : record]};
+        w[n++] = (struct pending){t->slice.start[slice],
+                                  t->slice.start[record == AN_NONE ? slice : record]};
     }
     if (n && !rc)
         rc = flush(b, w, n, &l);
@@ -219,7 +228,8 @@ static int end_order(const void *x, const void *y, void *ctx)
 }
 
 /* The op of another stream that ended last before op q began; n: number of ops in by_end. */
-static uint32_t ended_before(const struct an_device_ops *op, const uint32_t *by_end, size_t n, uint32_t q)
+static uint32_t ended_before(const struct an_device_ops *op, const uint32_t *by_end, size_t n,
+                             uint32_t q)
 {
     size_t low = 0, high = n;
     while (low < high) {

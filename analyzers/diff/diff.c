@@ -102,29 +102,35 @@ static void choose_unit(struct comparison *x)
     d->bad.tokens_per_step = size_of_step(b->tokens, b->steps);
     if (!g->steps || !b->steps) {
         d->unit = AN_DIFF_CAPTURE;
-        d->note = !g->steps && !b->steps ? "no steps were found in either run: the whole captures are compared"
-                  : !g->steps            ? "GOOD has no steps: the whole captures are compared, whatever their lengths"
-                                         : "BAD has no steps: the whole captures are compared, whatever their lengths";
+        d->note = !g->steps && !b->steps
+                      ? "no steps were found in either run: the whole captures are compared"
+                  : !g->steps
+                      ? "GOOD has no steps: the whole captures are compared, whatever their lengths"
+                      : "BAD has no steps: the whole captures are compared, whatever their lengths";
         return;
     }
     double sg = size_of_step(g->samples, g->steps), sb = size_of_step(b->samples, b->steps);
     if (differ(d->good.tokens_per_step, d->bad.tokens_per_step)) {
         d->unit = AN_DIFF_PER_TOKENS;
         d->unit_size = d->good.tokens_per_step;
-        d->note = an_arena_format(d->arena, "steps of %.0f and %.0f tokens: times are for %.0f tokens", d->unit_size,
-                                  d->bad.tokens_per_step, d->unit_size);
+        d->note =
+            an_arena_format(d->arena, "steps of %.0f and %.0f tokens: times are for %.0f tokens",
+                            d->unit_size, d->bad.tokens_per_step, d->unit_size);
     } else if (isnan(d->good.tokens_per_step) && differ(sg, sb)) {
         d->unit = AN_DIFF_PER_SAMPLES;
         d->unit_size = sg;
-        d->note = an_arena_format(d->arena, "steps of %.0f and %.0f samples: times are for %.0f samples", sg, sb, sg);
+        d->note = an_arena_format(
+            d->arena, "steps of %.0f and %.0f samples: times are for %.0f samples", sg, sb, sg);
     }
     bool devices = !x->side[0].r->gpu.reason;
     if (!d->note && devices == (x->side[1].r->gpu.reason != NULL))
-        d->note =
-            an_arena_format(d->arena, "%s ran on an accelerator, %s on the CPU alone: a step of a device beside one of a host",
-                            devices ? "GOOD" : "BAD", devices ? "BAD" : "GOOD");
+        d->note = an_arena_format(d->arena,
+                                  "%s ran on an accelerator, %s on the CPU alone: a step of a "
+                                  "device beside one of a host",
+                                  devices ? "GOOD" : "BAD", devices ? "BAD" : "GOOD");
     if (!d->note && (!g->detailed || !b->detailed))
-        d->note = "no step has all its parts in one of the files: only the steps themselves are compared";
+        d->note =
+            "no step has all its parts in one of the files: only the steps themselves are compared";
 }
 
 static int scale_steps(struct comparison *x, struct side *s)
@@ -148,13 +154,15 @@ static int draw(struct comparison *x)
     struct an_diff *d = x->d;
     const struct an_samples *g = x->side[0].s, *b = x->side[1].s;
     if (d->unit == AN_DIFF_CAPTURE) {
-        d->significance = "whole captures are one value each: nothing can be said about significance";
+        d->significance =
+            "whole captures are one value each: nothing can be said about significance";
         return 0;
     }
     if (g->steps < AN_DIFF_STEPS_LEAST || b->steps < AN_DIFF_STEPS_LEAST) {
-        d->significance =
-            an_arena_format(d->arena, "%zu and %zu counted steps: not enough steps to say what is more than noise (%d each)",
-                            g->steps, b->steps, AN_DIFF_STEPS_LEAST);
+        d->significance = an_arena_format(
+            d->arena,
+            "%zu and %zu counted steps: not enough steps to say what is more than noise (%d each)",
+            g->steps, b->steps, AN_DIFF_STEPS_LEAST);
         return 0;
     }
     x->tested = true;
@@ -187,8 +195,8 @@ static int item_order(const void *a, const void *b)
 
 static bool same_group(const struct item *a, const struct item *b)
 {
-    return a->sample->kind == b->sample->kind && a->sample->class == b->sample->class && a->left == b->left &&
-           !strcmp(a->key, b->key);
+    return a->sample->kind == b->sample->kind && a->sample->class == b->sample->class &&
+           a->left == b->left && !strcmp(a->key, b->key);
 }
 
 static bool may_be_renamed(enum an_diff_kind k)
@@ -235,7 +243,8 @@ static double mean_calls(const struct comparison *x, int side, int64_t calls)
 }
 
 /* Value of a side and, where it is kept for every member, of each of its steps. */
-static int side_value(struct comparison *x, struct an_diff_row *r, size_t row, int side, const struct item *item, size_t n)
+static int side_value(struct comparison *x, struct an_diff_row *r, size_t row, int side,
+                      const struct item *item, size_t n)
 {
     const struct side *s = &x->side[side];
     size_t steps = s->s->detailed;
@@ -328,7 +337,8 @@ static int step_row(struct comparison *x)
         double *work = malloc((s->s->steps + 1) * sizeof *work);
         if (!work)
             return TACHO_ENOMEM;
-        double v = d->unit == AN_DIFF_CAPTURE ? s->s->capture_ms : an_diff_median(s->step, s->s->steps, work);
+        double v = d->unit == AN_DIFF_CAPTURE ? s->s->capture_ms
+                                              : an_diff_median(s->step, s->s->steps, work);
         *(i ? &d->step.bad : &d->step.good) = v;
         free(work);
     }
@@ -354,10 +364,12 @@ static int delta_order(const void *a, const void *b)
     return dx != dy ? (dx > dy ? -1 : 1) : strcmp(x->name, y->name);
 }
 
-static bool test_row(struct comparison *x, struct an_diff_row *r, const double *good, const double *bad, bool step, int *rc)
+static bool test_row(struct comparison *x, struct an_diff_row *r, const double *good,
+                     const double *bad, bool step, int *rc)
 {
     const struct side *g = &x->side[0], *b = &x->side[1];
-    const struct an_diff_draws *dg = step ? g->steps_drawn : g->rows_drawn, *db = step ? b->steps_drawn : b->rows_drawn;
+    const struct an_diff_draws *dg = step ? g->steps_drawn : g->rows_drawn,
+                               *db = step ? b->steps_drawn : b->rows_drawn;
     size_t ng = step ? g->s->steps : g->s->detailed, nb = step ? b->s->steps : b->s->detailed;
     struct an_diff_test t;
     if (!good || !bad || !dg || !db || *rc || (*rc = an_diff_test(good, ng, dg, bad, nb, db, &t)))
@@ -371,8 +383,8 @@ static bool test_row(struct comparison *x, struct an_diff_row *r, const double *
 
 static void judge(struct an_diff_row *r)
 {
-    r->significant =
-        r->p < ALPHA && (r->low > 0 || r->high < 0) && fabs(r->delta) > r->floor && fabs(r->delta_pct) >= LEAST_PCT;
+    r->significant = r->p < ALPHA && (r->low > 0 || r->high < 0) && fabs(r->delta) > r->floor &&
+                     fabs(r->delta_pct) >= LEAST_PCT;
 }
 
 /* Keeps the largest differences of each kind: every class and rank, `most` names. Tests them. */
@@ -402,7 +414,8 @@ static int keep_and_test(struct comparison *x, size_t most)
         of_kind = i && all[i].kind == all[i - 1].kind ? of_kind : 0;
         if (named && (!both || of_kind >= most || !(fabs(all[i].delta_pct) >= SMALLEST_PCT)))
             continue;
-        if (all[i].kind == AN_DIFF_RANK && (!both || x->ranks < 2)) /* one rank is the step itself */
+        if (all[i].kind == AN_DIFF_RANK &&
+            (!both || x->ranks < 2)) /* one rank is the step itself */
             continue;
         of_kind++;
         kept[n] = all[i];
@@ -425,7 +438,8 @@ static int keep_and_test(struct comparison *x, size_t most)
     return rc;
 }
 
-static int list_one_sided(struct comparison *x, bool added, const struct an_diff_row **out, size_t *count, size_t *total)
+static int list_one_sided(struct comparison *x, bool added, const struct an_diff_row **out,
+                          size_t *count, size_t *total)
 {
     struct an_diff_row *rows = an_arena_zero(x->d->arena, x->rows + 1, sizeof *rows);
     size_t n = 0;
@@ -433,7 +447,8 @@ static int list_one_sided(struct comparison *x, bool added, const struct an_diff
         return TACHO_ENOMEM;
     for (size_t i = 0; i < x->rows; i++) {
         const struct an_diff_row *r = &x->row[i];
-        if ((r->kind == AN_DIFF_OP || r->kind == AN_DIFF_KERNEL) && r->in_good != r->in_bad && r->in_bad == added)
+        if ((r->kind == AN_DIFF_OP || r->kind == AN_DIFF_KERNEL) && r->in_good != r->in_bad &&
+            r->in_bad == added)
             rows[n++] = *r;
     }
     if (n)
@@ -477,9 +492,11 @@ static int compare(struct comparison *x, size_t most)
     return rc ? rc : an_arena_failed(d->arena) ? TACHO_ENOMEM : 0;
 }
 
-int an_diff_results(const struct an_result *good, const struct an_result *bad, int most, struct an_diff **out)
+int an_diff_results(const struct an_result *good, const struct an_result *bad, int most,
+                    struct an_diff **out)
 {
-    struct comparison x = {.side = {{.r = good, .s = good->samples}, {.r = bad, .s = bad->samples}}};
+    struct comparison x = {
+        .side = {{.r = good, .s = good->samples}, {.r = bad, .s = bad->samples}}};
     int rc = TACHO_ENOMEM;
     *out = NULL;
     if (!good->samples || !bad->samples)

@@ -7,7 +7,8 @@
 #define ANONYMOUS    "(anonymous namespace)::"
 #define DIGITS_LEAST 4 /* shorter numbers are part of a name: sm_90, 128x64, conv2d */
 
-/* Past the bracket that closes the one at `at`, or NULL if none does. A '>' of "->" and of operators closes nothing. */
+/* Past the bracket that closes the one at `at`, or NULL if none does. A '>' of "->" and of
+ * operators closes nothing. */
 static const char *past_bracket(const char *at, char open, char close)
 {
     int depth = 0;
@@ -33,13 +34,15 @@ static bool is_operator_sign(const char *name, const char *at)
 void an_diff_name(char *out, const char *name)
 {
     char *o = out;
-    if (!strncmp(name, "enumerate(Data", 14)) { /* enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__ */
+    if (!strncmp(name, "enumerate(Data",
+                 14)) { /* enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__ */
         size_t n = strcspn(name, "#");
         memcpy(out, name, n);
         out[n] = 0;
         return;
     }
-    if (!strncmp(name, "Mem", 3)) { /* Memcpy HtoD (Pageable -> Device): the kind of memory is the point */
+    if (!strncmp(name, "Mem",
+                 3)) { /* Memcpy HtoD (Pageable -> Device): the kind of memory is the point */
         strcpy(out, name);
         return;
     }

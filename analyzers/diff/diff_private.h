@@ -10,14 +10,15 @@
 
 #include "analyzers/diff/diff.h"
 
-/* Writes what is left of a name without what changes from build to build and from run to run: template arguments <...>,
- * argument lists (...), [clone ...], addresses 0x..., and numbers of four digits or more become #. `out` has room for
- * strlen(name) + 1. */
+/* Writes what is left of a name without what changes from build to build and from run to run:
+ * template arguments <...>, argument lists (...), [clone ...], addresses 0x..., and numbers of four
+ * digits or more become #. `out` has room for strlen(name) + 1. */
 void an_diff_name(char *out, const char *name);
 
 /* A run's steps, resampled: block bootstrap. */
 struct an_diff_draws;
-/* n >= 1 steps in order of time; blocks of about n^(1/3) neighbours, circular. The same seed draws the same. NULL: no memory.
+/* n >= 1 steps in order of time; blocks of about n^(1/3) neighbours, circular. The same seed draws
+ * the same. NULL: no memory.
  */
 struct an_diff_draws *an_diff_draws_new(size_t n, uint64_t seed);
 void an_diff_draws_free(struct an_diff_draws *d); /* NULL is fine */
@@ -26,14 +27,18 @@ size_t an_diff_rounds(size_t n);
 struct an_diff_test {
     double good, bad; /* medians */
     double low, high; /* 95 % of the resampled differences (percentile method) */
-    double p;         /* two-sided, not adjusted: Student's t of the difference over its resampled standard deviation */
-    double floor; /* the larger of both runs' drift: how far the medians of its quarters (halves below 12 steps) lie apart */
+    double p; /* two-sided, not adjusted: Student's t of the difference over its resampled standard
+                 deviation */
+    double floor; /* the larger of both runs' drift: how far the medians of its quarters (halves
+                     below 12 steps) lie apart */
 };
 /* Difference of medians, b - a. The draws belong to arrays of these lengths. 0 or TACHO_ENOMEM. */
-int an_diff_test(const double *a, size_t na, const struct an_diff_draws *da, const double *b, size_t nb,
-                 const struct an_diff_draws *db, struct an_diff_test *out);
-double an_diff_median(const double *x, size_t n, double *work); /* NAN for n = 0; work has room for n */
-/* Adjusts n p-values of a family of `family` >= n tests, of which the others are taken for not smaller (Holm 1979). NAN stays.
+int an_diff_test(const double *a, size_t na, const struct an_diff_draws *da, const double *b,
+                 size_t nb, const struct an_diff_draws *db, struct an_diff_test *out);
+double an_diff_median(const double *x, size_t n,
+                      double *work); /* NAN for n = 0; work has room for n */
+/* Adjusts n p-values of a family of `family` >= n tests, of which the others are taken for not
+ * smaller (Holm 1979). NAN stays.
  */
 void an_diff_holm(double *const *p, size_t n, size_t family);
 

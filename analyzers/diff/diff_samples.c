@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run knows of each of its steps, for comparing it with another one: classes of the budget, loader waits, ranks, host
- * operators by self time, device work by name. Only made when asked for (an_options.samples).
+ * What a run knows of each of its steps, for comparing it with another one: classes of the budget,
+ * loader waits, ranks, host operators by self time, device work by name. Only made when asked for
+ * (an_options.samples).
  *
- * Memory is bounded: ROWS_MOST names are kept, and values of each step for as many of the largest as VALUES_MOST allows.
+ * Memory is bounded: ROWS_MOST names are kept, and values of each step for as many of the largest
+ * as VALUES_MOST allows.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -133,10 +135,10 @@ static int more_room(struct table *x)
     return 0;
 }
 
-/* One call of a name that took `ns`, in a step (index into an_context.step) or in none (AN_NONE). `name` is a number that
- * stands for `text`: a string index. */
-static int put(struct table *x, enum an_diff_kind kind, enum an_class class, uint64_t name, const char *text, int64_t calls,
-               double ns, uint32_t step)
+/* One call of a name that took `ns`, in a step (index into an_context.step) or in none (AN_NONE).
+ * `name` is a number that stands for `text`: a string index. */
+static int put(struct table *x, enum an_diff_kind kind, enum an_class class, uint64_t name,
+               const char *text, int64_t calls, double ns, uint32_t step)
 {
     uint32_t column = step == AN_NONE ? AN_NONE : x->of_step[step];
     if (step != AN_NONE && (column == AN_NONE || !an_step_detailed(&x->c->step[step])))
@@ -152,7 +154,8 @@ static int put(struct table *x, enum an_diff_kind kind, enum an_class class, uin
         return 0;
     }
     if (!r->key) {
-        *r = (struct row){.key = row_key(kind, class, name), .name = text, .kind = kind, .class = class};
+        *r = (struct row){
+            .key = row_key(kind, class, name), .name = text, .kind = kind, .class = class};
         x->count++;
     }
     r->calls += calls;
@@ -171,7 +174,8 @@ static bool starts(const char *text, const char *with)
 
 static bool is_loader_stage(enum an_role r)
 {
-    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE || r == AN_ROLE_PIN || r == AN_ROLE_QUEUE_WAIT;
+    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE || r == AN_ROLE_PIN ||
+           r == AN_ROLE_QUEUE_WAIT;
 }
 
 static enum an_class host_class(const struct table *x, size_t i)
@@ -185,14 +189,16 @@ static enum an_class host_class(const struct table *x, size_t i)
     return r == AN_ROLE_WORK ? AN_CLASS_COMPUTE : comm ? AN_CLASS_COMM : AN_CLASS_HOST;
 }
 
-/* Names that differ in every step or that say nothing of their own; and waiting for room in a queue is no work. */
+/* Names that differ in every step or that say nothing of their own; and waiting for room in a queue
+ * is no work. */
 static bool is_left_out(const struct an_trace *t, size_t i)
 {
     const char *category = an_slice_category(t, i);
     enum an_role role = an_slice_role(t, i);
-    return role == AN_ROLE_STEP || role == AN_ROLE_QUEUE_WAIT || starts(an_trace_name(t, t->slice.name[i]), "ProfilerStep#") ||
-           !strcmp(category, "python") || !strcmp(category, "overhead") || !strcmp(category, "instant") ||
-           !strcmp(category, "trace");
+    return role == AN_ROLE_STEP || role == AN_ROLE_QUEUE_WAIT ||
+           starts(an_trace_name(t, t->slice.name[i]), "ProfilerStep#") ||
+           !strcmp(category, "python") || !strcmp(category, "overhead") ||
+           !strcmp(category, "instant") || !strcmp(category, "trace");
 }
 
 static void measure_children(struct table *x)
@@ -226,15 +232,18 @@ static const struct an_lane *lane_of_track(const struct an_context *c, uint32_t 
     return of_process;
 }
 
-static void step_window(const struct an_lane *l, const struct an_step *s, bool host, int64_t *start, int64_t *end)
+static void step_window(const struct an_lane *l, const struct an_step *s, bool host, int64_t *start,
+                        int64_t *end)
 {
     bool device = l->device != AN_NONE && host;
     *start = device ? s->host_start : s->start;
     *end = device ? s->host_end : s->end;
 }
 
-/* Step of the lane that holds `time`, starting the search at *from (a slice's start never lies before the last one's). */
-static uint32_t step_from(const struct an_context *c, const struct an_lane *l, bool host, int64_t time, size_t *from)
+/* Step of the lane that holds `time`, starting the search at *from (a slice's start never lies
+ * before the last one's). */
+static uint32_t step_from(const struct an_context *c, const struct an_lane *l, bool host,
+                          int64_t time, size_t *from)
 {
     for (; l && *from < l->first + l->count; ++*from) {
         int64_t start, end;
@@ -258,16 +267,19 @@ static int put_host(struct table *x)
         const struct an_lane *l = lane_of_track(x->c, k);
         bool runs_steps = l && l->track == k;
         size_t from = l ? l->first : 0;
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc; i++) {
+        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc;
+             i++) {
             if (t->slice.dur[i] == AN_OPEN || is_left_out(t, i))
                 continue;
-            uint32_t step = step_from(x->c, l, true, t->slice.start[i], &from), name = t->slice.name[i];
+            uint32_t step = step_from(x->c, l, true, t->slice.start[i], &from),
+                     name = t->slice.name[i];
             const char *text = an_trace_name(t, name);
             int64_t self = t->slice.dur[i] > x->child_ns[i] ? t->slice.dur[i] - x->child_ns[i] : 0;
             uint32_t p = t->slice.parent[i];
             rc = put(x, AN_DIFF_OP, host_class(x, i), name, text, 1, (double)self, step);
             if (!rc && runs_steps && x->in_loader[i] && (p == AN_NONE || !x->in_loader[p]))
-                rc = put(x, AN_DIFF_LOADER, AN_CLASS_INPUT, name, text, 1, (double)t->slice.dur[i], step);
+                rc = put(x, AN_DIFF_LOADER, AN_CLASS_INPUT, name, text, 1, (double)t->slice.dur[i],
+                         step);
         }
     }
     return rc;
@@ -278,7 +290,9 @@ static int put_host(struct table *x)
 static enum an_class device_class(uint8_t class)
 {
     unsigned bit = 1u << class;
-    return bit & AN_DEVICE_COMM_MASK ? AN_CLASS_COMM : bit & AN_DEVICE_COPY_MASK ? AN_CLASS_COPY : AN_CLASS_COMPUTE;
+    return bit & AN_DEVICE_COMM_MASK   ? AN_CLASS_COMM
+           : bit & AN_DEVICE_COPY_MASK ? AN_CLASS_COPY
+                                       : AN_CLASS_COMPUTE;
 }
 
 static int put_devices(struct table *x)
@@ -294,7 +308,8 @@ static int put_devices(struct table *x)
         for (size_t i = device->first; i < device->first + device->count && !rc; i++) {
             uint32_t name = c->t->slice.name[c->gpu->op.slice[i]];
             uint32_t step = step_from(c, l, false, c->gpu->op.start[i], &from);
-            rc = put(x, AN_DIFF_KERNEL, device_class(c->gpu->op.class[i]), name, an_trace_name(c->t, name), 1,
+            rc = put(x, AN_DIFF_KERNEL, device_class(c->gpu->op.class[i]), name,
+                     an_trace_name(c->t, name), 1,
                      (double)an_time_sub(c->gpu->op.end[i], c->gpu->op.start[i]), step);
         }
     }
@@ -303,7 +318,8 @@ static int put_devices(struct table *x)
 
 /* ---- classes, ranks -------------------------------------------------------------------------------------------------------- */
 
-/* "rank 3"; with the device where a rank runs several. Which one a single one is changes from run to run. */
+/* "rank 3"; with the device where a rank runs several. Which one a single one is changes from run
+ * to run. */
 static const char *lane_name(const struct an_context *c, const struct an_lane *l)
 {
     int lanes = 0;
@@ -311,7 +327,8 @@ static const char *lane_name(const struct an_context *c, const struct an_lane *l
         lanes += c->lane[k].rank == l->rank;
     if (lanes < 2 || l->device == AN_NONE || !c->gpu)
         return an_arena_format(c->work, "rank %" PRId64, l->rank);
-    return an_arena_format(c->work, "rank %" PRId64 " gpu:%" PRId64, l->rank, c->gpu->device[l->device].ordinal);
+    return an_arena_format(c->work, "rank %" PRId64 " gpu:%" PRId64, l->rank,
+                           c->gpu->device[l->device].ordinal);
 }
 
 static int put_steps(struct table *x)
@@ -325,11 +342,12 @@ static int put_steps(struct table *x)
             continue;
         for (int k = 0; k < AN_CLASS_COUNT && !rc; k++)
             if (c->r->budget.ns[k].valid)
-                rc = put(x, AN_DIFF_CLASS, (enum an_class)k, (uint64_t)k, an_class_key((enum an_class)k), 0,
-                         (double)s->class_ns[k], i);
+                rc = put(x, AN_DIFF_CLASS, (enum an_class)k, (uint64_t)k,
+                         an_class_key((enum an_class)k), 0, (double)s->class_ns[k], i);
         if (rc)
             break;
-        rc = put(x, AN_DIFF_RANK, AN_CLASS_COUNT, s->lane, lane_name(c, l), 0, (double)an_step_ns(s), i);
+        rc = put(x, AN_DIFF_RANK, AN_CLASS_COUNT, s->lane, lane_name(c, l), 0,
+                 (double)an_step_ns(s), i);
     }
     return rc;
 }
@@ -352,7 +370,8 @@ static int put_capture(struct table *x)
                      {AN_CLASS_HOST, "idle", d->idle_ns}};
         for (size_t k = 0; k < sizeof parts / sizeof *parts && !rc; k++)
             if (parts[k].ns.valid)
-                rc = put(x, AN_DIFF_CLASS, parts[k].class, k, parts[k].name, 0, (double)parts[k].ns.value, AN_NONE);
+                rc = put(x, AN_DIFF_CLASS, parts[k].class, k, parts[k].name, 0,
+                         (double)parts[k].ns.value, AN_NONE);
     }
     return rc;
 }
@@ -382,7 +401,8 @@ static int row_order(const void *a, const void *b)
 static int size_order(const void *a, const void *b)
 {
     const struct row *x = *(struct row *const *)a, *y = *(struct row *const *)b;
-    bool fx = x->kind < AN_DIFF_OP, fy = y->kind < AN_DIFF_OP; /* classes, loader, ranks are always kept */
+    bool fx = x->kind < AN_DIFF_OP,
+         fy = y->kind < AN_DIFF_OP; /* classes, loader, ranks are always kept */
     if (fx != fy)
         return fx ? -1 : 1;
     if (x->step_ns != y->step_ns)
@@ -494,4 +514,5 @@ static void samples_absent(struct an_context *c, const char *reason)
     (void)reason; /* needs nothing */
 }
 
-const struct an_analyzer an_sample_steps = {"samples", "values of each step, for tacho diff", 0, samples_run, samples_absent};
+const struct an_analyzer an_sample_steps = {"samples", "values of each step, for tacho diff", 0,
+                                            samples_run, samples_absent};

@@ -87,18 +87,21 @@ static double drawn_median(const struct value *sorted, size_t n, const uint16_t 
     return first;
 }
 
-/* Two-sided p of Student's t, by Wallace's normal approximation (1959): within 0.003 from 4 degrees of freedom on. */
+/* Two-sided p of Student's t, by Wallace's normal approximation (1959): within 0.003 from 4 degrees
+ * of freedom on. */
 static double t_p(double t, double df)
 {
     double z = (8 * df + 1) / (8 * df + 3) * sqrt(df * log1p(t * t / df));
     return erfc(z / sqrt(2));
 }
 
-/* Steps in a block say the same thing: what counts is how many blocks there are, for the degrees of freedom and for the spread,
- * which resampling makes too small by a factor of (n - 1) / n. */
-static double p_of(double delta, double sd, const struct an_diff_draws *a, const struct an_diff_draws *b)
+/* Steps in a block say the same thing: what counts is how many blocks there are, for the degrees of
+ * freedom and for the spread, which resampling makes too small by a factor of (n - 1) / n. */
+static double p_of(double delta, double sd, const struct an_diff_draws *a,
+                   const struct an_diff_draws *b)
 {
-    double na = (double)a->n / (double)a->block, nb = (double)b->n / (double)b->block, n = na < nb ? na : nb;
+    double na = (double)a->n / (double)a->block, nb = (double)b->n / (double)b->block,
+           n = na < nb ? na : nb;
     if (!(sd > 0))
         return delta == 0 ? 1 : 0;
     return t_p(delta / (sd * sqrt(n / (n - 1))), na + nb - 2 > 1 ? na + nb - 2 : 1);
@@ -130,8 +133,8 @@ static struct value *sorted_values(const double *x, size_t n)
     return v;
 }
 
-int an_diff_test(const double *a, size_t na, const struct an_diff_draws *da, const double *b, size_t nb,
-                 const struct an_diff_draws *db, struct an_diff_test *out)
+int an_diff_test(const double *a, size_t na, const struct an_diff_draws *da, const double *b,
+                 size_t nb, const struct an_diff_draws *db, struct an_diff_test *out)
 {
     size_t rounds = da->rounds < db->rounds ? da->rounds : db->rounds, most = na > nb ? na : nb;
     struct value *va = sorted_values(a, na), *vb = sorted_values(b, nb);
@@ -139,10 +142,13 @@ int an_diff_test(const double *a, size_t na, const struct an_diff_draws *da, con
     int rc = TACHO_ENOMEM;
     if (!va || !vb || !work || !delta)
         goto out;
-    *out = (struct an_diff_test){.good = an_diff_median(a, na, work), .bad = an_diff_median(b, nb, work)};
+    *out = (struct an_diff_test){.good = an_diff_median(a, na, work),
+                                 .bad = an_diff_median(b, nb, work)};
     for (size_t r = 0; r < rounds; r++)
-        delta[r] = drawn_median(vb, nb, db->drawn + r * nb) - drawn_median(va, na, da->drawn + r * na);
-    double sd = an_sd(delta, rounds), d = out->bad - out->good, fa = drift(a, na, work), fb = drift(b, nb, work);
+        delta[r] =
+            drawn_median(vb, nb, db->drawn + r * nb) - drawn_median(va, na, da->drawn + r * na);
+    double sd = an_sd(delta, rounds), d = out->bad - out->good, fa = drift(a, na, work),
+           fb = drift(b, nb, work);
     an_sort(delta, rounds);
     out->low = an_quantile(delta, rounds, 0.025);
     out->high = an_quantile(delta, rounds, 0.975);
@@ -177,7 +183,8 @@ void an_diff_holm(double *const *p, size_t n, size_t family)
         worst = adjusted > worst ? adjusted : worst;
         *sorted[i] = worst > 1 ? 1 : worst;
     }
-    for (size_t i = 0; !sorted && i < n; i++) /* no memory: the plain bound, which is never smaller */
+    for (size_t i = 0; !sorted && i < n;
+         i++) /* no memory: the plain bound, which is never smaller */
         *p[i] = *p[i] * (double)family > 1 ? 1 : *p[i] * (double)family;
     free(sorted);
 }

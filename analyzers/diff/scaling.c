@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Scaling between two runs with different numbers of ranks (docs/diff.md). A rank-second is what is paid for: x = ranks x step
- * time / samples of the step is what a sample costs of it, and efficiency = x(GOOD) / x(BAD), which equals
- * (rate(BAD) / rate(GOOD)) / (ranks(BAD) / ranks(GOOD)). x is a sum over the classes of the budget, so 1 - efficiency is a sum
- * of what each class costs more.
+ * Scaling between two runs with different numbers of ranks (docs/diff.md). A rank-second is what is
+ * paid for: x = ranks x step time / samples of the step is what a sample costs of it, and
+ * efficiency = x(GOOD) / x(BAD), which equals (rate(BAD) / rate(GOOD)) / (ranks(BAD) /
+ * ranks(GOOD)). x is a sum over the classes of the budget, so 1 - efficiency is a sum of what each
+ * class costs more.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,11 +14,13 @@
 #include "store/store.h"
 #include "tacho_error.h"
 
-#define SAME_BATCH 0.01 /* relative difference of global batches up to which they count as equal */
-#define SEED_GOOD  0x7363616c65676f6fu
-#define SEED_BAD   0x7363616c65626164u
+#define SAME_BATCH 0.01 /* relative difference of global batches up to which they count as equal \
+                         */
+#define SEED_GOOD 0x7363616c65676f6fu
+#define SEED_BAD  0x7363616c65626164u
 
-/* What a run brings: logarithms of its x, so that medians and differences of them are those of ratios. */
+/* What a run brings: logarithms of its x, so that medians and differences of them are those of
+ * ratios. */
 struct series {
     const struct an_result *r;
     double *x; /* ln of ms of a rank for a sample, of each counted step */
@@ -84,8 +87,9 @@ static const char *why_none(struct an_diff *d, const struct series *g, const str
     if (gone)
         return an_arena_format(a, "%s lacks ranks: %s", missing(g->r) ? "GOOD" : "BAD", gone);
     if (g->ranks == b->ranks)
-        return an_arena_format(a, "both runs have %lld rank%s: scaling compares runs of different numbers of ranks",
-                               (long long)g->ranks, g->ranks == 1 ? "" : "s");
+        return an_arena_format(
+            a, "both runs have %lld rank%s: scaling compares runs of different numbers of ranks",
+            (long long)g->ranks, g->ranks == 1 ? "" : "s");
     if (!g->r->samples->steps || !b->r->samples->steps)
         return "one of the runs has no counted steps";
     if (!g->n || !b->n || g->of != b->of)
@@ -101,9 +105,11 @@ static void absent(struct an_scaling *s, const char *reason)
 }
 
 /* Efficiency and its 95 % interval: the difference of the medians of logarithms. */
-static int interval(struct an_diff *d, const struct series *g, const struct series *b, struct an_scaling *s)
+static int interval(struct an_diff *d, const struct series *g, const struct series *b,
+                    struct an_scaling *s)
 {
-    struct an_diff_draws *dg = an_diff_draws_new(g->n, SEED_GOOD), *db = an_diff_draws_new(b->n, SEED_BAD);
+    struct an_diff_draws *dg = an_diff_draws_new(g->n, SEED_GOOD),
+                         *db = an_diff_draws_new(b->n, SEED_BAD);
     struct an_diff_test t;
     int rc = dg && db ? an_diff_test(g->x, g->n, dg, b->x, b->n, db, &t) : TACHO_ENOMEM;
     an_diff_draws_free(dg);
@@ -118,11 +124,13 @@ static int interval(struct an_diff *d, const struct series *g, const struct seri
     s->high = an_num(exp(-t.low));
     if (g->n < AN_DIFF_STEPS_LEAST || b->n < AN_DIFF_STEPS_LEAST)
         s->low = s->high = an_num_none(an_arena_format(
-            d->arena, "%zu and %zu counted steps: not enough for an interval (%d each)", g->n, b->n, AN_DIFF_STEPS_LEAST));
+            d->arena, "%zu and %zu counted steps: not enough for an interval (%d each)", g->n, b->n,
+            AN_DIFF_STEPS_LEAST));
     return 0;
 }
 
-/* ms of a rank for a sample in a class: mean over the steps the budget stands on. NAN: not known. */
+/* ms of a rank for a sample in a class: mean over the steps the budget stands on. NAN: not known.
+ */
 static double cost(const struct series *x, int class)
 {
     const struct an_budget *b = &x->r->budget;
@@ -169,7 +177,9 @@ int an_diff_scaling(struct an_diff *d, const struct an_result *good, const struc
     s->good_batch = an_num(g.batch);
     s->bad_batch = an_num(b.batch);
     double per_rank = (b.batch / (double)b.ranks) / (g.batch / (double)g.ranks);
-    s->kind = fabs(b.batch / g.batch - 1) <= SAME_BATCH ? "strong" : fabs(per_rank - 1) <= SAME_BATCH ? "weak" : "mixed";
+    s->kind = fabs(b.batch / g.batch - 1) <= SAME_BATCH ? "strong"
+              : fabs(per_rank - 1) <= SAME_BATCH        ? "weak"
+                                                        : "mixed";
     losses(&g, &b, s);
     return interval(d, &g, &b, s);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: what the files that look for findings share. Each look ends in a finding or in a line of what was
- * checked; a gain that was not replayed is a ceiling.
+ * Private to analyzers/: what the files that look for findings share. Each look ends in a finding
+ * or in a line of what was checked; a gain that was not replayed is a ceiling.
  */
 #ifndef ANALYZERS_FINDINGS_H
 #define ANALYZERS_FINDINGS_H
@@ -14,7 +14,8 @@
 
 struct an_findings_list {
     struct an_context *c;
-    struct an_finding found[FINDINGS_FOUND], beyond; /* beyond: where findings go that found no room */
+    struct an_finding found[FINDINGS_FOUND],
+        beyond; /* beyond: where findings go that found no room */
     size_t count;
     const char *checked[FINDINGS_CHECKED];
     size_t checks;
@@ -32,25 +33,29 @@ void an_findings_checked(struct an_findings_list *l, const char *text);
 /* Gain of taking `removed` out of `whole` (any unit): 100 (T / (T - R) - 1) as an upper bound. */
 void an_finding_ceiling(struct an_finding *f, double whole, double removed, const char *reason);
 
-/* Share of some time, step by step: its mean in % and the half width of the 95 % interval of that mean (INFINITY for one step).
- * steps 0: there are none, the mean is of the whole capture and ms is that time on all devices. */
+/* Share of some time, step by step: its mean in % and the half width of the 95 % interval of that
+ * mean (INFINITY for one step). steps 0: there are none, the mean is of the whole capture and ms is
+ * that time on all devices. */
 struct an_class_share {
     double mean, half, ms;
     size_t steps, touched;
 };
 int an_class_share(const struct an_context *c, enum an_class k, struct an_class_share *s);
-/* Is the low end above the noise floor? One step and a capture without steps have no interval: there it takes more. */
+/* Is the low end above the noise floor? One step and a capture without steps have no interval:
+ * there it takes more. */
 bool an_class_share_matters(const struct an_class_share *s);
 /* Of values x[0..n) in %, one a step. */
 struct an_class_share an_share_of_values(const double *x, size_t n);
 
-/* On devices (findings_share.c): the time in which the host waits in a synchronise call and no device of its process works; the
- * copies from pageable host memory that neither compute nor communication hides. 0 or TACHO_ENOMEM. */
+/* On devices (findings_share.c): the time in which the host waits in a synchronise call and no
+ * device of its process works; the copies from pageable host memory that neither compute nor
+ * communication hides. 0 or TACHO_ENOMEM. */
 int an_sync_idle_share(struct an_context *c, struct an_class_share *s);
 int an_pageable_share(struct an_context *c, struct an_class_share *s);
 
-/* A sentence about what the host was in while the next kernel was not launched, by the causes of launch-starved time
- * (findings_host.c), and the name with most of it; NULL and "" when nothing is known. 0 or TACHO_ENOMEM. */
+/* A sentence about what the host was in while the next kernel was not launched, by the causes of
+ * launch-starved time (findings_host.c), and the name with most of it; NULL and "" when nothing is
+ * known. 0 or TACHO_ENOMEM. */
 int an_idle_host(struct an_context *c, const char **words, const char **name);
 /* "1.5 GB", "320 MB" */
 const char *an_findings_bytes(struct an_context *c, double bytes);
@@ -63,16 +68,19 @@ int an_findings_replay(struct an_findings_list *l);
 /* Input (findings_input.c). 0 or TACHO_ENOMEM. */
 int an_findings_input(struct an_findings_list *l);
 
-/* Communication on the CPU, and on devices where it mostly waits (findings_comm.c). 0 or TACHO_ENOMEM. */
+/* Communication on the CPU, and on devices where it mostly waits (findings_comm.c). 0 or
+ * TACHO_ENOMEM. */
 int an_findings_comm(struct an_findings_list *l);
-/* Of the exposed communication of the step at least half is waiting for other ranks, and that is known. */
+/* Of the exposed communication of the step at least half is waiting for other ranks, and that is
+ * known. */
 bool an_comm_mostly_waits(const struct an_context *c);
 /* Is most of all that waiting for one rank? Then *rank is it. */
 bool an_comm_waits_for_one(const struct an_context *c, int64_t *rank);
 
 /* Ranks beside each other (findings_ranks.c). */
 void an_findings_ranks(struct an_findings_list *l);
-/* Does a finding name the rank that the others wait for? Then waiting is that one's, not communication's. */
+/* Does a finding name the rank that the others wait for? Then waiting is that one's, not
+ * communication's. */
 bool an_findings_slow_rank(const struct an_context *c);
 
 /* Who speaks the ranges of the run: whose settings an action may name. */
@@ -80,8 +88,8 @@ enum an_framework { AN_FRAMEWORK_OTHER, AN_FRAMEWORK_LIBTRAIN, AN_FRAMEWORK_TORC
 enum an_framework an_findings_framework(const struct an_context *c);
 /* Is a flag among the words of the run's command? */
 bool an_findings_option_given(const struct an_context *c, const char *option);
-/* The command of the run, a JSON list of words, as one types it; without the option (and its value; "": none) that is given
- * anew. NULL: not recorded. */
+/* The command of the run, a JSON list of words, as one types it; without the option (and its value;
+ * "": none) that is given anew. NULL: not recorded. */
 const char *an_findings_command(struct an_context *c, const char *option);
 /* How to run it again with another option and compare: the commands to type. */
 const char *an_findings_rerun(struct an_context *c, const char *option);
@@ -93,6 +101,7 @@ int an_findings_engine(struct an_findings_list *l);
 int an_findings_gpu(struct an_findings_list *l);
 void an_findings_attention(struct an_findings_list *l); /* by operator (findings_ops.c) */
 void an_findings_throttled(struct an_findings_list *l); /* by their clocks (findings_hardware.c) */
-void an_findings_capture(struct an_findings_list *l);   /* what their recording lacks (findings_capture.c) */
+void an_findings_capture(
+    struct an_findings_list *l); /* what their recording lacks (findings_capture.c) */
 
 #endif

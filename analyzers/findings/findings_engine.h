@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: between the files that look for findings in steps that compute on the processor. Every gain is a
- * ceiling: what would be gained if the work that is named ran at a measured roof.
+ * Private to analyzers/: between the files that look for findings in steps that compute on the
+ * processor. Every gain is a ceiling: what would be gained if the work that is named ran at a
+ * measured roof.
  */
 #ifndef ANALYZERS_FINDINGS_ENGINE_H
 #define ANALYZERS_FINDINGS_ENGINE_H
@@ -29,10 +30,11 @@ struct an_engine {
     size_t calls;
     struct an_engine_cost *cost; /* of each detail */
     double *x;                   /* room for a value of each step */
-    double share;                /* ranks that share a machine: each is held against 1 / share of its ceilings */
-    double dram, fastest;        /* bytes/s of the memory and of the fastest level measured; 0: not known */
-    double peak;                 /* FLOP/s of fp32 instructions, 0: not known */
-    bool libtrain;               /* the program is the reference engine: settings can be named */
+    double share; /* ranks that share a machine: each is held against 1 / share of its ceilings */
+    double dram,
+        fastest;   /* bytes/s of the memory and of the fastest level measured; 0: not known */
+    double peak;   /* FLOP/s of fp32 instructions, 0: not known */
+    bool libtrain; /* the program is the reference engine: settings can be named */
 };
 
 /* One call of an op in a counted step. */
@@ -42,20 +44,25 @@ struct an_engine_call {
     double ns, bytes; /* bytes: of its model */
 };
 
-/* Calls `visit` for every op with FLOPs on the threads that run steps; what is part of another op is left out. */
-void an_engine_each(const struct an_engine *e, void (*visit)(void *ctx, const struct an_engine_call *x), void *ctx);
+/* Calls `visit` for every op with FLOPs on the threads that run steps; what is part of another op
+ * is left out. */
+void an_engine_each(const struct an_engine *e,
+                    void (*visit)(void *ctx, const struct an_engine_call *x), void *ctx);
 
 /* ns that a call takes at least; less than its own time where there is something to gain. */
 typedef double (*an_engine_floor)(const struct an_engine *e, const struct an_engine_call *x);
-/* Share of steps that goes if every call took its floor: s; ms of a step: removed_ms. A floor of NAN leaves the call out. */
-struct an_class_share an_engine_gain(const struct an_engine *e, an_engine_floor floor, double *removed_ms);
+/* Share of steps that goes if every call took its floor: s; ms of a step: removed_ms. A floor of
+ * NAN leaves the call out. */
+struct an_class_share an_engine_gain(const struct an_engine *e, an_engine_floor floor,
+                                     double *removed_ms);
 
 /* FLOP/s of the fastest product of a type on the machine's share of one rank, 0: not measured. */
 double an_engine_roof(const struct an_engine *e, const char *dtype);
 bool an_engine_is_pass(const struct an_engine_call *x, const char *pass);
 
 /* "30 ± 1.2 ms a step (steps 4-19)": the share as time. */
-const char *an_engine_window(const struct an_engine *e, const char *what, const struct an_class_share *s);
+const char *an_engine_window(const struct an_engine *e, const char *what,
+                             const struct an_class_share *s);
 double an_engine_step_ms(const struct an_engine *e);
 
 /* Findings about the size of the work (findings_batch.c). */

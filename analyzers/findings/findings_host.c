@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the host was in while devices had nothing to run: the launch-starved time of all devices (absent.h) by name. Waiting for
- * the loader is a class of its own and left out.
+ * What the host was in while devices had nothing to run: the launch-starved time of all devices
+ * (absent.h) by name. Waiting for the loader is a class of its own and left out.
  */
 #include <string.h>
 
@@ -41,15 +41,18 @@ int an_idle_host(struct an_context *c, const char **words, const char **name)
     for (size_t d = 0; d < c->r->absent_count; d++) {
         const struct an_absent *x = &c->r->absent[d];
         for (size_t i = 0; i < x->cause_count; i++)
-            all = an_time_add(all, strcmp(x->causes[i].cause, an_cause_key(AN_CAUSE_INPUT)) ? x->causes[i].ns : 0);
-        most = x->cause_count &&
-                       (!most || x->part_ns[AN_ABSENT_LAUNCH_STARVED].value > most->part_ns[AN_ABSENT_LAUNCH_STARVED].value)
+            all = an_time_add(all, strcmp(x->causes[i].cause, an_cause_key(AN_CAUSE_INPUT))
+                                       ? x->causes[i].ns
+                                       : 0);
+        most = x->cause_count && (!most || x->part_ns[AN_ABSENT_LAUNCH_STARVED].value >
+                                               most->part_ns[AN_ABSENT_LAUNCH_STARVED].value)
                    ? x
                    : most;
     }
     for (size_t i = 0; most && i < most->cause_count && i < CANDIDATES_MOST; i++) {
         const struct an_absent_cause *x = &most->causes[i];
-        bool known = (first.name && !strcmp(first.name, x->name)) || (second.name && !strcmp(second.name, x->name));
+        bool known = (first.name && !strcmp(first.name, x->name)) ||
+                     (second.name && !strcmp(second.name, x->name));
         struct named one = {x->name, tells(x) && !known ? time_of(c->r, x->name) : 0};
         if (one.ns > first.ns) {
             second = first;
@@ -61,9 +64,11 @@ int an_idle_host(struct an_context *c, const char **words, const char **name)
     if (!first.name || all <= 0)
         return 0;
     double one = 100 * (double)first.ns / (double)all, two = 100 * (double)second.ns / (double)all;
-    const char *rest = two >= 5 ? an_arena_format(c->a, ", %.0f %% in %.70s", two, second.name) : "";
+    const char *rest =
+        two >= 5 ? an_arena_format(c->a, ", %.0f %% in %.70s", two, second.name) : "";
     *name = first.name;
-    *words = an_arena_format(c->a, "while the next kernel is not launched the host is %.0f %% in %.70s itself%s", one,
-                             first.name, rest);
+    *words = an_arena_format(
+        c->a, "while the next kernel is not launched the host is %.0f %% in %.70s itself%s", one,
+        first.name, rest);
     return 0;
 }

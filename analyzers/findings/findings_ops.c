@@ -28,8 +28,8 @@ static bool has_fused(const struct an_result *r)
     return pct >= 1;
 }
 
-/* That share of the time of all device ops as ns, at most what the devices compute at all, and the time that was recorded on
- * them. */
+/* That share of the time of all device ops as ns, at most what the devices compute at all, and the
+ * time that was recorded on them. */
 static void of_capture(const struct an_result *r, double pct, double *removed, double *whole)
 {
     const struct an_attribution *a = &r->attribution[0];
@@ -44,7 +44,8 @@ static void of_capture(const struct an_result *r, double pct, double *removed, d
     *removed = all * pct / 100 < compute ? all * pct / 100 : compute;
 }
 
-/* Attention as separate products and softmax writes the matrix of scores to memory and reads it again. */
+/* Attention as separate products and softmax writes the matrix of scores to memory and reads it
+ * again. */
 void an_findings_attention(struct an_findings_list *l)
 {
     static const char *const softmax[] = {"aten::_softmax", "aten::_softmax_backward_data", NULL};
@@ -55,24 +56,31 @@ void an_findings_attention(struct an_findings_list *l)
         return;
     double scores = share_of_ops(a, softmax), around = share_of_ops(a, products), removed, whole;
     of_capture(c->r, scores + around, &removed, &whole);
-    if (scores < SOFTMAX_PCT || around <= 0 || has_fused(c->r) || 100 * removed < FINDINGS_NOISE_PCT * whole) {
+    if (scores < SOFTMAX_PCT || around <= 0 || has_fused(c->r) ||
+        100 * removed < FINDINGS_NOISE_PCT * whole) {
         an_findings_checked(l, "attention in separate steps");
         return;
     }
-    struct an_finding *f = an_findings_add(
-        l, "UNFUSED_ATTENTION",
-        an_arena_format(c->a,
-                        "attention runs in separate steps: %.1f %% of device time is softmax, %.1f %% the products around it",
-                        scores, around));
+    struct an_finding *f =
+        an_findings_add(l, "UNFUSED_ATTENTION",
+                        an_arena_format(c->a,
+                                        "attention runs in separate steps: %.1f %% of device time "
+                                        "is softmax, %.1f %% the products around it",
+                                        scores, around));
     an_finding_evidence(f, "no kernel of fused attention in the capture");
-    an_finding_evidence(f, an_arena_format(c->a, "the table by operator: %.60s %.1f %% of device time", a->rows[0].name,
-                                           a->rows[0].share_pct.valid ? a->rows[0].share_pct.value : 0));
-    f->action = "torch.nn.functional.scaled_dot_product_attention in place of matmul, softmax, matmul (transformers: "
+    an_finding_evidence(
+        f, an_arena_format(c->a, "the table by operator: %.60s %.1f %% of device time",
+                           a->rows[0].name,
+                           a->rows[0].share_pct.valid ? a->rows[0].share_pct.value : 0));
+    f->action = "torch.nn.functional.scaled_dot_product_attention in place of matmul, softmax, "
+                "matmul (transformers: "
                 "attn_implementation=\"sdpa\")";
     f->effort = "some lines of code, or a setting";
     an_finding_ceiling(f, whole, removed, "a ceiling has no expected value: nothing was replayed");
-    f->method = "ceiling: capture / (capture - softmax and batched products) - 1; the arithmetic of the products stays";
+    f->method = "ceiling: capture / (capture - softmax and batched products) - 1; the arithmetic "
+                "of the products stays";
     f->confidence = f->confidence > AN_LOW ? AN_MEDIUM : AN_LOW;
     f->verify = "run again and compare the tables by operator: `tacho report --by op`";
-    f->wrong_when = "the softmax or the batched products are not those of attention, or the weights of attention are needed";
+    f->wrong_when = "the softmax or the batched products are not those of attention, or the "
+                    "weights of attention are needed";
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shares of time that no class of the step budget holds alone: of each step on each device, or of the capture where there are
- * no steps.
+ * Shares of time that no class of the step budget holds alone: of each step on each device, or of
+ * the capture where there are no steps.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,13 +31,15 @@ static int add(struct an_context *c, struct an_set *a, struct an_set b)
 }
 
 /* The steps of the lanes of device d. */
-static void device_steps(const struct an_context *c, size_t d, struct an_set set, double *x, size_t *n)
+static void device_steps(const struct an_context *c, size_t d, struct an_set set, double *x,
+                         size_t *n)
 {
     for (size_t i = 0; i < c->step_count; i++) {
         const struct an_step *s = &c->step[i];
         int64_t ns = c->lane[s->lane].device == d && an_step_detailed(s) ? an_step_ns(s) : 0;
         if (ns > 0)
-            x[(*n)++] = 100 * (double)an_spans_within(set.span, set.count, s->start, s->end) / (double)ns;
+            x[(*n)++] =
+                100 * (double)an_spans_within(set.span, set.count, s->start, s->end) / (double)ns;
     }
 }
 
@@ -52,7 +54,8 @@ static int share_of(struct an_context *c, set_of get, struct an_class_share *out
         if (!v->count || (rc = get(c, d, &set)))
             continue;
         device_steps(c, d, set, x, &n);
-        all += (double)an_spans_within(set.span, set.count, c->gpu->split[d].start, c->gpu->split[d].end);
+        all += (double)an_spans_within(set.span, set.count, c->gpu->split[d].start,
+                                       c->gpu->split[d].end);
         span += (double)an_time_sub(c->gpu->split[d].end, c->gpu->split[d].start);
     }
     if (!rc && n)
@@ -67,7 +70,8 @@ static int share_of(struct an_context *c, set_of get, struct an_class_share *out
 
 static bool is_sync(const struct an_trace *t, size_t i)
 {
-    return t->slice.dur[i] > 0 && an_slice_api(t, i).kind == AN_API_SYNC && an_category_is_call(an_slice_category(t, i));
+    return t->slice.dur[i] > 0 && an_slice_api(t, i).kind == AN_API_SYNC &&
+           an_category_is_call(an_slice_category(t, i));
 }
 
 /* When any thread of a process is in a synchronise call. */
@@ -120,7 +124,8 @@ static int pageable(struct an_context *c, size_t d, struct an_set *out)
         return TACHO_ENOMEM;
     for (size_t i = v->first; i < v->first + v->count; i++) {
         const struct an_detail *x = an_trace_detail(c->t, c->t->slice.detail[c->gpu->op.slice[i]]);
-        if (c->gpu->op.class[i] == AN_DEVICE_COPY && x && !strcmp(x->copy_kind, "HtoD") && !strcmp(x->kind, "pageable"))
+        if (c->gpu->op.class[i] == AN_DEVICE_COPY && x && !strcmp(x->copy_kind, "HtoD") &&
+            !strcmp(x->kind, "pageable"))
             copies.span[copies.count++] = (struct an_span){c->gpu->op.start[i], c->gpu->op.end[i]};
     }
     copies.count = an_spans_normalize(copies.span, copies.count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The critical path of a run: the windows of one lane, walked and labelled, summed by cause and by op. docs/graph.md says what
- * stands behind it.
+ * The critical path of a run: the windows of one lane, walked and labelled, summed by cause and by
+ * op. docs/graph.md says what stands behind it.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 #define STEPS_LEAST     3  /* of a window whose path is called steady */
 #define EXPLAINED_LEAST 90 /* per cent; below it no cause is named */
 #define OPS_MOST        200
-#define OPS_MERGE       4096 /* segments, before those of one op are added up: runs have few ops and many segments */
+#define OPS_MERGE \
+    4096 /* segments, before those of one op are added up: runs have few ops and many segments */
 
 /* Time of one name, cause and place. */
 struct op_sum {
@@ -110,11 +111,12 @@ static int add_op(struct sums *x, const struct an_path_segment *s)
     }
     if (an_grow(&x->op, &x->op_room, x->ops + 1, sizeof *x->op))
         return TACHO_ENOMEM;
-    x->op[x->ops++] = (struct op_sum){.name = s->slice == AN_NONE ? AN_NONE : t->slice.name[s->slice],
-                                      .cause = s->cause,
-                                      .host = host,
-                                      .count = 1,
-                                      .ns = s->end - s->start};
+    x->op[x->ops++] =
+        (struct op_sum){.name = s->slice == AN_NONE ? AN_NONE : t->slice.name[s->slice],
+                        .cause = s->cause,
+                        .host = host,
+                        .count = 1,
+                        .ns = s->end - s->start};
     return 0;
 }
 
@@ -126,17 +128,17 @@ static int add_row(struct sums *x, const struct an_path_segment *s)
     if (an_grow(&x->row, &x->row_room, x->rows + 1, sizeof *x->row))
         return TACHO_ENOMEM;
     bool range = s->slice != AN_NONE;
-    x->row[x->rows++] =
-        (struct an_path_row){.start_ns = s->start,
-                             .end_ns = s->end,
-                             .track = s->node == AN_NONE ? STORE_ABSENT : t->track[x->g->track[s->node]].id,
-                             .range_start_ns = range ? t->slice.start[s->slice] : STORE_ABSENT,
-                             .range_end_ns = range ? an_slice_end(t, s->slice) : STORE_ABSENT,
-                             .name = an_arena_text(x->c->a, range ? an_trace_name(t, t->slice.name[s->slice]) : ""),
-                             .cause = an_cause_key((enum an_cause)s->cause),
-                             .link = an_path_link_key(s->link),
-                             .how = (enum an_path_how)s->how,
-                             .window = x->windows};
+    x->row[x->rows++] = (struct an_path_row){
+        .start_ns = s->start,
+        .end_ns = s->end,
+        .track = s->node == AN_NONE ? STORE_ABSENT : t->track[x->g->track[s->node]].id,
+        .range_start_ns = range ? t->slice.start[s->slice] : STORE_ABSENT,
+        .range_end_ns = range ? an_slice_end(t, s->slice) : STORE_ABSENT,
+        .name = an_arena_text(x->c->a, range ? an_trace_name(t, t->slice.name[s->slice]) : ""),
+        .cause = an_cause_key((enum an_cause)s->cause),
+        .link = an_path_link_key(s->link),
+        .how = (enum an_path_how)s->how,
+        .window = x->windows};
     return 0;
 }
 
@@ -157,15 +159,19 @@ static int add_span(struct sums *x, const struct an_path_segment *s)
     return 0;
 }
 
-/* The step's share of a segment goes to the step; what lies between two marked steps of a thread to the one before. */
-static void add_to_steps(struct sums *x, const struct an_path_segment *s, const struct an_window *w, size_t *step)
+/* The step's share of a segment goes to the step; what lies between two marked steps of a thread to
+ * the one before. */
+static void add_to_steps(struct sums *x, const struct an_path_segment *s, const struct an_window *w,
+                         size_t *step)
 {
     const struct an_step *steps = &x->c->step[w->first];
     int64_t at = s->start;
     while (at < s->end) {
         while (*step + 1 < w->count && steps[*step + 1].start <= at)
             ++*step;
-        int64_t until = *step + 1 < w->count && steps[*step + 1].start < s->end ? steps[*step + 1].start : s->end;
+        int64_t until = *step + 1 < w->count && steps[*step + 1].start < s->end
+                            ? steps[*step + 1].start
+                            : s->end;
         x->step_cause[(x->steps + *step) * AN_CAUSE_COUNT + s->cause] += until - at;
         at = until;
     }
@@ -217,11 +223,12 @@ static int list_causes(struct sums *x, struct an_critical_path *r)
         for (size_t i = 0; i < x->steps; i++)
             ms[i] = (double)x->step_cause[i * AN_CAUSE_COUNT + (size_t)k] / 1e6;
         an_sort(ms, x->steps);
-        rows[r->cause_count++] = (struct an_path_cause){.key = an_cause_key((enum an_cause)k),
-                                                        .text = an_cause_text((enum an_cause)k),
-                                                        .ns = x->cause[k],
-                                                        .pct = share(x->cause[k], x->length),
-                                                        .step_median_ms = an_num(an_quantile(ms, x->steps, 0.5))};
+        rows[r->cause_count++] =
+            (struct an_path_cause){.key = an_cause_key((enum an_cause)k),
+                                   .text = an_cause_text((enum an_cause)k),
+                                   .ns = x->cause[k],
+                                   .pct = share(x->cause[k], x->length),
+                                   .step_median_ms = an_num(an_quantile(ms, x->steps, 0.5))};
     }
     qsort(rows, r->cause_count, sizeof *rows, cause_order);
     r->causes = rows;
@@ -248,12 +255,13 @@ static int list_ops(struct sums *x, struct an_critical_path *r)
     for (size_t i = 0; i < n; i++) {
         const struct op_sum *o = &x->op[i];
         const char *name = o->name != AN_NONE ? an_trace_name(x->c->t, o->name) : "";
-        rows[i] = (struct an_path_op){.name = an_arena_text(x->c->a, *name ? name : an_cause_text((enum an_cause)o->cause)),
-                                      .cause = an_cause_key((enum an_cause)o->cause),
-                                      .where = o->host ? "host" : "device",
-                                      .count = o->count,
-                                      .ns = o->ns,
-                                      .pct = share(o->ns, x->length)};
+        rows[i] = (struct an_path_op){
+            .name = an_arena_text(x->c->a, *name ? name : an_cause_text((enum an_cause)o->cause)),
+            .cause = an_cause_key((enum an_cause)o->cause),
+            .where = o->host ? "host" : "device",
+            .count = o->count,
+            .ns = o->ns,
+            .pct = share(o->ns, x->length)};
     }
     r->ops = rows;
     r->op_count = n;
@@ -263,11 +271,15 @@ static int list_ops(struct sums *x, struct an_critical_path *r)
 static const char *doubt_of(struct an_context *c, const struct an_critical_path *r, size_t least)
 {
     if (r->explained_pct.valid && r->explained_pct.value < EXPLAINED_LEAST)
-        return an_arena_format(c->a, "only %.1f %% of the path is tied to what follows it by an edge: no cause can be claimed",
+        return an_arena_format(c->a,
+                               "only %.1f %% of the path is tied to what follows it by an edge: no "
+                               "cause can be claimed",
                                r->explained_pct.value);
     if (least < STEPS_LEAST)
-        return an_arena_format(c->a, "fewer than %d counted steps follow each other: what happened once may stand on it",
-                               STEPS_LEAST);
+        return an_arena_format(
+            c->a,
+            "fewer than %d counted steps follow each other: what happened once may stand on it",
+            STEPS_LEAST);
     return NULL;
 }
 
@@ -339,7 +351,8 @@ static void path_absent(struct an_context *c, const char *reason)
     struct an_critical_path *r = &c->r->critical_path;
     r->reason = reason;
     r->window_ns = r->length_ns = an_int_none(reason);
-    r->explained_pct = r->recorded_pct = r->inferred_pct = r->gap_pct = r->think_pct = an_num_none(reason);
+    r->explained_pct = r->recorded_pct = r->inferred_pct = r->gap_pct = r->think_pct =
+        an_num_none(reason);
 }
 
 static int walk_windows(struct sums *x, const struct an_window *w, size_t n, size_t least)
@@ -380,17 +393,20 @@ static int path_run(struct an_context *c)
     const struct an_lane *l = &c->lane[w->lane];
     c->r->critical_path.rank = l->rank;
     c->r->critical_path.device =
-        l->device == AN_NONE ? "cpu" : an_arena_format(c->a, "gpu:%" PRId64, c->gpu->device[l->device].ordinal);
+        l->device == AN_NONE
+            ? "cpu"
+            : an_arena_format(c->a, "gpu:%" PRId64, c->gpu->device[l->device].ordinal);
     x.step_cause = an_arena_zero(c->work, l->count + 1, AN_CAUSE_COUNT * sizeof *x.step_cause);
     x.span = calloc(tracks, sizeof *x.span);
     x.spans = calloc(tracks, sizeof *x.spans);
     x.span_room = calloc(tracks, sizeof *x.span_room);
-    rc = x.step_cause && x.span && x.spans && x.span_room ? walk_windows(&x, w, n, least) : TACHO_ENOMEM;
+    rc = x.step_cause && x.span && x.spans && x.span_room ? walk_windows(&x, w, n, least)
+                                                          : TACHO_ENOMEM;
     rc = rc ? rc : finish(&x, least);
     free_sums(&x);
     return rc;
 }
 
-const struct an_analyzer an_critical_path = {"critical path",
-                                             "what the run's time depends on: every instant of steady steps once",
-                                             AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, path_run, path_absent};
+const struct an_analyzer an_critical_path = {
+    "critical path", "what the run's time depends on: every instant of steady steps once",
+    AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, path_run, path_absent};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: the critical path of a window (DESIGN 5): the chain of nodes of the dependency graph (graph.h) that
- * ends with what lets the next step begin. critical_path_walk.c walks it back, critical_path_label.c says what its host time
- * was, critical_path.c sums, critical_path_step.c keeps what a picture is drawn from.
+ * Private to analyzers/: the critical path of a window (DESIGN 5): the chain of nodes of the
+ * dependency graph (graph.h) that ends with what lets the next step begin. critical_path_walk.c
+ * walks it back, critical_path_label.c says what its host time was, critical_path.c sums,
+ * critical_path_step.c keeps what a picture is drawn from.
  */
 #ifndef ANALYZERS_CRITICAL_PATH_H
 #define ANALYZERS_CRITICAL_PATH_H
@@ -22,35 +23,42 @@ const char *an_path_link_key(unsigned link);
 
 struct an_path_segment {
     int64_t start, end;
-    uint32_t node;  /* that was busy, or, of cause DISPATCH, that was about to start; AN_NONE: a gap */
-    uint32_t slice; /* the innermost range then (critical_path_label.c), the device op's row; AN_NONE: none */
+    uint32_t
+        node; /* that was busy, or, of cause DISPATCH, that was about to start; AN_NONE: a gap */
+    uint32_t slice; /* the innermost range then (critical_path_label.c), the device op's row;
+                       AN_NONE: none */
     uint8_t cause;  /* enum an_cause */
-    uint8_t how;    /* enum an_path_how: the hand-over to the segment behind is recorded or inferred, or this is a gap */
-    uint8_t link;   /* that hand-over */
+    uint8_t how;  /* enum an_path_how: the hand-over to the segment behind is recorded or inferred,
+                     or this is a gap */
+    uint8_t link; /* that hand-over */
 };
 
-/* Segments in order of time that cover [start, end) of the window without holes; a segment may last no time until it is
- * labelled. `at` is malloc'ed. */
+/* Segments in order of time that cover [start, end) of the window without holes; a segment may last
+ * no time until it is labelled. `at` is malloc'ed. */
 struct an_path_walk {
     struct an_window window;
     struct an_path_segment *at;
     size_t count, room;
 };
 
-/* Walks back from what gates the next step behind the window. Fills `out`, which starts zeroed. 0 or TACHO_ENOMEM. */
-int an_path_walk(const struct an_context *c, const struct an_graph *g, const struct an_window *w, struct an_path_walk *out);
-/* Splits the host's segments at the ranges that were innermost, gives every segment its slice and cause, drops those that last
- * no time. 0 or TACHO_ENOMEM. */
+/* Walks back from what gates the next step behind the window. Fills `out`, which starts zeroed. 0
+ * or TACHO_ENOMEM. */
+int an_path_walk(const struct an_context *c, const struct an_graph *g, const struct an_window *w,
+                 struct an_path_walk *out);
+/* Splits the host's segments at the ranges that were innermost, gives every segment its slice and
+ * cause, drops those that last no time. 0 or TACHO_ENOMEM. */
 int an_path_label(const struct an_context *c, const struct an_graph *g, struct an_path_walk *p);
 
-/* The step of the windows of `least` steps or more whose path is drawn, their median weighted by time; NULL: no window is that
- * long. 0 or TACHO_ENOMEM. */
-int an_path_typical(const struct an_context *c, const struct an_window *w, size_t n, size_t least, const struct an_step **out);
+/* The step of the windows of `least` steps or more whose path is drawn, their median weighted by
+ * time; NULL: no window is that long. 0 or TACHO_ENOMEM. */
+int an_path_typical(const struct an_context *c, const struct an_window *w, size_t n, size_t least,
+                    const struct an_step **out);
 /* Keeps the part of a labelled path that lies in step s (critical_path.step). 0 or TACHO_ENOMEM. */
-int an_path_keep_step(struct an_context *c, const struct an_graph *g, const struct an_path_walk *p, const struct an_step *s);
+int an_path_keep_step(struct an_context *c, const struct an_graph *g, const struct an_path_walk *p,
+                      const struct an_step *s);
 
-/* What is on a critical path of the run, for pictures: spans of every track, sorted and disjoint. track_first has
- * track_count + 1 entries. In an_context.path; NULL: no path was found. */
+/* What is on a critical path of the run, for pictures: spans of every track, sorted and disjoint.
+ * track_first has track_count + 1 entries. In an_context.path; NULL: no path was found. */
 struct an_path_spans {
     struct an_span *span;
     size_t *track_first;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the host did in the segments of a critical path: the innermost range decides, and one that does not say what it is takes
- * after the range around it. Only the path's own segments are looked at, not all ranges of the trace.
+ * What the host did in the segments of a critical path: the innermost range decides, and one that
+ * does not say what it is takes after the range around it. Only the path's own segments are looked
+ * at, not all ranges of the trace.
  */
 #include <stdlib.h>
 
@@ -32,7 +33,8 @@ static bool is_weak(enum an_cause c)
 static enum an_cause cause_in(const struct labeller *x, uint32_t i)
 {
     enum an_cause best = AN_CAUSE_THINK;
-    for (int depth = 0; i != AN_NONE && depth < AN_DEPTH_MAX; depth++, i = x->c->t->slice.parent[i]) {
+    for (int depth = 0; i != AN_NONE && depth < AN_DEPTH_MAX;
+         depth++, i = x->c->t->slice.parent[i]) {
         enum an_cause own = an_slice_cause(x->c, x->g->causes, i);
         if (own == AN_CAUSE_PHASE)
             return own;
@@ -48,7 +50,8 @@ static int add(struct labeller *x, struct an_path_segment s)
     struct an_path_segment *last = x->count ? &x->at[x->count - 1] : NULL;
     if (s.cause == AN_CAUSE_THINK && s.how == AN_PATH_RECORDED)
         s.how = AN_PATH_INFERRED; /* what the thread did is not known */
-    if (last && last->link == AN_PATH_SAME && last->node == s.node && last->slice == s.slice && last->cause == s.cause) {
+    if (last && last->link == AN_PATH_SAME && last->node == s.node && last->slice == s.slice &&
+        last->cause == s.cause) {
         last->end = s.end;
         last->link = s.link;
         return 0;
@@ -59,7 +62,8 @@ static int add(struct labeller *x, struct an_path_segment s)
     return 0;
 }
 
-static int add_piece(struct labeller *x, const struct an_path_segment *s, int64_t start, int64_t end, uint32_t slice)
+static int add_piece(struct labeller *x, const struct an_path_segment *s, int64_t start,
+                     int64_t end, uint32_t slice)
 {
     struct an_path_segment piece = *s;
     bool waits = an_graph_waits(x->g, s->node);
@@ -98,7 +102,8 @@ static int label_host(struct labeller *x, const struct an_path_segment *s)
     return rc;
 }
 
-/* A node that lasts no time goes: what hands over to it hands over to what comes behind. An edge says more than program order.
+/* A node that lasts no time goes: what hands over to it hands over to what comes behind. An edge
+ * says more than program order.
  */
 static void hand_on(struct labeller *x, const struct an_path_segment *s)
 {

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The critical path through one step, for its picture: the tracks it leads over, and a bounded number of stretches.
+ * The critical path through one step, for its picture: the tracks it leads over, and a bounded
+ * number of stretches.
  */
 #include <stdlib.h>
 
 #include "analyzers/graph/critical_path.h"
 #include "analyzers/pictures/timeline.h"
 
-#define GRAINS 2000 /* of a step: the first length below which stretches are merged, where there are too many */
+#define GRAINS \
+    2000 /* of a step: the first length below which stretches are merged, where there are too many \
+          */
 
 /* A stretch while neighbours are merged into it. */
 struct piece {
@@ -32,8 +35,10 @@ static int shortest(const void *a, const void *b)
     return m != n ? (m < n ? -1 : 1) : (*x > *y) - (*x < *y);
 }
 
-/* Half of the windows' time lies in steps that are not longer: where every second step waits, that is one that does. */
-int an_path_typical(const struct an_context *c, const struct an_window *w, size_t n, size_t least, const struct an_step **out)
+/* Half of the windows' time lies in steps that are not longer: where every second step waits, that
+ * is one that does. */
+int an_path_typical(const struct an_context *c, const struct an_window *w, size_t n, size_t least,
+                    const struct an_step **out)
 {
     size_t count = 0, k = 0;
     int64_t all = 0, sum = 0;
@@ -61,9 +66,11 @@ int an_path_typical(const struct an_context *c, const struct an_window *w, size_
 
 /* ---- stretches ---------------------------------------------------------------------------------------------------------- */
 
-static void take(struct keeper *x, const struct an_graph *g, const struct an_path_segment *s, const struct an_step *step)
+static void take(struct keeper *x, const struct an_graph *g, const struct an_path_segment *s,
+                 const struct an_step *step)
 {
-    int64_t start = s->start > step->start ? s->start : step->start, end = s->end < step->end ? s->end : step->end;
+    int64_t start = s->start > step->start ? s->start : step->start,
+            end = s->end < step->end ? s->end : step->end;
     if (end <= start)
         return;
     uint32_t track = s->node == AN_NONE ? AN_NONE : g->track[s->node];
@@ -111,8 +118,8 @@ static void merge_below(struct keeper *x, int64_t grain, bool same_track)
     x->count = n;
 }
 
-/* First what is on one track, so that hand-overs stay; then whatever is shorter than a grain: there are at most as many pieces
- * as the step has grains, and one. */
+/* First what is on one track, so that hand-overs stay; then whatever is shorter than a grain: there
+ * are at most as many pieces as the step has grains, and one. */
 static void merge(struct keeper *x)
 {
     int64_t ns = x->count ? x->at[x->count - 1].end - x->at[0].start : 0, least = ns / GRAINS + 1;
@@ -132,7 +139,8 @@ struct lane {
 static int by_time(const void *x, const void *y)
 {
     const struct lane *a = x, *b = y;
-    return a->ns != b->ns ? (a->ns < b->ns ? 1 : -1) : (a->track > b->track) - (a->track < b->track);
+    return a->ns != b->ns ? (a->ns < b->ns ? 1 : -1)
+                          : (a->track > b->track) - (a->track < b->track);
 }
 
 static int by_place(const void *x, const void *y)
@@ -145,7 +153,8 @@ static int by_place(const void *x, const void *y)
 
 static int64_t rank_of(const struct an_context *c, uint32_t track)
 {
-    uint32_t process = c->t->track[track].process, k = process == AN_NONE ? AN_NONE : an_lane_of_process(c, process);
+    uint32_t process = c->t->track[track].process,
+             k = process == AN_NONE ? AN_NONE : an_lane_of_process(c, process);
     return k == AN_NONE ? c->r->critical_path.rank : c->lane[k].rank;
 }
 
@@ -164,7 +173,8 @@ static int list_lanes(struct keeper *x, struct an_path_step *out)
         if (s->track == AN_NONE)
             continue;
         if (!x->lane[s->track]) {
-            all[n] = (struct lane){.track = s->track, .rank = rank_of(c, s->track), .first = s->start};
+            all[n] =
+                (struct lane){.track = s->track, .rank = rank_of(c, s->track), .first = s->start};
             x->lane[s->track] = (int)++n;
         }
         all[x->lane[s->track] - 1].ns += s->end - s->start;
@@ -193,12 +203,15 @@ static int list_lanes(struct keeper *x, struct an_path_step *out)
 static int class_of(enum an_cause k)
 {
     static const int classes[AN_CAUSE_COUNT] = {
-        [AN_CAUSE_COMPUTE] = AN_CLASS_COMPUTE, [AN_CAUSE_TRANSFER] = AN_CLASS_COMM,   [AN_CAUSE_PEERS] = AN_CLASS_BUBBLE,
-        [AN_CAUSE_COPY] = AN_CLASS_COPY,       [AN_CAUSE_INPUT] = AN_CLASS_INPUT,     [AN_CAUSE_LAUNCH] = AN_CLASS_HOST,
-        [AN_CAUSE_SYNC] = AN_CLASS_HOST,       [AN_CAUSE_ALLOCATION] = AN_CLASS_HOST, [AN_CAUSE_COLLECTION] = AN_CLASS_HOST,
-        [AN_CAUSE_COMPILE] = AN_CLASS_HOST,    [AN_CAUSE_FRAMEWORK] = AN_CLASS_HOST,  [AN_CAUSE_THINK] = AN_CLASS_UNATTRIBUTED,
-        [AN_CAUSE_PHASE] = AN_CLASS_IO,        [AN_CAUSE_PROFILER] = AN_CLASS_HOST,   [AN_CAUSE_DISPATCH] = AN_CLASS_HOST,
-        [AN_CAUSE_OPAQUE] = AN_CLASS_COMPUTE,  [AN_CAUSE_GAP] = AN_CLASS_UNATTRIBUTED};
+        [AN_CAUSE_COMPUTE] = AN_CLASS_COMPUTE, [AN_CAUSE_TRANSFER] = AN_CLASS_COMM,
+        [AN_CAUSE_PEERS] = AN_CLASS_BUBBLE,    [AN_CAUSE_COPY] = AN_CLASS_COPY,
+        [AN_CAUSE_INPUT] = AN_CLASS_INPUT,     [AN_CAUSE_LAUNCH] = AN_CLASS_HOST,
+        [AN_CAUSE_SYNC] = AN_CLASS_HOST,       [AN_CAUSE_ALLOCATION] = AN_CLASS_HOST,
+        [AN_CAUSE_COLLECTION] = AN_CLASS_HOST, [AN_CAUSE_COMPILE] = AN_CLASS_HOST,
+        [AN_CAUSE_FRAMEWORK] = AN_CLASS_HOST,  [AN_CAUSE_THINK] = AN_CLASS_UNATTRIBUTED,
+        [AN_CAUSE_PHASE] = AN_CLASS_IO,        [AN_CAUSE_PROFILER] = AN_CLASS_HOST,
+        [AN_CAUSE_DISPATCH] = AN_CLASS_HOST,   [AN_CAUSE_OPAQUE] = AN_CLASS_COMPUTE,
+        [AN_CAUSE_GAP] = AN_CLASS_UNATTRIBUTED};
     return classes[k];
 }
 
@@ -220,7 +233,8 @@ static int list_reasons(struct keeper *x, struct an_path_step *out, int row[AN_C
         for (size_t i = 0; i < x->count; i++)
             ns += x->at[i].cause == k ? x->at[i].end - x->at[i].start : 0;
         if (ns)
-            rows[n++] = (struct an_path_reason){an_cause_key((enum an_cause)k), an_cause_text((enum an_cause)k),
+            rows[n++] = (struct an_path_reason){an_cause_key((enum an_cause)k),
+                                                an_cause_text((enum an_cause)k),
                                                 class_of((enum an_cause)k), ns};
     }
     if (n)
@@ -236,16 +250,19 @@ static int list_reasons(struct keeper *x, struct an_path_step *out, int row[AN_C
 
 /* ---- the step ----------------------------------------------------------------------------------------------------------- */
 
-/* What the picture may say of the hand-over from piece i: what was merged may have led over other lanes. */
+/* What the picture may say of the hand-over from piece i: what was merged may have led over other
+ * lanes. */
 static const char *link_of(const struct keeper *x, size_t i)
 {
     if (i + 1 == x->count)
         return "";
     const struct piece *a = &x->at[i], *b = a + 1;
-    return a->last != a->track || b->first != b->track ? AN_PATH_SEVERAL : an_path_link_key(a->link);
+    return a->last != a->track || b->first != b->track ? AN_PATH_SEVERAL
+                                                       : an_path_link_key(a->link);
 }
 
-static int list_stretches(struct keeper *x, struct an_path_step *out, int64_t from, const int row[AN_CAUSE_COUNT])
+static int list_stretches(struct keeper *x, struct an_path_step *out, int64_t from,
+                          const int row[AN_CAUSE_COUNT])
 {
     const struct an_trace *t = x->c->t;
     struct an_path_stretch *rows = an_arena_zero(x->c->a, x->count, sizeof *rows);
@@ -258,7 +275,8 @@ static int list_stretches(struct keeper *x, struct an_path_step *out, int64_t fr
             .dur_ns = s->end - s->start,
             .lane = s->track == AN_NONE ? -1 : x->lane[s->track],
             .reason = row[s->cause],
-            .name = an_arena_text(x->c->a, s->slice == AN_NONE ? "" : an_trace_name(t, t->slice.name[s->slice])),
+            .name = an_arena_text(
+                x->c->a, s->slice == AN_NONE ? "" : an_trace_name(t, t->slice.name[s->slice])),
             .link = link_of(x, i),
             .inferred = s->how != AN_PATH_RECORDED,
             .merged = s->merged};
@@ -268,7 +286,8 @@ static int list_stretches(struct keeper *x, struct an_path_step *out, int64_t fr
     return 0;
 }
 
-int an_path_keep_step(struct an_context *c, const struct an_graph *g, const struct an_path_walk *p, const struct an_step *s)
+int an_path_keep_step(struct an_context *c, const struct an_graph *g, const struct an_path_walk *p,
+                      const struct an_step *s)
 {
     struct an_path_step *out = &c->r->critical_path.step;
     struct keeper x = {.c = c};

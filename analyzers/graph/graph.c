@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dependency graph: the table of builders, and what they build with. First all of them say where threads are cut, then the
- * nodes are made, then all of them give edges.
+ * The dependency graph: the table of builders, and what they build with. First all of them say
+ * where threads are cut, then the nodes are made, then all of them give edges.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "analyzers/graph/graph_build.h"
 
 static const struct an_graph_builder *const builders[] = {
-    &an_graph_threads, &an_graph_device, &an_graph_engine, &an_graph_backward, &an_graph_loader, &an_graph_collectives,
+    &an_graph_threads,  &an_graph_device, &an_graph_engine,
+    &an_graph_backward, &an_graph_loader, &an_graph_collectives,
 };
 #define BUILDERS (sizeof builders / sizeof *builders)
 
@@ -45,15 +46,16 @@ const char *an_edge_key(enum an_edge_kind k)
 
 /* ---- what builders call -------------------------------------------------------------------------------------------------- */
 
-int an_graph_cut(struct an_graph_build *b, size_t slice, enum an_node_kind kind, enum an_cause cause)
+int an_graph_cut(struct an_graph_build *b, size_t slice, enum an_node_kind kind,
+                 enum an_cause cause)
 {
     b->cut[slice] = (uint8_t)(kind + 1);
     b->cause[slice] = (uint8_t)cause;
     return 0;
 }
 
-int an_graph_cut_span(struct an_graph_build *b, uint32_t track, int64_t start, int64_t end, uint32_t slice,
-                      enum an_node_kind kind, enum an_cause cause, uint32_t *span)
+int an_graph_cut_span(struct an_graph_build *b, uint32_t track, int64_t start, int64_t end,
+                      uint32_t slice, enum an_node_kind kind, enum an_cause cause, uint32_t *span)
 {
     if (an_grow(&b->span, &b->span_room, b->span_count + 1, sizeof *b->span))
         return TACHO_ENOMEM;
@@ -186,7 +188,8 @@ static void count_edges(struct an_graph *g)
     g->has_syncs = g->by_kind[AN_EDGE_SYNC] > g->inferred[AN_EDGE_SYNC];
 }
 
-int an_graph_build_of(struct an_context *c, const struct an_graph_builder *const *table, size_t n, struct an_graph *g)
+int an_graph_build_of(struct an_context *c, const struct an_graph_builder *const *table, size_t n,
+                      struct an_graph *g)
 {
     struct an_graph_build b = {.c = c, .g = g};
     int rc = allocate(&b);
@@ -220,6 +223,7 @@ int an_graph_of(struct an_context *c, const struct an_graph **out, const char **
     if (c->graph->node_count)
         *out = c->graph;
     else
-        *why = "no range says what it is, and no accelerator was recorded: there is nothing to build a graph from";
+        *why = "no range says what it is, and no accelerator was recorded: there is nothing to "
+               "build a graph from";
     return 0;
 }

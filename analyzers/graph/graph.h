@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: the dependency graph of a run, as columns. Built once (graph.c); the critical path, the split of the
- * compute-absent time, blocking communication and the replay read it.
+ * Private to analyzers/: the dependency graph of a run, as columns. Built once (graph.c); the
+ * critical path, the split of the compute-absent time, blocking communication and the replay read
+ * it.
  *
- * A node is a stretch of time on one track: a device op, or a piece of a thread. Nodes of one track stand together, in order of
- * start; a node's predecessor in program order is the node before it, if that lies on the same track: this edge is not stored.
- * A thread is cut where something else can depend on it or it on something else (calls of the accelerator's API, ranges with a
- * role: work, steps, loader stages, collectives, waits), so that there are about as many nodes as such slices and device ops,
- * however many frames of Python a trace holds. Pieces of a thread cover it without holes from its first cut to its last: what
- * no range covers is a node of kind THINK.
+ * A node is a stretch of time on one track: a device op, or a piece of a thread. Nodes of one track
+ * stand together, in order of start; a node's predecessor in program order is the node before it,
+ * if that lies on the same track: this edge is not stored. A thread is cut where something else can
+ * depend on it or it on something else (calls of the accelerator's API, ranges with a role: work,
+ * steps, loader stages, collectives, waits), so that there are about as many nodes as such slices
+ * and device ops, however many frames of Python a trace holds. Pieces of a thread cover it without
+ * holes from its first cut to its last: what no range covers is a node of kind THINK.
  *
- * A communication kernel that is matched over the ranks is three nodes of its stream: its arrival (DEVICE, 0 ns), the WAIT
- * until the last rank has come, and what follows (COLLECTIVE).
+ * A communication kernel that is matched over the ranks is three nodes of its stream: its arrival
+ * (DEVICE, 0 ns), the WAIT until the last rank has come, and what follows (COLLECTIVE).
  *
- * All other edges are stored by the node they lead to. An edge releases its target: the target's own work cannot begin before
- *     end(from) - lead        (AN_EDGE_AT_START: start(from))
- * where lead is how long before its end `from` had let the target go when it was recorded (0 where it had ended): a launching
- * call may return after its kernel began. Edges that the file says are recorded; those that only times tell are
- * AN_EDGE_INFERRED.
+ * All other edges are stored by the node they lead to. An edge releases its target: the target's
+ * own work cannot begin before end(from) - lead        (AN_EDGE_AT_START: start(from)) where lead
+ * is how long before its end `from` had let the target go when it was recorded (0 where it had
+ * ended): a launching call may return after its kernel began. Edges that the file says are
+ * recorded; those that only times tell are AN_EDGE_INFERRED.
  *
- * Memory: 34 bytes a node, 9 an edge; 10 bytes a slice and 9 an edge while it is built (budget: 200 MB for a window of 2 M
- * events).
+ * Memory: 34 bytes a node, 9 an edge; 10 bytes a slice and 9 an edge while it is built (budget: 200
+ * MB for a window of 2 M events).
  */
 #ifndef ANALYZERS_GRAPH_H
 #define ANALYZERS_GRAPH_H
@@ -29,22 +31,28 @@
 
 /* name, key */
 #define AN_NODE_MAP(X) \
-    X(HOST, "host")             /* a thread works, or is inside a call */ \
-    X(THINK, "think")           /* a thread, outside of every range: what it does is not known. "Host think time" */ \
-    X(WAIT, "wait")             /* a thread waits for others: own work is what remains after the last release */ \
-    X(DEVICE, "device")         /* a device op; of a matched collective its arrival, which lasts no time */ \
-    X(COLLECTIVE, "collective") /* one rank's part of a collective; where it is matched over the ranks, a WAIT until the last \
-                                   one has come stands before it */
+    X(HOST, "host")   /* a thread works, or is inside a call */ \
+    X(THINK, "think") /* a thread, outside of every range: what it does is not known. "Host think \
+                         time" */ \
+    X(WAIT, \
+      "wait") /* a thread waits for others: own work is what remains after the last release */ \
+    X(DEVICE, \
+      "device") /* a device op; of a matched collective its arrival, which lasts no time */ \
+    X(COLLECTIVE, "collective") /* one rank's part of a collective; where it is matched over the \
+                                   ranks, a WAIT until the last one has come stands before it */
 
 /* name, key */
 #define AN_EDGE_MAP(X) \
-    X(LAUNCH, "launch")         /* host call -> device op that it put on a stream */ \
-    X(STREAM, "stream")         /* device op -> device op of another stream that waits for it: event record and wait */ \
-    X(SYNC, "sync")             /* device op -> host call that waits for it */ \
-    X(COLLECTIVE, "collective") /* what comes before a participant's wait -> the wait of one of them -> the others' waits */ \
-    X(HANDOFF, "handoff")       /* thread -> thread: a batch, a bucket of gradients, a backward pass */ \
-    X(CREDIT, "credit")         /* room: consumer took an item -> producer may make the next one; run-ahead limit */ \
-    X(FORK, "fork")             /* a thread or process that another one started */
+    X(LAUNCH, "launch") /* host call -> device op that it put on a stream */ \
+    X(STREAM, "stream") /* device op -> device op of another stream that waits for it: event \
+                           record and wait */ \
+    X(SYNC, "sync")     /* device op -> host call that waits for it */ \
+    X(COLLECTIVE, "collective") /* what comes before a participant's wait -> the wait of one of \
+                                   them -> the others' waits */ \
+    X(HANDOFF, "handoff") /* thread -> thread: a batch, a bucket of gradients, a backward pass */ \
+    X(CREDIT, "credit")   /* room: consumer took an item -> producer may make the next one; \
+                             run-ahead limit */ \
+    X(FORK, "fork")       /* a thread or process that another one started */
 
 enum an_node_kind {
 #define AN_NODE_ENUM(name, key) AN_NODE_##name,
@@ -59,10 +67,12 @@ enum an_edge_kind {
         AN_EDGE_KINDS
 };
 #define AN_EDGE_KIND_MASK 0x0f
-#define AN_EDGE_AT_START  0x40 /* releases at start(from), a piece of a thread: when the piece before it ends */
-#define AN_EDGE_INFERRED  0x80 /* from times, not from the file */
+#define AN_EDGE_AT_START \
+    0x40 /* releases at start(from), a piece of a thread: when the piece before it ends */
+#define AN_EDGE_INFERRED 0x80 /* from times, not from the file */
 
-/* Why time passes in a node, or between two: what the critical path and the sensitivity add up by. name, key, text */
+/* Why time passes in a node, or between two: what the critical path and the sensitivity add up by.
+ * name, key, text */
 #define AN_CAUSE_MAP(X) \
     X(COMPUTE, "compute", "compute") \
     X(TRANSFER, "communication", "communication: transfer") \
@@ -98,9 +108,11 @@ struct an_graph {
     size_t node_count;
     int64_t *start, *end;
     uint32_t *track; /* index into an_trace.track */
-    uint32_t *slice; /* row in an_trace.slice: the innermost cut it is a piece of, or the device op; AN_NONE: none (THINK) */
+    uint32_t *slice; /* row in an_trace.slice: the innermost cut it is a piece of, or the device op;
+                        AN_NONE: none (THINK) */
     uint8_t *kind, *cause;
-    size_t *track_first; /* nodes of track k: track_first[k] .. track_first[k + 1] (track_count + 1 of them) */
+    size_t *track_first; /* nodes of track k: track_first[k] .. track_first[k + 1] (track_count + 1
+                            of them) */
     uint32_t *op_node;   /* of every device op; of one in pieces the last of them */
     uint8_t *stream;     /* of every track: it is one of a device, and so are its nodes */
     /* edges, by the node they lead to: in_first[n] .. in_first[n + 1] */
@@ -116,50 +128,59 @@ struct an_graph {
     struct an_causes *causes;     /* for an_slice_cause */
 };
 
-/* The graph of the run in c, built at the first call and kept in the context (c->graph). NULL in *out with a reason in *why
- * where the run holds nothing to build one from. 0 or TACHO_ENOMEM. */
+/* The graph of the run in c, built at the first call and kept in the context (c->graph). NULL in
+ * *out with a reason in *why where the run holds nothing to build one from. 0 or TACHO_ENOMEM. */
 int an_graph_of(struct an_context *c, const struct an_graph **out, const char **why);
 
 /* ---- for the builders (graph_threads.c, graph_device.c, graph_handoff.c, graph_collectives.c) ------------------------------- */
 
 struct an_graph_build;
 
-/* What time in a range of a thread is, by the range itself (graph_threads.c). an_graph.causes holds what is known of names. */
+/* What time in a range of a thread is, by the range itself (graph_threads.c). an_graph.causes holds
+ * what is known of names. */
 enum an_cause an_slice_cause(const struct an_context *c, const struct an_causes *x, size_t slice);
 int an_causes_make(struct an_context *c, struct an_causes **out);
 
-/* Wants thread tracks to be cut at the start and end of slice i, which becomes one node or several (where something nested is
- * cut, too). First phase: all cuts, any order; of two for one slice the later one counts. 0 or TACHO_ENOMEM. */
-int an_graph_cut(struct an_graph_build *b, size_t slice, enum an_node_kind kind, enum an_cause cause);
-/* The same for [start, end) of a thread track that is no slice of its own, as if a range were nested there: the part of a call
- * that waits for what it launched, the part of a collective behind the last arrival. `slice` (AN_NONE: none) is what the node
- * says it is a piece of. *span names it in the second phase. */
-int an_graph_cut_span(struct an_graph_build *b, uint32_t track, int64_t start, int64_t end, uint32_t slice,
-                      enum an_node_kind kind, enum an_cause cause, uint32_t *span);
-/* Cuts the time between the outermost ranges of a thread that only works for others as waits. *pause (NULL: not wanted) gets a
- * malloc'ed list of them, in order. 0 or TACHO_ENOMEM. */
+/* Wants thread tracks to be cut at the start and end of slice i, which becomes one node or several
+ * (where something nested is cut, too). First phase: all cuts, any order; of two for one slice the
+ * later one counts. 0 or TACHO_ENOMEM. */
+int an_graph_cut(struct an_graph_build *b, size_t slice, enum an_node_kind kind,
+                 enum an_cause cause);
+/* The same for [start, end) of a thread track that is no slice of its own, as if a range were
+ * nested there: the part of a call that waits for what it launched, the part of a collective behind
+ * the last arrival. `slice` (AN_NONE: none) is what the node says it is a piece of. *span names it
+ * in the second phase. */
+int an_graph_cut_span(struct an_graph_build *b, uint32_t track, int64_t start, int64_t end,
+                      uint32_t slice, enum an_node_kind kind, enum an_cause cause, uint32_t *span);
+/* Cuts the time between the outermost ranges of a thread that only works for others as waits.
+ * *pause (NULL: not wanted) gets a malloc'ed list of them, in order. 0 or TACHO_ENOMEM. */
 struct an_graph_pause {
     int64_t start, end;
     uint32_t track, span;
 };
-int an_graph_cut_pauses(const struct an_context *c, struct an_graph_build *b, uint32_t track, enum an_cause cause,
-                        struct an_graph_pause **pause, size_t *count);
-/* Wants device op `op` in three pieces: it arrives, waits until `at`, and goes on (graph_nodes.c). 0 or TACHO_ENOMEM. */
+int an_graph_cut_pauses(const struct an_context *c, struct an_graph_build *b, uint32_t track,
+                        enum an_cause cause, struct an_graph_pause **pause, size_t *count);
+/* Wants device op `op` in three pieces: it arrives, waits until `at`, and goes on (graph_nodes.c).
+ * 0 or TACHO_ENOMEM. */
 int an_graph_cut_op(struct an_graph_build *b, uint32_t op, int64_t at);
-/* Second phase: nodes are there. Node on the track of slice i that starts (ends) with it; AN_NONE: it was not cut. */
+/* Second phase: nodes are there. Node on the track of slice i that starts (ends) with it; AN_NONE:
+ * it was not cut. */
 uint32_t an_graph_first_node(const struct an_graph_build *b, size_t slice);
 uint32_t an_graph_last_node(const struct an_graph_build *b, size_t slice);
 uint32_t an_graph_span_first(const struct an_graph_build *b, uint32_t span);
 uint32_t an_graph_span_last(const struct an_graph_build *b, uint32_t span);
-uint32_t an_graph_op_node(const struct an_graph_build *b, size_t op);  /* of a device op (an_device_ops): the last piece */
-uint32_t an_graph_op_start(const struct an_graph_build *b, size_t op); /* the first piece: what lets it start leads here */
+uint32_t an_graph_op_node(const struct an_graph_build *b,
+                          size_t op); /* of a device op (an_device_ops): the last piece */
+uint32_t an_graph_op_start(const struct an_graph_build *b,
+                           size_t op); /* the first piece: what lets it start leads here */
 /* First node of a track that ends after `time`; AN_NONE: none. */
 uint32_t an_graph_node_at(const struct an_graph *g, uint32_t track, int64_t time);
-/* An edge. `kind` with flags; the lead follows from the recorded times. An end that is AN_NONE, and an edge along program
- * order, is no edge and no error. 0 or TACHO_ENOMEM. */
+/* An edge. `kind` with flags; the lead follows from the recorded times. An end that is AN_NONE, and
+ * an edge along program order, is no edge and no error. 0 or TACHO_ENOMEM. */
 int an_graph_edge(struct an_graph_build *b, uint32_t from, uint32_t to, unsigned kind);
 const struct an_graph *an_graph_built(const struct an_graph_build *b);
-/* Where the builder that runs keeps what its second phase needs: starts NULL, memory from the work arena. */
+/* Where the builder that runs keeps what its second phase needs: starts NULL, memory from the work
+ * arena. */
 void **an_graph_state(struct an_graph_build *b);
 
 /* A builder: both may be NULL. */
@@ -168,15 +189,16 @@ struct an_graph_builder {
     int (*cuts)(struct an_context *c, struct an_graph_build *b);
     int (*edges)(struct an_context *c, struct an_graph_build *b);
 };
-extern const struct an_graph_builder an_graph_threads, an_graph_device, an_graph_backward, an_graph_engine, an_graph_loader,
-    an_graph_collectives;
+extern const struct an_graph_builder an_graph_threads, an_graph_device, an_graph_backward,
+    an_graph_engine, an_graph_loader, an_graph_collectives;
 
 /* ---- reading --------------------------------------------------------------------------------------------------------------- */
 
-/* When edge e (an index into the in_ columns) let its target go, by the recorded times: never later than the target's start; of
- * a wait and a collective, than its end. */
+/* When edge e (an index into the in_ columns) let its target go, by the recorded times: never later
+ * than the target's start; of a wait and a collective, than its end. */
 int64_t an_edge_release(const struct an_graph *g, size_t e);
-/* The same of program order: the end of the node before, and the own start where the two overlap (ops of one stream can). */
+/* The same of program order: the end of the node before, and the own start where the two overlap
+ * (ops of one stream can). */
 static inline int64_t an_order_release(const struct an_graph *g, uint32_t before, uint32_t n)
 {
     return g->end[before] < g->start[n] ? g->end[before] : g->start[n];
@@ -199,18 +221,21 @@ static inline bool an_graph_on_device(const struct an_graph *g, uint32_t n)
 /* First piece of the device op that node n of a stream is a piece of; any other node is its own. */
 static inline uint32_t an_graph_head(const struct an_graph *g, uint32_t n)
 {
-    return an_graph_on_device(g, n) && g->kind[n] != AN_NODE_DEVICE ? n - (g->kind[n] == AN_NODE_WAIT ? 1 : 2) : n;
+    return an_graph_on_device(g, n) && g->kind[n] != AN_NODE_DEVICE
+               ? n - (g->kind[n] == AN_NODE_WAIT ? 1 : 2)
+               : n;
 }
 
-/* A window that is looked at: consecutive counted, detailed steps of one lane, phases inside included. The path and the replay
- * of a window may lead over tracks and ranks, always inside [start, end). */
+/* A window that is looked at: consecutive counted, detailed steps of one lane, phases inside
+ * included. The path and the replay of a window may lead over tracks and ranks, always inside
+ * [start, end). */
 struct an_window {
     uint32_t lane;
     size_t first, count; /* steps in an_context.step */
     int64_t start, end;  /* of the first, of the last */
 };
-/* The windows of a lane: the longest runs of consecutive counted and detailed steps that touch or are no further apart than
- * the phases between them. *out lies in the work arena. */
+/* The windows of a lane: the longest runs of consecutive counted and detailed steps that touch or
+ * are no further apart than the phases between them. *out lies in the work arena. */
 int an_windows_of(struct an_context *c, uint32_t lane, struct an_window **out, size_t *count);
 
 #endif

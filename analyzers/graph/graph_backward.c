@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads that work while the thread of the steps stands still: backward passes of PyTorch run on a thread of their own, and
- * backward() returns when that one is done. The step's thread hands over where the other one, that was idle, begins while no
- * range begins or ends on it, and gets back when the stillness ends. Where the ops of the other thread are marked as backward,
- * with the thread of their forward, the hand-over is recorded, else it is inferred.
+ * Threads that work while the thread of the steps stands still: backward passes of PyTorch run on a
+ * thread of their own, and backward() returns when that one is done. The step's thread hands over
+ * where the other one, that was idle, begins while no range begins or ends on it, and gets back
+ * when the stillness ends. Where the ops of the other thread are marked as backward, with the
+ * thread of their forward, the hand-over is recorded, else it is inferred.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,22 +32,25 @@ struct outer {
     int64_t end; /* of the ranges passed: the last one; INT64_MIN: none was passed */
 };
 
-/* Is the range on the thread at all: marks and what a step is marked with tell nothing of its work. */
+/* Is the range on the thread at all: marks and what a step is marked with tell nothing of its work.
+ */
 static bool is_outer(const struct an_context *c, const struct an_graph *g, size_t i)
 {
     const struct an_trace *t = c->t;
-    return t->slice.dur[i] > 0 && t->slice.parent[i] == AN_NONE && an_slice_cause(c, g->causes, i) != AN_CAUSE_THINK;
+    return t->slice.dur[i] > 0 && t->slice.parent[i] == AN_NONE &&
+           an_slice_cause(c, g->causes, i) != AN_CAUSE_THINK;
 }
 
 static bool is_marked(const struct an_trace *t, size_t i)
 {
     const struct an_detail *d = an_trace_detail(t, t->slice.detail[i]);
-    return (d && !strcmp(d->pass, "backward")) || !strncmp(an_trace_name(t, t->slice.name[i]), "autograd::engine", 16);
+    return (d && !strcmp(d->pass, "backward")) ||
+           !strncmp(an_trace_name(t, t->slice.name[i]), "autograd::engine", 16);
 }
 
 /* Takes the turn that begins in the stillness [start, end) of the main thread, if there is one. */
-static int take_turn(struct an_context *c, struct an_graph_build *b, struct outer *o, uint32_t main, uint32_t other,
-                     int64_t start, int64_t end, struct turns *out)
+static int take_turn(struct an_context *c, struct an_graph_build *b, struct outer *o, uint32_t main,
+                     uint32_t other, int64_t start, int64_t end, struct turns *out)
 {
     const struct an_graph *g = an_graph_built(b);
     const struct an_trace *t = c->t;
@@ -68,10 +72,11 @@ static int take_turn(struct an_context *c, struct an_graph_build *b, struct oute
     if (!any || idle_since > start || x.start >= end)
         return 0;
     if (an_grow(&out->at, &out->room, out->count + 1, sizeof *out->at) ||
-        an_graph_cut_span(b, main, x.start, end, AN_NONE, AN_NODE_WAIT, AN_CAUSE_FRAMEWORK, &x.wait))
+        an_graph_cut_span(b, main, x.start, end, AN_NONE, AN_NODE_WAIT, AN_CAUSE_FRAMEWORK,
+                          &x.wait))
         return TACHO_ENOMEM;
-    if (idle_since != INT64_MIN &&
-        an_graph_cut_span(b, other, idle_since, x.start, AN_NONE, AN_NODE_WAIT, AN_CAUSE_FRAMEWORK, &x.pause))
+    if (idle_since != INT64_MIN && an_graph_cut_span(b, other, idle_since, x.start, AN_NONE,
+                                                     AN_NODE_WAIT, AN_CAUSE_FRAMEWORK, &x.pause))
         return TACHO_ENOMEM;
     out->at[out->count++] = x;
     return 0;
@@ -88,8 +93,8 @@ struct still {
 };
 
 /* Passes the ends up to `time`; calls back for each stillness between two events. */
-static int still_to(struct still *s, struct an_context *c, struct an_graph_build *b, struct outer *o, uint32_t main,
-                    uint32_t other, int64_t time, struct turns *out)
+static int still_to(struct still *s, struct an_context *c, struct an_graph_build *b,
+                    struct outer *o, uint32_t main, uint32_t other, int64_t time, struct turns *out)
 {
     int rc = 0;
     while (!rc) {
@@ -107,7 +112,8 @@ static int still_to(struct still *s, struct an_context *c, struct an_graph_build
     return rc;
 }
 
-static int find_turns(struct an_context *c, struct an_graph_build *b, uint32_t main, uint32_t other, struct turns *out)
+static int find_turns(struct an_context *c, struct an_graph_build *b, uint32_t main, uint32_t other,
+                      struct turns *out)
 {
     const struct an_trace *t = c->t;
     const struct an_track *k = &t->track[main], *x = &t->track[other];
@@ -151,8 +157,8 @@ static int backward_cuts(struct an_context *c, struct an_graph_build *b)
         for (size_t p = 0; p < l && !again; p++)
             again = c->lane[p].track == main; /* one thread drives several devices */
         for (uint32_t k = 0; k < t->track_count && !rc && !again; k++)
-            if (k != main && t->track[k].process == t->track[main].process && !strcmp(t->track[k].kind, "thread") &&
-                launches(c, &t->track[k]))
+            if (k != main && t->track[k].process == t->track[main].process &&
+                !strcmp(t->track[k].kind, "thread") && launches(c, &t->track[k]))
                 rc = find_turns(c, b, main, k, out);
     }
     struct turn *kept = out ? an_arena_copy(c->work, out->at, out->count * sizeof *kept) : NULL;
@@ -183,7 +189,8 @@ static int backward_edges(struct an_context *c, struct an_graph_build *b)
         const struct turn *x = &all->at[i];
         unsigned kind = AN_EDGE_HANDOFF | (x->marked ? 0u : AN_EDGE_INFERRED);
         uint32_t wait = an_graph_span_first(b, x->wait), last = an_graph_span_last(b, x->wait);
-        uint32_t idle = x->pause == AN_NONE ? an_graph_node_at(g, x->other, x->start) : an_graph_span_last(b, x->pause);
+        uint32_t idle = x->pause == AN_NONE ? an_graph_node_at(g, x->other, x->start)
+                                            : an_graph_span_last(b, x->pause);
         if (wait == AN_NONE || g->track_first[x->other] == g->track_first[x->other + 1])
             continue;
         rc = an_graph_edge(b, an_graph_before(g, wait), idle, kind);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to graph.c, graph_nodes.c, graph_order.c: the dependency graph under construction. Builders use graph.h only.
+ * Private to graph.c, graph_nodes.c, graph_order.c: the dependency graph under construction.
+ * Builders use graph.h only.
  */
 #ifndef ANALYZERS_GRAPH_BUILD_H
 #define ANALYZERS_GRAPH_BUILD_H
@@ -39,12 +40,16 @@ struct an_graph_build {
 };
 
 /* Builds a graph with a table of builders into *g, which is zeroed. 0 or TACHO_ENOMEM. */
-int an_graph_build_of(struct an_context *c, const struct an_graph_builder *const *table, size_t n, struct an_graph *g);
-/* Makes the nodes of all tracks from the cuts and the device ops (graph_nodes.c). 0 or TACHO_ENOMEM. */
+int an_graph_build_of(struct an_context *c, const struct an_graph_builder *const *table, size_t n,
+                      struct an_graph *g);
+/* Makes the nodes of all tracks from the cuts and the device ops (graph_nodes.c). 0 or
+ * TACHO_ENOMEM. */
 int an_graph_nodes(struct an_graph_build *b);
-/* Puts the edges into the columns, by target; drops those that contradict the times (graph_order.c). 0 or TACHO_ENOMEM. */
+/* Puts the edges into the columns, by target; drops those that contradict the times
+ * (graph_order.c). 0 or TACHO_ENOMEM. */
 int an_graph_store(struct an_graph_build *b);
-/* Fills g->order; drops edges that close a circle, inferred ones first (graph_order.c). 0 or TACHO_ENOMEM. */
+/* Fills g->order; drops edges that close a circle, inferred ones first (graph_order.c). 0 or
+ * TACHO_ENOMEM. */
 int an_graph_sort(struct an_graph_build *b);
 
 #endif

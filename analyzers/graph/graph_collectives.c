@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collectives across ranks. One that no rank leaves before all have come, and that is matched over the ranks of the file
- * (communication_match.c), is cut in two on every rank: the wait until the last one has come, and what follows. The wait of the
- * last one, which lasts no time, gathers what comes before it on every rank, and lets the others' waits go: two edges a rank,
- * however many there are. Kernels of devices spin while they wait: they are cut the same way, behind their arrival.
+ * Collectives across ranks. One that no rank leaves before all have come, and that is matched over
+ * the ranks of the file (communication_match.c), is cut in two on every rank: the wait until the
+ * last one has come, and what follows. The wait of the last one, which lasts no time, gathers what
+ * comes before it on every rank, and lets the others' waits go: two edges a rank, however many
+ * there are. Kernels of devices spin while they wait: they are cut the same way, behind their
+ * arrival.
  *
- * Of send and recv between the two ranks of a communicator the n-th ones belong together. On the CPU recv waits for send to
- * begin; kernels wait for each other.
+ * Of send and recv between the two ranks of a communicator the n-th ones belong together. On the
+ * CPU recv waits for send to begin; kernels wait for each other.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +21,7 @@ struct arrival {
     uint32_t span, op; /* of a thread, of a device: the other one is AN_NONE */
     uint32_t hub;      /* the arrival that the others wait for: an index; its own of the last one */
     bool receives;     /* the hub does not wait for it */
-    bool inferred;     /* the place among its like tells which calls are one collective, not the file */
+    bool inferred; /* the place among its like tells which calls are one collective, not the file */
 };
 
 struct arrivals {
@@ -27,17 +29,21 @@ struct arrivals {
     size_t count;
 };
 
-static int cut_wait(struct an_graph_build *b, const struct an_comm_call *x, int64_t last, struct arrivals *a, size_t hub)
+static int cut_wait(struct an_graph_build *b, const struct an_comm_call *x, int64_t last,
+                    struct arrivals *a, size_t hub)
 {
     struct arrival *w = &a->at[a->count++];
     int64_t end = last < x->start ? x->start : last < x->end ? last : x->end;
-    *w = (struct arrival){.span = AN_NONE, .op = x->op, .hub = (uint32_t)hub, .inferred = x->counted};
+    *w = (struct arrival){
+        .span = AN_NONE, .op = x->op, .hub = (uint32_t)hub, .inferred = x->counted};
     if (x->op != AN_NONE)
         return an_graph_cut_op(b, x->op, last);
-    return an_graph_cut_span(b, x->track, x->start, end, x->slice, AN_NODE_WAIT, AN_CAUSE_PEERS, &w->span);
+    return an_graph_cut_span(b, x->track, x->start, end, x->slice, AN_NODE_WAIT, AN_CAUSE_PEERS,
+                             &w->span);
 }
 
-static int cut_collective(struct an_graph_build *b, const struct an_comm_call *x, size_t n, struct arrivals *a)
+static int cut_collective(struct an_graph_build *b, const struct an_comm_call *x, size_t n,
+                          struct arrivals *a)
 {
     size_t last = 0, first = a->count;
     int rc = 0;
@@ -45,7 +51,8 @@ static int cut_collective(struct an_graph_build *b, const struct an_comm_call *x
         if (x[k].start > x[last].start)
             last = k;
     for (size_t k = 0; k < n; k++)
-        if (x[k].op != AN_NONE && x[last].start >= x[k].end) /* it left before that one came: these are not one */
+        if (x[k].op != AN_NONE &&
+            x[last].start >= x[k].end) /* it left before that one came: these are not one */
             return 0;
     for (size_t k = 0; k < n && !rc; k++)
         rc = cut_wait(b, &x[k], x[last].start, a, first + last);

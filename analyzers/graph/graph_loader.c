@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loader of each rank, from the stages that its workers mark (tacho.range, docs/loader.md): batch k is what the workers
- * claimed as the k-th, since they take numbers in order; the step's thread gets it at its k-th input_wait.
+ * The loader of each rank, from the stages that its workers mark (tacho.range, docs/loader.md):
+ * batch k is what the workers claimed as the k-th, since they take numbers in order; the step's
+ * thread gets it at its k-th input_wait.
  *
  *     last stage of batch k -> (pin k ->) input_wait k                                 handoff
  *     what comes before input_wait m -> queue_wait, or first stage, of batch m + room  credit
  *
- * An input_wait gives the batch before back at its start, so with `room` slots batch m + room may be claimed then; room is what
- * the recorded queue_waits agree on, and the edge is inferred. So are hand-overs in a recording that does not begin with the
- * first batch. A loader in line needs no edges: its stages are pieces of the wait.
+ * An input_wait gives the batch before back at its start, so with `room` slots batch m + room may
+ * be claimed then; room is what the recorded queue_waits agree on, and the edge is inferred. So are
+ * hand-overs in a recording that does not begin with the first batch. A loader in line needs no
+ * edges: its stages are pieces of the wait.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -52,15 +54,18 @@ static int add_slice(uint32_t **list, size_t *count, size_t *room, size_t i)
     return 0;
 }
 
-/* Batches that one worker made: stages up to a collate, or single stages where it never collates. */
-static int add_batches(const struct an_trace *t, const struct an_track *k, bool collates, struct crew *w)
+/* Batches that one worker made: stages up to a collate, or single stages where it never collates.
+ */
+static int add_batches(const struct an_trace *t, const struct an_track *k, bool collates,
+                       struct crew *w)
 {
     struct batch x = {.wait = AN_NONE, .first = AN_NONE};
     int64_t free_since = INT64_MIN;
     for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++) {
         enum an_role r = an_trace_role(t, t->slice.detail[i]);
         uint32_t p = t->slice.parent[i];
-        if (t->slice.dur[i] == AN_OPEN || (p != AN_NONE && is_stage(t, p)) || an_slice_in_phase(t, i))
+        if (t->slice.dur[i] == AN_OPEN || (p != AN_NONE && is_stage(t, p)) ||
+            an_slice_in_phase(t, i))
             continue;
         if (r == AN_ROLE_QUEUE_WAIT)
             x.wait = (uint32_t)i;
@@ -103,7 +108,8 @@ static int add_track(struct an_context *c, struct crew *crews, uint32_t track)
         uint32_t p = t->slice.parent[i];
         if (an_slice_in_phase(t, i) || t->slice.dur[i] == AN_OPEN)
             continue;
-        if (steps && r == AN_ROLE_INPUT_WAIT && (p == AN_NONE || an_trace_role(t, t->slice.detail[p]) != AN_ROLE_INPUT_WAIT))
+        if (steps && r == AN_ROLE_INPUT_WAIT &&
+            (p == AN_NONE || an_trace_role(t, t->slice.detail[p]) != AN_ROLE_INPUT_WAIT))
             rc = add_slice(&w->wait, &w->waits, &w->wait_room, i);
         else if (!steps && r == AN_ROLE_PIN)
             rc = add_slice(&w->pin, &w->pins, &w->pin_room, i);
@@ -156,24 +162,27 @@ static int64_t begun_at(const struct an_trace *t, const uint32_t *wait, size_t n
     return (int64_t)low - 1;
 }
 
-/* In a recording that does not hold the first batch: how many batches there are before the one that the first wait gets, by
- * what most of them show: a long wait that ends just behind a batch got that one; a worker that stops waiting for room just
- * when a wait begins got the slot that this wait gave back (room 0: it is not known how many there are). UNKNOWN: nothing shows
- * it. */
-static int64_t shift_of(const struct an_trace *t, const struct batch *batch, size_t batches, const uint32_t *wait, size_t waits,
-                        int64_t room)
+/* In a recording that does not hold the first batch: how many batches there are before the one that
+ * the first wait gets, by what most of them show: a long wait that ends just behind a batch got
+ * that one; a worker that stops waiting for room just when a wait begins got the slot that this
+ * wait gave back (room 0: it is not known how many there are). UNKNOWN: nothing shows it. */
+static int64_t shift_of(const struct an_trace *t, const struct batch *batch, size_t batches,
+                        const uint32_t *wait, size_t waits, int64_t room)
 {
     size_t votes[2 * SHIFT_MOST + 1] = {0}, best = 0;
     for (size_t k = 0; k < waits; k++) {
-        int64_t end = an_slice_end(t, wait[k]), j = done_behind(batch, batches, end) - 1, shift = j - (int64_t)k;
-        if (t->slice.dur[wait[k]] >= LONG && j >= 0 && an_time_sub(end, batch[j].done) < NEAR && shift >= -SHIFT_MOST &&
-            shift <= SHIFT_MOST)
+        int64_t end = an_slice_end(t, wait[k]), j = done_behind(batch, batches, end) - 1,
+                shift = j - (int64_t)k;
+        if (t->slice.dur[wait[k]] >= LONG && j >= 0 && an_time_sub(end, batch[j].done) < NEAR &&
+            shift >= -SHIFT_MOST && shift <= SHIFT_MOST)
             votes[shift + SHIFT_MOST]++;
     }
     for (size_t j = 0; j < batches && room; j++) {
         int64_t end = batch[j].wait == AN_NONE ? INT64_MIN : an_slice_end(t, batch[j].wait);
-        int64_t m = batch[j].wait == AN_NONE ? -1 : begun_at(t, wait, waits, end), shift = (int64_t)j - m - room;
-        if (m >= 0 && an_time_sub(end, t->slice.start[wait[m]]) < NEAR && shift >= -SHIFT_MOST && shift <= SHIFT_MOST)
+        int64_t m = batch[j].wait == AN_NONE ? -1 : begun_at(t, wait, waits, end),
+                shift = (int64_t)j - m - room;
+        if (m >= 0 && an_time_sub(end, t->slice.start[wait[m]]) < NEAR && shift >= -SHIFT_MOST &&
+            shift <= SHIFT_MOST)
             votes[shift + SHIFT_MOST]++;
     }
     for (size_t i = 0; i <= 2 * SHIFT_MOST; i++)
@@ -182,7 +191,8 @@ static int64_t shift_of(const struct an_trace *t, const struct batch *batch, siz
 }
 
 /* Slots of the queue, by the queue_waits: the number most of them agree on; 0: not known. */
-static int64_t room_of(const struct an_trace *t, const struct crew *w, const uint32_t *taker, size_t takers, int64_t shift)
+static int64_t room_of(const struct an_trace *t, const struct crew *w, const uint32_t *taker,
+                       size_t takers, int64_t shift)
 {
     enum { MOST = 512 };
     size_t count[MOST] = {0}, best = 0;
@@ -201,30 +211,34 @@ static int64_t room_of(const struct an_trace *t, const struct crew *w, const uin
 
 /* ---- edges ---------------------------------------------------------------------------------------------------------------- */
 
-/* Where a thread waits for a batch: in its range of that name; a pin thread in the pause before it copies. */
+/* Where a thread waits for a batch: in its range of that name; a pin thread in the pause before it
+ * copies. */
 static uint32_t waiting(const struct an_graph_build *b, uint32_t slice)
 {
     const struct an_graph *g = an_graph_built(b);
-    uint32_t first = an_graph_first_node(b, slice), before = first == AN_NONE ? AN_NONE : an_graph_before(g, first);
+    uint32_t first = an_graph_first_node(b, slice),
+             before = first == AN_NONE ? AN_NONE : an_graph_before(g, first);
     if (first == AN_NONE || g->kind[first] == AN_NODE_WAIT)
         return an_graph_last_node(b, slice);
     return before != AN_NONE && g->kind[before] == AN_NODE_WAIT ? before : first;
 }
 
 /* From the last stage of batch k + shift to what takes it as the k-th: input_wait or pin. */
-static int hand_over(struct an_graph_build *b, const struct crew *w, const uint32_t *taker, size_t takers, int64_t shift,
-                     unsigned flags)
+static int hand_over(struct an_graph_build *b, const struct crew *w, const uint32_t *taker,
+                     size_t takers, int64_t shift, unsigned flags)
 {
     int rc = 0;
     for (size_t k = 0; k < takers && !rc; k++) {
         int64_t j = (int64_t)k + shift;
         if (j >= 0 && j < (int64_t)w->count)
-            rc = an_graph_edge(b, an_graph_last_node(b, w->batch[j].last), waiting(b, taker[k]), AN_EDGE_HANDOFF | flags);
+            rc = an_graph_edge(b, an_graph_last_node(b, w->batch[j].last), waiting(b, taker[k]),
+                               AN_EDGE_HANDOFF | flags);
     }
     return rc;
 }
 
-static int pinned(const struct an_trace *t, struct an_graph_build *b, const struct crew *w, bool begins, unsigned flags)
+static int pinned(const struct an_trace *t, struct an_graph_build *b, const struct crew *w,
+                  bool begins, unsigned flags)
 {
     struct batch *pin = calloc(w->pins + 1, sizeof *pin);
     int rc = pin ? 0 : TACHO_ENOMEM;
@@ -234,26 +248,31 @@ static int pinned(const struct an_trace *t, struct an_graph_build *b, const stru
     for (size_t k = 0; k < w->waits && !rc && shift != UNKNOWN; k++) {
         int64_t j = (int64_t)k + shift;
         if (j >= 0 && j < (int64_t)w->pins)
-            rc = an_graph_edge(b, an_graph_last_node(b, w->pin[j]), an_graph_last_node(b, w->wait[k]), AN_EDGE_HANDOFF | flags);
+            rc = an_graph_edge(b, an_graph_last_node(b, w->pin[j]),
+                               an_graph_last_node(b, w->wait[k]), AN_EDGE_HANDOFF | flags);
     }
     free(pin);
     return rc;
 }
 
-/* Batch k + shift was taken: its slot is given back when the next one is asked for, by a pin thread when it has copied it. */
-static int credits(struct an_graph_build *b, const struct crew *w, const uint32_t *taker, size_t takers, int64_t shift,
-                   int64_t room)
+/* Batch k + shift was taken: its slot is given back when the next one is asked for, by a pin thread
+ * when it has copied it. */
+static int credits(struct an_graph_build *b, const struct crew *w, const uint32_t *taker,
+                   size_t takers, int64_t shift, int64_t room)
 {
     const struct an_graph *g = an_graph_built(b);
     int rc = 0;
     for (size_t k = 0; k < takers && !rc && room; k++) {
         int64_t j = (int64_t)k + shift + room;
-        uint32_t taken = w->pins ? an_graph_last_node(b, taker[k]) : an_graph_first_node(b, taker[k]);
+        uint32_t taken =
+            w->pins ? an_graph_last_node(b, taker[k]) : an_graph_first_node(b, taker[k]);
         if (j < 0 || j >= (int64_t)w->count || taken == AN_NONE)
             continue;
         const struct batch *x = &w->batch[j];
-        uint32_t to = x->wait == AN_NONE ? an_graph_first_node(b, x->first) : an_graph_last_node(b, x->wait);
-        rc = an_graph_edge(b, w->pins ? taken : an_graph_before(g, taken), to, AN_EDGE_CREDIT | AN_EDGE_INFERRED);
+        uint32_t to =
+            x->wait == AN_NONE ? an_graph_first_node(b, x->first) : an_graph_last_node(b, x->wait);
+        rc = an_graph_edge(b, w->pins ? taken : an_graph_before(g, taken), to,
+                           AN_EDGE_CREDIT | AN_EDGE_INFERRED);
     }
     return rc;
 }
@@ -261,13 +280,16 @@ static int credits(struct an_graph_build *b, const struct crew *w, const uint32_
 /* Does the recording hold everything from the first batch on? */
 static bool is_whole(const struct an_trace *t)
 {
-    return !an_trace_key(t, "steps.window") && !an_trace_key(t, "steps.every") && !an_trace_key(t, "source");
+    return !an_trace_key(t, "steps.window") && !an_trace_key(t, "steps.every") &&
+           !an_trace_key(t, "source");
 }
 
 /* Slices of a list that start in [t0, t1): *first of them and how many. */
-static size_t slices_in(const struct an_trace *t, const uint32_t *list, size_t n, int64_t t0, int64_t t1, size_t *first)
+static size_t slices_in(const struct an_trace *t, const uint32_t *list, size_t n, int64_t t0,
+                        int64_t t1, size_t *first)
 {
-    size_t low = (size_t)(begun_at(t, list, n, t0 - 1) + 1), high = (size_t)(begun_at(t, list, n, t1 - 1) + 1);
+    size_t low = (size_t)(begun_at(t, list, n, t0 - 1) + 1),
+           high = (size_t)(begun_at(t, list, n, t1 - 1) + 1);
     *first = low;
     return high - low;
 }
@@ -290,8 +312,10 @@ static struct crew part_of(const struct an_trace *t, const struct crew *w, int64
     return p;
 }
 
-/* Is every batch done before the wait that gets it ends, counted from the first ones? If not, they are not each other's. */
-static bool agrees(const struct an_trace *t, const struct crew *w, const uint32_t *taker, size_t takers)
+/* Is every batch done before the wait that gets it ends, counted from the first ones? If not, they
+ * are not each other's. */
+static bool agrees(const struct an_trace *t, const struct crew *w, const uint32_t *taker,
+                   size_t takers)
 {
     for (size_t k = 0; k < takers && k < w->count; k++)
         if (w->batch[k].done > an_slice_end(t, taker[k]))
@@ -299,15 +323,18 @@ static bool agrees(const struct an_trace *t, const struct crew *w, const uint32_
     return true;
 }
 
-/* Edges of a stretch without holes. `begins`: the first batch is in it. *room is found in the first stretch that shows it. */
-static int part_edges(const struct an_trace *t, struct an_graph_build *b, const struct crew *w, bool begins, int64_t *room)
+/* Edges of a stretch without holes. `begins`: the first batch is in it. *room is found in the first
+ * stretch that shows it. */
+static int part_edges(const struct an_trace *t, struct an_graph_build *b, const struct crew *w,
+                      bool begins, int64_t *room)
 {
     const uint32_t *taker = w->pins ? w->pin : w->wait;
     size_t takers = w->pins ? w->pins : w->waits;
     if (!w->count || !w->waits)
         return 0;
     begins = begins && agrees(t, w, taker, takers);
-    int64_t shift = begins ? 0 : shift_of(t, w->batch, w->count, taker, takers, w->pins ? 0 : *room);
+    int64_t shift =
+        begins ? 0 : shift_of(t, w->batch, w->count, taker, takers, w->pins ? 0 : *room);
     unsigned flags = begins ? 0 : AN_EDGE_INFERRED;
     if (shift == UNKNOWN)
         return 0;
@@ -318,8 +345,10 @@ static int part_edges(const struct an_trace *t, struct an_graph_build *b, const 
     return rc ? rc : credits(b, w, taker, takers, shift, *room);
 }
 
-/* A step for which recording was paused left out what the threads did meanwhile: behind it is another stretch. */
-static int crew_edges(struct an_context *c, struct an_graph_build *b, const struct an_lane *l, struct crew *w)
+/* A step for which recording was paused left out what the threads did meanwhile: behind it is
+ * another stretch. */
+static int crew_edges(struct an_context *c, struct an_graph_build *b, const struct an_lane *l,
+                      struct crew *w)
 {
     const struct an_trace *t = c->t;
     int64_t since = INT64_MIN + 1, room = 0;
@@ -350,7 +379,8 @@ static int loader_cuts(struct an_context *c, struct an_graph_build *b)
         bool pins = false, others = strcmp(x->kind, "thread");
         for (size_t i = x->slice_first; i < x->slice_first + x->slice_count && !others; i++) {
             pins = pins || an_trace_role(t, t->slice.detail[i]) == AN_ROLE_PIN;
-            others = an_trace_role(t, t->slice.detail[i]) != AN_ROLE_PIN && t->slice.parent[i] == AN_NONE;
+            others = an_trace_role(t, t->slice.detail[i]) != AN_ROLE_PIN &&
+                     t->slice.parent[i] == AN_NONE;
         }
         if (pins && !others)
             rc = an_graph_cut_pauses(c, b, k, AN_CAUSE_INPUT, NULL, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The nodes of a dependency graph: device ops, and threads in pieces. A thread's cuts are swept in order of start with a stack
- * of what is open; every piece belongs to the innermost cut. Two passes: the first one counts.
+ * The nodes of a dependency graph: device ops, and threads in pieces. A thread's cuts are swept in
+ * order of start with a stack of what is open; every piece belongs to the innermost cut. Two
+ * passes: the first one counts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,8 @@ static void close_top(struct sweep *w)
     *x->last = (uint32_t)w->n - 1;
 }
 
-/* Gives the time up to `time` to the cuts that are innermost meanwhile, and closes those that end. */
+/* Gives the time up to `time` to the cuts that are innermost meanwhile, and closes those that end.
+ */
 static void sweep_to(struct sweep *w, int64_t time)
 {
     while (w->depth) {
@@ -118,7 +120,9 @@ static int sweep_thread(struct sweep *w, uint32_t track, size_t *span)
         struct an_graph_span *s = *span < b->span_count ? &b->span[b->span_order[*span]] : NULL;
         if (s && s->track != track)
             s = NULL;
-        if (s && i < stop && (t->slice.start[i] < s->start || (t->slice.start[i] == s->start && an_slice_end(t, i) >= s->end)))
+        if (s && i < stop &&
+            (t->slice.start[i] < s->start ||
+             (t->slice.start[i] == s->start && an_slice_end(t, i) >= s->end)))
             s = NULL;
         if (s)
             rc = open_cut(w, s->start, cut_of_span(s));
@@ -133,7 +137,8 @@ static int sweep_thread(struct sweep *w, uint32_t track, size_t *span)
     return rc;
 }
 
-static void place(struct an_graph *g, size_t n, uint32_t track, uint32_t slice, enum an_node_kind kind, enum an_cause cause)
+static void place(struct an_graph *g, size_t n, uint32_t track, uint32_t slice,
+                  enum an_node_kind kind, enum an_cause cause)
 {
     g->track[n] = track;
     g->slice[n] = slice;
@@ -141,7 +146,8 @@ static void place(struct an_graph *g, size_t n, uint32_t track, uint32_t slice, 
     g->cause[n] = (uint8_t)cause;
 }
 
-/* The pieces of a communication kernel: it arrives, waits for the others, goes on. Returns the node of the last one. */
+/* The pieces of a communication kernel: it arrives, waits for the others, goes on. Returns the node
+ * of the last one. */
 static size_t place_pieces(struct an_graph *g, size_t n, uint32_t track, uint32_t slice, int64_t at)
 {
     int64_t end = g->end[n], start = g->start[n];
@@ -170,7 +176,8 @@ static void place_ops(struct an_graph_build *b, size_t *next)
             n = place_pieces(g, n, gpu->op.track[i], gpu->op.slice[i], cut++->at);
             next[gpu->op.track[i]] = n + 1;
         } else {
-            place(g, n, gpu->op.track[i], gpu->op.slice[i], AN_NODE_DEVICE, causes[gpu->op.class[i]]); /* 0: compute */
+            place(g, n, gpu->op.track[i], gpu->op.slice[i], AN_NODE_DEVICE,
+                  causes[gpu->op.class[i]]); /* 0: compute */
         }
         g->op_node[i] = (uint32_t)n;
     }

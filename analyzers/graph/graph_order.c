@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The edges of a dependency graph: by target, without those that contradict the times, and an order of the nodes in which every
- * one stands behind all it depends on.
+ * The edges of a dependency graph: by target, without those that contradict the times, and an order
+ * of the nodes in which every one stands behind all it depends on.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,8 @@ static int64_t limit_of(const struct an_graph *g, uint32_t n)
     return an_graph_waits(g, n) ? g->end[n] : g->start[n];
 }
 
-/* ns before its end (its start) at which `from` had let `to` go; -1: the times say that it had not. */
+/* ns before its end (its start) at which `from` had let `to` go; -1: the times say that it had not.
+ */
 static int64_t lead_of(const struct an_graph *g, uint32_t from, uint32_t to, unsigned kind)
 {
     int64_t limit = limit_of(g, to), done = kind & AN_EDGE_AT_START ? g->start[from] : g->end[from];
@@ -39,7 +40,9 @@ static void sort_node(struct an_graph *g, size_t first, size_t stop)
         uint32_t from = g->in_from[i];
         uint8_t kind = g->in_kind[i];
         size_t k = i;
-        for (; k > first && (g->in_from[k - 1] > from || (g->in_from[k - 1] == from && g->in_kind[k - 1] > kind)); k--) {
+        for (; k > first && (g->in_from[k - 1] > from ||
+                             (g->in_from[k - 1] == from && g->in_kind[k - 1] > kind));
+             k--) {
             g->in_from[k] = g->in_from[k - 1];
             g->in_kind[k] = g->in_kind[k - 1];
         }
@@ -73,7 +76,8 @@ static int sort_many(struct an_graph *g, size_t first, size_t stop)
     return 0;
 }
 
-/* Keeps the edges of node n that agree with the times, each once, from `out` on. Returns the place behind them. */
+/* Keeps the edges of node n that agree with the times, each once, from `out` on. Returns the place
+ * behind them. */
 static size_t keep_node(struct an_graph *g, uint32_t n, size_t first, size_t stop, size_t out)
 {
     size_t begin = out;
@@ -144,8 +148,9 @@ int an_graph_store(struct an_graph_build *b)
 
 /* ---- order --------------------------------------------------------------------------------------------------------------- */
 
-/* Every track is a queue, ordered up to `done`. To go on, its head needs the nodes that its edges come from: then their tracks
- * are taken up to these first. A track stands on the stack once at most; an edge to one that is there closes a circle. */
+/* Every track is a queue, ordered up to `done`. To go on, its head needs the nodes that its edges
+ * come from: then their tracks are taken up to these first. A track stands on the stack once at
+ * most; an edge to one that is there closes a circle. */
 struct frame {
     uint32_t track, edge; /* edge: the one that is waited for */
     size_t goal;          /* the track is to be ordered up to here */
@@ -160,7 +165,8 @@ struct sorter {
     uint8_t *cut; /* of every edge: it closes a circle */
 };
 
-/* Node that an edge waits for: what starts with its thread's piece waits for the piece before. AN_NONE: none. */
+/* Node that an edge waits for: what starts with its thread's piece waits for the piece before.
+ * AN_NONE: none. */
 static uint32_t needed(const struct an_graph *g, uint32_t e)
 {
     uint32_t from = g->in_from[e];
@@ -191,7 +197,8 @@ static void pop_to(struct sorter *s, size_t depth)
         s->place[s->stack[--s->depth].track] = 0;
 }
 
-/* The frames from `place` on wait for each other in a circle: one of their edges goes, an inferred one if there is one. */
+/* The frames from `place` on wait for each other in a circle: one of their edges goes, an inferred
+ * one if there is one. */
 static void break_circle(struct sorter *s, size_t place)
 {
     size_t weakest = s->depth - 1;
@@ -236,7 +243,8 @@ static void close_up(struct an_graph *g, const uint8_t *cut)
     for (size_t n = 0; n < g->node_count; n++) {
         size_t first = g->in_first[n];
         g->in_first[n] = (uint32_t)out;
-        for (size_t e = first; e < (n + 1 < g->node_count ? g->in_first[n + 1] : g->edge_count); e++)
+        for (size_t e = first; e < (n + 1 < g->node_count ? g->in_first[n + 1] : g->edge_count);
+             e++)
             if (!cut[e]) {
                 g->in_from[out] = g->in_from[e];
                 g->in_lead[out] = g->in_lead[e];

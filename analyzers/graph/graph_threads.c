@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where threads are cut: at calls of the accelerator's API, at ranges that say what they are, and, on threads that have any of
- * these, at their outermost ranges, so that only what no range covers is THINK. A range that marks a step is no explanation of
- * what a thread did: its own time is THINK, too. Operators of a framework are cut on CPU runs, the outermost ones where names
- * tell the role.
+ * Where threads are cut: at calls of the accelerator's API, at ranges that say what they are, and,
+ * on threads that have any of these, at their outermost ranges, so that only what no range covers
+ * is THINK. A range that marks a step is no explanation of what a thread did: its own time is
+ * THINK, too. Operators of a framework are cut on CPU runs, the outermost ones where names tell the
+ * role.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,16 @@
 #include "analyzers/graph/graph.h"
 
 /* What a text says, found once for each. */
-enum { TEXT_UNKNOWN, TEXT_PLAIN, TEXT_API, TEXT_EVENT, TEXT_OVERHEAD, TEXT_STEP, TEXT_ALLOCATION, TEXT_COLLECTION };
+enum {
+    TEXT_UNKNOWN,
+    TEXT_PLAIN,
+    TEXT_API,
+    TEXT_EVENT,
+    TEXT_OVERHEAD,
+    TEXT_STEP,
+    TEXT_ALLOCATION,
+    TEXT_COLLECTION
+};
 
 struct an_causes {
     uint8_t *category, *name; /* of strings */
@@ -32,8 +42,9 @@ static uint8_t category_kind(const char *s)
 
 static uint8_t name_kind(const char *s)
 {
-    static const char *const allocation[] = {"Malloc",       "MemAlloc",   "MemPool", "MemCreate", "MemMap",    "HostAlloc",
-                                             "HostRegister", "MemAddress", "hipFree", "cudaFree",  "cuMemFree", NULL};
+    static const char *const allocation[] = {"Malloc",  "MemAlloc",  "MemPool",      "MemCreate",
+                                             "MemMap",  "HostAlloc", "HostRegister", "MemAddress",
+                                             "hipFree", "cudaFree",  "cuMemFree",    NULL};
     static const char *const event[] = {"EventRecord", "StreamWait", NULL};
     if (!strncmp(s, "ProfilerStep#", 13))
         return TEXT_STEP;
@@ -41,7 +52,8 @@ static uint8_t name_kind(const char *s)
         return TEXT_EVENT;
     if (has_any(s, allocation))
         return TEXT_ALLOCATION;
-    return !strcmp(s, "gc") || !strncmp(s, "gc.", 3) || !strncmp(s, "garbage", 7) ? TEXT_COLLECTION : TEXT_PLAIN;
+    return !strcmp(s, "gc") || !strncmp(s, "gc.", 3) || !strncmp(s, "garbage", 7) ? TEXT_COLLECTION
+                                                                                  : TEXT_PLAIN;
 }
 
 static uint8_t category_of(const struct an_context *c, const struct an_causes *x, size_t i)
@@ -116,12 +128,15 @@ enum an_cause an_slice_cause(const struct an_context *c, const struct an_causes 
     if (category == TEXT_OVERHEAD)
         return AN_CAUSE_PROFILER;
     enum an_role role = an_slice_role(c->t, i);
-    if (c->gpu && (role == AN_ROLE_COMM || role == AN_ROLE_WORK) && an_trace_role(c->t, c->t->slice.detail[i]) == AN_ROLE_NONE)
+    if (c->gpu && (role == AN_ROLE_COMM || role == AN_ROLE_WORK) &&
+        an_trace_role(c->t, c->t->slice.detail[i]) == AN_ROLE_NONE)
         return AN_CAUSE_FRAMEWORK; /* the host only asks for it */
     if (role != AN_ROLE_NONE)
         return cause_of_role(role);
     name = name_of(c, x, i);
-    return name == TEXT_STEP ? AN_CAUSE_THINK : name == TEXT_COLLECTION ? AN_CAUSE_COLLECTION : AN_CAUSE_FRAMEWORK;
+    return name == TEXT_STEP         ? AN_CAUSE_THINK
+           : name == TEXT_COLLECTION ? AN_CAUSE_COLLECTION
+                                     : AN_CAUSE_FRAMEWORK;
 }
 
 /* ---- cuts ---------------------------------------------------------------------------------------------------------------- */
@@ -135,8 +150,10 @@ static enum an_node_kind kind_of_role(enum an_role role)
     return role == AN_ROLE_COMM ? AN_NODE_COLLECTIVE : AN_NODE_HOST;
 }
 
-/* Is it a range that others can depend on, or that depends on others? Then *kind is what it becomes. */
-static bool is_cut(const struct an_context *c, const struct an_causes *x, size_t i, enum an_node_kind *kind)
+/* Is it a range that others can depend on, or that depends on others? Then *kind is what it
+ * becomes. */
+static bool is_cut(const struct an_context *c, const struct an_causes *x, size_t i,
+                   enum an_node_kind *kind)
 {
     const struct an_trace *t = c->t;
     enum an_role role = an_trace_role(t, t->slice.detail[i]);
@@ -147,7 +164,8 @@ static bool is_cut(const struct an_context *c, const struct an_causes *x, size_t
         struct an_api_call a = an_slice_api(t, i);
         uint8_t name = name_of(c, x, i);
         *kind = a.kind == AN_API_SYNC ? AN_NODE_WAIT : AN_NODE_HOST;
-        return a.kind == AN_API_SYNC || an_api_launches(a) || name == TEXT_EVENT || name == TEXT_ALLOCATION;
+        return a.kind == AN_API_SYNC || an_api_launches(a) || name == TEXT_EVENT ||
+               name == TEXT_ALLOCATION;
     }
     role = an_slice_role(t, i);
     *kind = kind_of_role(role);
@@ -158,12 +176,15 @@ static bool is_cut(const struct an_context *c, const struct an_causes *x, size_t
 }
 
 /* A range that only marks a step. */
-static bool marks_step(const struct an_context *c, const struct an_causes *x, const uint8_t *step, size_t i)
+static bool marks_step(const struct an_context *c, const struct an_causes *x, const uint8_t *step,
+                       size_t i)
 {
-    return step[i] || an_trace_role(c->t, c->t->slice.detail[i]) == AN_ROLE_STEP || name_of(c, x, i) == TEXT_STEP;
+    return step[i] || an_trace_role(c->t, c->t->slice.detail[i]) == AN_ROLE_STEP ||
+           name_of(c, x, i) == TEXT_STEP;
 }
 
-static bool is_outermost(const struct an_context *c, const struct an_causes *x, const uint8_t *step, size_t i)
+static bool is_outermost(const struct an_context *c, const struct an_causes *x, const uint8_t *step,
+                         size_t i)
 {
     uint32_t p = c->t->slice.parent[i];
     while (p != AN_NONE && marks_step(c, x, step, p))
@@ -171,8 +192,8 @@ static bool is_outermost(const struct an_context *c, const struct an_causes *x, 
     return p == AN_NONE;
 }
 
-static int cut_thread(struct an_context *c, struct an_graph_build *b, const struct an_causes *x, const uint8_t *step,
-                      const struct an_track *k)
+static int cut_thread(struct an_context *c, struct an_graph_build *b, const struct an_causes *x,
+                      const uint8_t *step, const struct an_track *k)
 {
     const struct an_trace *t = c->t;
     size_t stop = k->slice_first + k->slice_count;
@@ -187,9 +208,11 @@ static int cut_thread(struct an_context *c, struct an_graph_build *b, const stru
     }
     for (size_t i = k->slice_first; any && i < stop; i++) {
         bool marker = marks_step(c, x, step, i);
-        if (is_cut(c, x, i, &kind) || t->slice.dur[i] == 0 || !(marker || is_outermost(c, x, step, i)))
+        if (is_cut(c, x, i, &kind) || t->slice.dur[i] == 0 ||
+            !(marker || is_outermost(c, x, step, i)))
             continue;
-        if (an_graph_cut(b, i, marker ? AN_NODE_THINK : AN_NODE_HOST, marker ? AN_CAUSE_THINK : an_slice_cause(c, x, i)))
+        if (an_graph_cut(b, i, marker ? AN_NODE_THINK : AN_NODE_HOST,
+                         marker ? AN_CAUSE_THINK : an_slice_cause(c, x, i)))
             return TACHO_ENOMEM;
     }
     return 0;
@@ -211,8 +234,8 @@ static int cut_threads(struct an_context *c, struct an_graph_build *b)
     return rc;
 }
 
-int an_graph_cut_pauses(const struct an_context *c, struct an_graph_build *b, uint32_t track, enum an_cause cause,
-                        struct an_graph_pause **pause, size_t *count)
+int an_graph_cut_pauses(const struct an_context *c, struct an_graph_build *b, uint32_t track,
+                        enum an_cause cause, struct an_graph_pause **pause, size_t *count)
 {
     const struct an_trace *t = c->t;
     const struct an_track *k = &t->track[track];

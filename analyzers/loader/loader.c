@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The data loader, by the ranges that a program marks (tacho.range input_wait, read, decode, collate, pin, queue_wait): sums of
- * each rank over the steps the budget stands on. A stage's time is its own: decode inside read counts as decode. A batch is one
- * collate range, or, without those, one wait. Stages inside evaluations and checkpoints are not looked at.
+ * The data loader, by the ranges that a program marks (tacho.range input_wait, read, decode,
+ * collate, pin, queue_wait): sums of each rank over the steps the budget stands on. A stage's time
+ * is its own: decode inside read counts as decode. A batch is one collate range, or, without those,
+ * one wait. Stages inside evaluations and checkpoints are not looked at.
  *
- * A worker is a thread with stages that runs no steps, of the rank's own process or of one that it started (a worker process).
+ * A worker is a thread with stages that runs no steps, of the rank's own process or of one that it
+ * started (a worker process).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,8 @@ static const struct {
 
 static bool is_stage(enum an_role r)
 {
-    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE || r == AN_ROLE_PIN || r == AN_ROLE_QUEUE_WAIT;
+    return r == AN_ROLE_READ || r == AN_ROLE_DECODE || r == AN_ROLE_COLLATE || r == AN_ROLE_PIN ||
+           r == AN_ROLE_QUEUE_WAIT;
 }
 
 /* Stages that make a batch: who runs them is a worker, whatever else waits or copies. */
@@ -49,7 +52,8 @@ static int set_time(struct an_context *c, struct an_loader_sums *s)
         return TACHO_ENOMEM;
     for (size_t i = l->first; i < l->first + l->count; i++)
         if (an_step_detailed(&c->step[i]) && c->step[i].host_end != STORE_ABSENT)
-            s->time.span[s->time.count++] = (struct an_span){c->step[i].host_start, c->step[i].host_end};
+            s->time.span[s->time.count++] =
+                (struct an_span){c->step[i].host_start, c->step[i].host_end};
     s->time.count = an_spans_normalize(s->time.span, s->time.count);
     s->time_ns = an_spans_measure(s->time.span, s->time.count);
     return 0;
@@ -80,7 +84,8 @@ struct share {
     bool makes;
     int64_t batches;
     double busy_ns;
-    /* the batch that is being made: it counts, or does not, as a whole, by where its collate begins */
+    /* the batch that is being made: it counts, or does not, as a whole, by where its collate begins
+     */
     bool collates;
     int64_t count[AN_ROLE_COUNT], read_bytes;
     double ns[AN_ROLE_COUNT];
@@ -98,13 +103,15 @@ static void close_batch(struct an_loader_sums *s, struct share *w, bool counts)
     w->read_bytes = 0;
 }
 
-static void sum_slice(const struct an_context *c, struct an_loader_sums *s, size_t i, enum an_role role, struct share *w)
+static void sum_slice(const struct an_context *c, struct an_loader_sums *s, size_t i,
+                      enum an_role role, struct share *w)
 {
     const struct an_trace *t = c->t;
     uint32_t p = t->slice.parent[i];
     enum an_role around = p == AN_NONE ? AN_ROLE_NONE : an_trace_role(t, t->slice.detail[p]);
     const struct an_detail *d = an_trace_detail(t, t->slice.detail[i]);
-    bool inside = is_inside(&s->time, t->slice.start[i]), waits = role == AN_ROLE_QUEUE_WAIT || role == AN_ROLE_INPUT_WAIT;
+    bool inside = is_inside(&s->time, t->slice.start[i]),
+         waits = role == AN_ROLE_QUEUE_WAIT || role == AN_ROLE_INPUT_WAIT;
     double ns = t->slice.dur[i] == AN_OPEN ? 0 : (double)t->slice.dur[i];
     if ((role == AN_ROLE_INPUT_WAIT && around == AN_ROLE_INPUT_WAIT) || an_slice_in_phase(t, i))
         return;
@@ -116,8 +123,9 @@ static void sum_slice(const struct an_context *c, struct an_loader_sums *s, size
     if (role == AN_ROLE_READ && d && d->bytes != STORE_ABSENT)
         w->read_bytes = an_time_add(w->read_bytes, d->bytes);
     if (!waits && !is_stage(around) && t->slice.dur[i] != AN_OPEN)
-        w->busy_ns +=
-            s->time.count ? (double)an_spans_within(s->time.span, s->time.count, t->slice.start[i], an_slice_end(t, i)) : ns;
+        w->busy_ns += s->time.count ? (double)an_spans_within(s->time.span, s->time.count,
+                                                              t->slice.start[i], an_slice_end(t, i))
+                                    : ns;
     w->batches += inside && role == AN_ROLE_COLLATE;
     if (role == AN_ROLE_COLLATE || waits || !w->collates)
         close_batch(s, w, inside);
@@ -136,7 +144,8 @@ static bool runs_steps(const struct an_context *c, uint32_t track)
     return false;
 }
 
-static void add_worker(struct an_context *c, struct an_loader_sums *s, uint32_t track, const struct share *w)
+static void add_worker(struct an_context *c, struct an_loader_sums *s, uint32_t track,
+                       const struct share *w)
 {
     struct an_loader *r = &c->r->loader;
     const struct an_track *k = &c->t->track[track];
@@ -147,13 +156,13 @@ static void add_worker(struct an_context *c, struct an_loader_sums *s, uint32_t 
     s->processes += own;
     s->python = s->python || (!own && is_python(c->t, k->process));
     s->busy_ns += w->busy_ns;
-    rows[r->worker_count++] =
-        (struct an_loader_worker){.name = an_arena_text(c->a, k->name),
-                                  .rank = s->lane ? s->lane->rank : STORE_ABSENT,
-                                  .process = p ? p->pid : STORE_ABSENT,
-                                  .batches = w->batches,
-                                  .busy_pct = s->time_ns > 0 ? an_num(100 * w->busy_ns / (double)s->time_ns)
-                                                             : an_num_none("no counted step has all its ranges in the file")};
+    rows[r->worker_count++] = (struct an_loader_worker){
+        .name = an_arena_text(c->a, k->name),
+        .rank = s->lane ? s->lane->rank : STORE_ABSENT,
+        .process = p ? p->pid : STORE_ABSENT,
+        .batches = w->batches,
+        .busy_pct = s->time_ns > 0 ? an_num(100 * w->busy_ns / (double)s->time_ns)
+                                   : an_num_none("no counted step has all its ranges in the file")};
 }
 
 static void sum_track(struct an_context *c, struct an_loader_sums *groups, size_t n, uint32_t track)
@@ -178,7 +187,8 @@ static void sum_track(struct an_context *c, struct an_loader_sums *groups, size_
         add_worker(c, &groups[g], track, &w);
 }
 
-/* The aggregates know the stages of steps whose slices a limit left out. They stand in where there are no slices at all. */
+/* The aggregates know the stages of steps whose slices a limit left out. They stand in where there
+ * are no slices at all. */
 static void sum_aggregates(const struct an_context *c, struct an_loader_sums *s, size_t n)
 {
     const struct an_trace *t = c->t;
@@ -188,7 +198,8 @@ static void sum_aggregates(const struct an_context *c, struct an_loader_sums *s,
         if (!is_stage(role) && role != AN_ROLE_INPUT_WAIT)
             continue;
         all.count[role] = an_time_add(all.count[role], t->aggregate.calls[i]);
-        all.ns[role] += (double)(role == AN_ROLE_INPUT_WAIT ? t->aggregate.total[i] : t->aggregate.self[i]);
+        all.ns[role] +=
+            (double)(role == AN_ROLE_INPUT_WAIT ? t->aggregate.total[i] : t->aggregate.self[i]);
     }
     for (int r = 0; r < AN_ROLE_COUNT && n == 1; r++)
         if (!s->count[r]) {
@@ -199,7 +210,8 @@ static void sum_aggregates(const struct an_context *c, struct an_loader_sums *s,
 
 /* ---- the part ----------------------------------------------------------------------------------------------------------- */
 
-/* Mean over time of a counter named queue_depth: each value holds until the next one of its track. */
+/* Mean over time of a counter named queue_depth: each value holds until the next one of its track.
+ */
 static struct an_value queue_depth(const struct an_context *c)
 {
     const struct an_trace *t = c->t;
@@ -208,7 +220,8 @@ static struct an_value queue_depth(const struct an_context *c)
         const struct an_track *track = &t->track[k];
         if (!strstr(track->name, "queue_depth") || track->counter_count < 2)
             continue;
-        for (size_t i = track->counter_first; i + 1 < track->counter_first + track->counter_count; i++) {
+        for (size_t i = track->counter_first; i + 1 < track->counter_first + track->counter_count;
+             i++) {
             double ns = (double)an_time_sub(t->counter.time[i + 1], t->counter.time[i]);
             if (t->counter.value[i] != t->counter.value[i]) /* NAN: absent */
                 continue;
@@ -248,11 +261,11 @@ static int list_stages(struct an_context *c, const struct an_loader_sums *s, siz
         }
         if (!count)
             continue;
-        rows[r->stage_count++] =
-            (struct an_stage){.name = stages[i].name,
-                              .count = count,
-                              .ms_per_batch = r->batches ? an_num((ns > 0 ? ns : 0) / (double)r->batches / 1e6)
-                                                         : an_num_none("no batch was completed")};
+        rows[r->stage_count++] = (struct an_stage){
+            .name = stages[i].name,
+            .count = count,
+            .ms_per_batch = r->batches ? an_num((ns > 0 ? ns : 0) / (double)r->batches / 1e6)
+                                       : an_num_none("no batch was completed")};
     }
     r->stages = rows;
     return 0;
@@ -283,10 +296,11 @@ static int worker_order(const void *x, const void *y)
 
 void an_loader_rest_absent(struct an_loader *r, const char *reason)
 {
-    struct an_value *values[] = {&r->wait_ms_per_step, &r->inferred_wait_ms_per_step, &r->expected_wait_ms_per_step,
-                                 &r->worker_busy_pct,  &r->queue_depth_mean,          &r->batches_per_step,
-                                 &r->batch_ms,         &r->pipeline_samples_per_s,    &r->compute_samples_per_s,
-                                 &r->read_bytes_per_s, &r->device_bytes_per_s,        &r->access_ratio};
+    struct an_value *values[] = {
+        &r->wait_ms_per_step, &r->inferred_wait_ms_per_step, &r->expected_wait_ms_per_step,
+        &r->worker_busy_pct,  &r->queue_depth_mean,          &r->batches_per_step,
+        &r->batch_ms,         &r->pipeline_samples_per_s,    &r->compute_samples_per_s,
+        &r->read_bytes_per_s, &r->device_bytes_per_s,        &r->access_ratio};
     struct an_count *counts[] = {&r->workers, &r->workers_needed, &r->workers_wanted};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         if (!values[i]->valid && !values[i]->reason)
@@ -310,12 +324,16 @@ static int foreign(struct an_context *c)
     if (rc)
         return rc;
     if (any) {
-        an_loader_rest_absent(&c->r->loader,
-                              "the trace holds the waits, and no stages of the workers (tacho run records both)");
+        an_loader_rest_absent(
+            &c->r->loader,
+            "the trace holds the waits, and no stages of the workers (tacho run records both)");
         return 0;
     }
-    loader_absent(c, c->gpu ? "the trace marks no loader ranges (enumerate(DataLoader)..., tacho.range input_wait)"
-                            : "the program marks no loader ranges (tacho.range input_wait, read, decode, collate)");
+    loader_absent(
+        c,
+        c->gpu
+            ? "the trace marks no loader ranges (enumerate(DataLoader)..., tacho.range input_wait)"
+            : "the program marks no loader ranges (tacho.range input_wait, read, decode, collate)");
     return c->gpu ? an_loader_infer(c) : 0;
 }
 
@@ -345,5 +363,6 @@ static int loader_run(struct an_context *c)
     return an_loader_model(c, s, n);
 }
 
-const struct an_analyzer an_loader = {"loader", "waits for batches, cost of the stages, workers, queue depth", AN_INPUT_SLICES,
-                                      loader_run, loader_absent};
+const struct an_analyzer an_loader = {"loader",
+                                      "waits for batches, cost of the stages, workers, queue depth",
+                                      AN_INPUT_SLICES, loader_run, loader_absent};

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: the data loader. loader.c sums what the ranges of tacho.range say, rank by rank; loader_model.c says
- * what follows from it (docs/loader.md has the formulas); loader_torch.c reads traces of torch.profiler.
+ * Private to analyzers/: the data loader. loader.c sums what the ranges of tacho.range say, rank by
+ * rank; loader_model.c says what follows from it (docs/loader.md has the formulas); loader_torch.c
+ * reads traces of torch.profiler.
  */
 #ifndef ANALYZERS_LOADER_H
 #define ANALYZERS_LOADER_H
 
 #include "analyzers/steps/analyzer.h"
 
-/* What is known of the loader of one rank. Sums are over `time`: the host steps the budget stands on. */
+/* What is known of the loader of one rank. Sums are over `time`: the host steps the budget stands
+ * on. */
 struct an_loader_sums {
     const struct an_lane *lane;     /* NULL: a run without steps, all threads are one group */
     const struct an_budget *budget; /* of the lane, NULL without a lane */

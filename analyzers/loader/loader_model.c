@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What follows from the sums of a loader (docs/loader.md): with t the worker time of a batch, m batches a step, W workers and
- * `rest` the step without its wait, a loader in line costs m t, one beside the step waits max(0, m t / W - rest), and
- * ceil(m t / rest) workers keep up, if there are cores for them and no stage is serial.
+ * What follows from the sums of a loader (docs/loader.md): with t the worker time of a batch, m
+ * batches a step, W workers and `rest` the step without its wait, a loader in line costs m t, one
+ * beside the step waits max(0, m t / W - rest), and ceil(m t / rest) workers keep up, if there are
+ * cores for them and no stage is serial.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -13,10 +14,11 @@
 #include "analyzers/counters/system.h"
 #include "analyzers/loader/loader.h"
 
-#define WORTH_PCT      2.0  /* of a step: a smaller wait is none */
-#define STORAGE_RATIO  0.8  /* of the sequential rate: from here on it is storage that binds */
-#define CACHED_RATIO   0.01 /* of the bytes that were asked for: less from storage is a cache */
-#define CPU_MARGIN     1.1  /* what sampled CPU time must be above the step before it limits anything */
+#define WORTH_PCT     2.0  /* of a step: a smaller wait is none */
+#define STORAGE_RATIO 0.8  /* of the sequential rate: from here on it is storage that binds */
+#define CACHED_RATIO  0.01 /* of the bytes that were asked for: less from storage is a cache */
+#define CPU_MARGIN    1.1 /* what sampled CPU time must be above the step before it limits anything \
+                           */
 #define NO_STEPS_WORDS "no counted step has all its ranges in the file"
 
 /* What the ranks of the run share. */
@@ -34,13 +36,15 @@ static int64_t hosts_of(const struct an_context *c)
         bool first = true;
         for (size_t k = 0; k < i && first; k++)
             first = c->lane[k].process == AN_NONE || c->lane[i].process == AN_NONE ||
-                    strcmp(c->t->process[c->lane[k].process].host, c->t->process[c->lane[i].process].host) != 0;
+                    strcmp(c->t->process[c->lane[k].process].host,
+                           c->t->process[c->lane[i].process].host) != 0;
         n += first;
     }
     return n ? n : 1;
 }
 
-static struct machine look_at_machine(const struct an_context *c, const struct an_loader_sums *s, size_t n)
+static struct machine look_at_machine(const struct an_context *c, const struct an_loader_sums *s,
+                                      size_t n)
 {
     struct machine m = {.from = INT64_MAX, .to = INT64_MIN, .hosts = hosts_of(c)};
     for (size_t k = 0; k < n; k++)
@@ -66,7 +70,8 @@ static const struct an_ceiling_row *ceiling_of(const struct an_trace *t, const c
     return NULL;
 }
 
-static void storage(struct an_context *c, const struct an_loader_sums *s, size_t n, const struct machine *m)
+static void storage(struct an_context *c, const struct an_loader_sums *s, size_t n,
+                    const struct machine *m)
 {
     struct an_loader *r = &c->r->loader;
     const struct an_ceiling_row *disk = ceiling_of(c->t, "disk_sequential_read");
@@ -74,14 +79,18 @@ static void storage(struct an_context *c, const struct an_loader_sums *s, size_t
     for (size_t k = 0; k < n; k++)
         if (s[k].time_ns > 0)
             asked += (double)s[k].read_bytes / (double)s[k].time_ns * 1e9;
-    r->read_bytes_per_s = asked > 0 ? an_num(asked) : an_num_none("no stage read says how many bytes it asked for");
+    r->read_bytes_per_s =
+        asked > 0 ? an_num(asked) : an_num_none("no stage read says how many bytes it asked for");
     r->device_bytes_per_s = m->device_bytes_per_s;
     if (!m->device_bytes_per_s.valid)
         r->access_ratio = an_num_none(m->device_bytes_per_s.reason);
-    else if (m->device_bytes_per_s.value <= CACHED_RATIO * asked || m->device_bytes_per_s.value <= 0)
-        r->access_ratio = an_num_none("cached: next to nothing was read from storage during the counted steps");
+    else if (m->device_bytes_per_s.value <= CACHED_RATIO * asked ||
+             m->device_bytes_per_s.value <= 0)
+        r->access_ratio =
+            an_num_none("cached: next to nothing was read from storage during the counted steps");
     else if (!disk)
-        r->access_ratio = an_num_none("the storage was not measured on this machine: tacho calibrate, then record again");
+        r->access_ratio = an_num_none(
+            "the storage was not measured on this machine: tacho calibrate, then record again");
     else
         r->access_ratio = an_num(m->device_bytes_per_s.value / (disk->value * (double)m->hosts));
 }
@@ -91,7 +100,8 @@ static void storage(struct an_context *c, const struct an_loader_sums *s, size_t
 /* The numbers of a rank, in ms of a step where nothing else is said. */
 struct model {
     double step, wait, rest, batches; /* batches: of a step */
-    double batch, pin; /* ms of a batch: of a worker (in line: of the step's thread), of a pin thread of its own */
+    double batch, pin; /* ms of a batch: of a worker (in line: of the step's thread), of a pin
+                          thread of its own */
     double samples;    /* of a step; NAN: not known */
     double floor;      /* CPU time of the step / its cores; NAN: not known */
 };
@@ -99,19 +109,23 @@ struct model {
 static bool known_model(const struct an_loader_sums *s, struct model *x)
 {
     const struct an_budget *b = s->budget;
-    int64_t made = s->count[AN_ROLE_COLLATE] ? s->count[AN_ROLE_COLLATE] : s->count[AN_ROLE_INPUT_WAIT];
+    int64_t made =
+        s->count[AN_ROLE_COLLATE] ? s->count[AN_ROLE_COLLATE] : s->count[AN_ROLE_INPUT_WAIT];
     if (!s->lane || !b || b->reason || !b->steps || !b->ns[AN_CLASS_INPUT].valid || !made)
         return false;
     bool beside = s->workers > 0;
-    double stages = s->ns[AN_ROLE_READ] + s->ns[AN_ROLE_DECODE] + s->ns[AN_ROLE_COLLATE] + (beside ? 0 : s->ns[AN_ROLE_PIN]);
+    double stages = s->ns[AN_ROLE_READ] + s->ns[AN_ROLE_DECODE] + s->ns[AN_ROLE_COLLATE] +
+                    (beside ? 0 : s->ns[AN_ROLE_PIN]);
     double steps = (double)b->steps;
-    *x = (struct model){.step = (double)b->step_ns / steps / 1e6,
-                        .wait = (double)b->ns[AN_CLASS_INPUT].value / steps / 1e6,
-                        .batch = stages / (double)made / 1e6,
-                        .pin = beside ? s->ns[AN_ROLE_PIN] / (double)made / 1e6 : 0,
-                        .batches = (double)(s->count[AN_ROLE_INPUT_WAIT] ? s->count[AN_ROLE_INPUT_WAIT] : made) / steps,
-                        .samples = NAN,
-                        .floor = NAN};
+    *x = (struct model){
+        .step = (double)b->step_ns / steps / 1e6,
+        .wait = (double)b->ns[AN_CLASS_INPUT].value / steps / 1e6,
+        .batch = stages / (double)made / 1e6,
+        .pin = beside ? s->ns[AN_ROLE_PIN] / (double)made / 1e6 : 0,
+        .batches =
+            (double)(s->count[AN_ROLE_INPUT_WAIT] ? s->count[AN_ROLE_INPUT_WAIT] : made) / steps,
+        .samples = NAN,
+        .floor = NAN};
     x->rest = x->step - x->wait;
     return true;
 }
@@ -131,10 +145,12 @@ static double samples_of(const struct an_context *c, const struct an_lane *l)
 }
 
 /* The serial stage that more workers cannot get around, or NULL. */
-static const char *serial_stage(const struct an_context *c, const struct an_loader_sums *s, const struct model *x)
+static const char *serial_stage(const struct an_context *c, const struct an_loader_sums *s,
+                                const struct model *x)
 {
     const struct an_value *access = &c->r->loader.access_ratio;
-    bool reads = s->ns[AN_ROLE_READ] >= s->ns[AN_ROLE_DECODE] + s->ns[AN_ROLE_COLLATE]; /* else others use the storage */
+    bool reads = s->ns[AN_ROLE_READ] >=
+                 s->ns[AN_ROLE_DECODE] + s->ns[AN_ROLE_COLLATE]; /* else others use the storage */
     if (access->valid && access->value >= STORAGE_RATIO && reads)
         return "storage";
     if (x->pin * x->batches > x->rest)
@@ -145,19 +161,24 @@ static const char *serial_stage(const struct an_context *c, const struct an_load
 static struct an_count serial_words(struct an_context *c, const char *serial, const struct model *x)
 {
     if (!strcmp(serial, "storage"))
-        return an_int_none(an_arena_format(c->a,
-                                           "storage binds: reads take %.0f %% of its measured sequential rate, and more "
-                                           "workers cannot read faster",
-                                           100 * c->r->loader.access_ratio.value));
-    if (!strcmp(serial, "pin"))
         return an_int_none(an_arena_format(
-            c->a, "the pin thread binds: it takes %s for the batches of a step, the rest of the step %s, and it is one thread",
-            an_time_words(c->a, x->pin * x->batches, 3), an_time_words(c->a, x->rest, 3)));
-    return an_int_none("the workers are threads of one Python interpreter, of which one runs at a time: processes would tell");
+            c->a,
+            "storage binds: reads take %.0f %% of its measured sequential rate, and more "
+            "workers cannot read faster",
+            100 * c->r->loader.access_ratio.value));
+    if (!strcmp(serial, "pin"))
+        return an_int_none(an_arena_format(c->a,
+                                           "the pin thread binds: it takes %s for the batches of a "
+                                           "step, the rest of the step %s, and it is one thread",
+                                           an_time_words(c->a, x->pin * x->batches, 3),
+                                           an_time_words(c->a, x->rest, 3)));
+    return an_int_none("the workers are threads of one Python interpreter, of which one runs at a "
+                       "time: processes would tell");
 }
 
-static void workers_needed(struct an_context *c, const struct an_loader_sums *s, const struct model *x, bool stages,
-                           struct an_loader_rank *out, struct an_count *wanted)
+static void workers_needed(struct an_context *c, const struct an_loader_sums *s,
+                           const struct model *x, bool stages, struct an_loader_rank *out,
+                           struct an_count *wanted)
 {
     const struct an_count *cores = &c->r->run.cores;
     if (!stages)
@@ -170,7 +191,8 @@ static void workers_needed(struct an_context *c, const struct an_loader_sums *s,
     if (!wanted->valid)
         return;
     const char *serial = serial_stage(c, s, x);
-    bool binds = serial && (100 * x->wait > WORTH_PCT * x->step || strcmp(serial, "interpreter") == 0);
+    bool binds =
+        serial && (100 * x->wait > WORTH_PCT * x->step || strcmp(serial, "interpreter") == 0);
     if (binds) {
         c->r->loader.serial = serial;
         out->workers_needed = serial_words(c, serial, x);
@@ -196,7 +218,8 @@ static double expected_wait(const struct an_loader_sums *s, const struct model *
     return pipeline > x->rest ? pipeline - x->rest : 0;
 }
 
-static void fill_rates(const struct an_loader_sums *s, const struct model *x, struct an_loader_rank *out)
+static void fill_rates(const struct an_loader_sums *s, const struct model *x,
+                       struct an_loader_rank *out)
 {
     double pipeline = s->workers ? x->batch / (double)s->workers : x->batch;
     pipeline = (pipeline > x->pin ? pipeline : x->pin) * x->batches;
@@ -210,8 +233,8 @@ static void fill_rates(const struct an_loader_sums *s, const struct model *x, st
                                                : an_num_none("the steps do nothing but wait");
 }
 
-static void one_rank(struct an_context *c, const struct an_loader_sums *s, const struct machine *m, struct an_loader_rank *out,
-                     struct an_count *wanted)
+static void one_rank(struct an_context *c, const struct an_loader_sums *s, const struct machine *m,
+                     struct an_loader_rank *out, struct an_count *wanted)
 {
     struct model x;
     bool stages = s->workers || s->in_line;
@@ -219,7 +242,8 @@ static void one_rank(struct an_context *c, const struct an_loader_sums *s, const
     const char *no_stages = "the program marks no loader stages (read, decode, collate)";
     *out = (struct an_loader_rank){.rank = s->lane ? s->lane->rank : STORE_ABSENT};
     out->workers = stages ? an_int(s->workers) : an_int_none(no_stages);
-    out->wait_ms_per_step = out->expected_wait_ms_per_step = out->batches_per_step = out->batch_ms = an_num_none(none);
+    out->wait_ms_per_step = out->expected_wait_ms_per_step = out->batches_per_step = out->batch_ms =
+        an_num_none(none);
     out->pipeline_samples_per_s = out->compute_samples_per_s = an_num_none(none);
     out->workers_needed = *wanted = an_int_none(none);
     if (!known_model(s, &x))
@@ -232,7 +256,8 @@ static void one_rank(struct an_context *c, const struct an_loader_sums *s, const
     workers_needed(c, s, &x, stages, out, wanted);
     fill_rates(s, &x, out);
     if (!stages) {
-        out->batch_ms = out->expected_wait_ms_per_step = out->pipeline_samples_per_s = an_num_none(no_stages);
+        out->batch_ms = out->expected_wait_ms_per_step = out->pipeline_samples_per_s =
+            an_num_none(no_stages);
         return;
     }
     out->batch_ms = an_num(x.batch);
@@ -301,11 +326,14 @@ static void fill_run(struct an_context *c, const struct an_loader_sums *s, size_
     r->worker_busy_pct = !r->worker_count ? an_num_none("no workers")
                          : isfinite(busy) ? an_num(busy / (double)r->worker_count)
                                           : an_num_none(NO_STEPS_WORDS);
-    r->expected_wait_ms_per_step = mean_of(k, ranks, offsetof(struct an_loader_rank, expected_wait_ms_per_step));
+    r->expected_wait_ms_per_step =
+        mean_of(k, ranks, offsetof(struct an_loader_rank, expected_wait_ms_per_step));
     r->batches_per_step = mean_of(k, ranks, offsetof(struct an_loader_rank, batches_per_step));
     r->batch_ms = mean_of(k, ranks, offsetof(struct an_loader_rank, batch_ms));
-    r->pipeline_samples_per_s = slowest_of(k, ranks, offsetof(struct an_loader_rank, pipeline_samples_per_s));
-    r->compute_samples_per_s = slowest_of(k, ranks, offsetof(struct an_loader_rank, compute_samples_per_s));
+    r->pipeline_samples_per_s =
+        slowest_of(k, ranks, offsetof(struct an_loader_rank, pipeline_samples_per_s));
+    r->compute_samples_per_s =
+        slowest_of(k, ranks, offsetof(struct an_loader_rank, compute_samples_per_s));
 }
 
 static int rank_order(const void *x, const void *y)
@@ -339,7 +367,8 @@ int an_loader_model(struct an_context *c, const struct an_loader_sums *s, size_t
         one_rank(c, &s[k], &m, out, &wanted);
         bool first = r->rank_count == 1;
         r->workers = first ? out->workers : most_of(r->workers, out->workers);
-        r->workers_needed = first ? out->workers_needed : most_of(r->workers_needed, out->workers_needed);
+        r->workers_needed =
+            first ? out->workers_needed : most_of(r->workers_needed, out->workers_needed);
         r->workers_wanted = first ? wanted : most_of(r->workers_wanted, wanted);
     }
     if (r->rank_count)

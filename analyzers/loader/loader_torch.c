@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The data loader in traces of torch.profiler, which have no ranges of its stages. There the wait is the range
- * enumerate(DataLoader)#...__next__ (or its Python frame), one a batch; without workers it is the cost of the batch. A trace
- * with neither gets an inference from gaps, which is named as one and is an upper bound.
+ * The data loader in traces of torch.profiler, which have no ranges of its stages. There the wait
+ * is the range enumerate(DataLoader)#...__next__ (or its Python frame), one a batch; without
+ * workers it is the cost of the batch. A trace with neither gets an inference from gaps, which is
+ * named as one and is an upper bound.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -52,12 +53,14 @@ static enum torch_name torch_name_of(const char *s)
         return TORCH_COLLATE;
     if (strstr(s, "torch/utils/data/_utils/pin_memory.py") && ends_with(s, ": pin_memory"))
         return TORCH_PIN;
-    return ends_with(s, ": __getitem__") || ends_with(s, ": __getitems__") ? TORCH_READ : TORCH_OTHER;
+    return ends_with(s, ": __getitem__") || ends_with(s, ": __getitems__") ? TORCH_READ
+                                                                           : TORCH_OTHER;
 }
 
 static enum torch_name torch_kind(const struct an_trace *t, struct torch *x, size_t slice)
 {
-    uint32_t name = t->slice.name[slice] < t->string_count ? t->slice.name[slice] : (uint32_t)t->string_count;
+    uint32_t name =
+        t->slice.name[slice] < t->string_count ? t->slice.name[slice] : (uint32_t)t->string_count;
     if (!x->name[name])
         x->name[name] = (uint8_t)torch_name_of(an_trace_name(t, name));
     return (enum torch_name)x->name[name];
@@ -68,7 +71,8 @@ static bool torch_waits(enum torch_name n)
     return n == TORCH_SINGLE || n == TORCH_MULTI || n == TORCH_FRAME;
 }
 
-/* Nearest range around slice i that is a wait (waits) or a stage of the loader: its index, or AN_NONE. */
+/* Nearest range around slice i that is a wait (waits) or a stage of the loader: its index, or
+ * AN_NONE. */
 static uint32_t torch_around(const struct an_trace *t, struct torch *x, size_t i, bool waits)
 {
     int levels = AN_DEPTH_MAX;
@@ -80,7 +84,8 @@ static uint32_t torch_around(const struct an_trace *t, struct torch *x, size_t i
     return AN_NONE;
 }
 
-/* A read is any __getitem__ inside the loader: the user's own data set, but not a list of the model's. */
+/* A read is any __getitem__ inside the loader: the user's own data set, but not a list of the
+ * model's. */
 static void torch_stage(const struct an_trace *t, struct torch *x, size_t i, enum torch_name n)
 {
     uint32_t stage = torch_around(t, x, i, false);
@@ -91,13 +96,14 @@ static void torch_stage(const struct an_trace *t, struct torch *x, size_t i, enu
         return;
     x->count[n]++;
     x->ns[n] += (double)t->slice.dur[i];
-    if (around != TORCH_OTHER && (around != TORCH_READ || torch_around(t, x, stage, false) != AN_NONE))
+    if (around != TORCH_OTHER &&
+        (around != TORCH_READ || torch_around(t, x, stage, false) != AN_NONE))
         x->ns[around] -= (double)t->slice.dur[i];
 }
 
 /* Outermost waits of a track, as a set; adds waits and stages to x. *span belongs to the caller. */
-static int torch_track(const struct an_trace *t, const struct an_track *k, struct torch *x, struct an_span **span,
-                       size_t *count)
+static int torch_track(const struct an_trace *t, const struct an_track *k, struct torch *x,
+                       struct an_span **span, size_t *count)
 {
     size_t room = 0, n = 0;
     *span = NULL;
@@ -127,8 +133,8 @@ static int torch_track(const struct an_trace *t, const struct an_track *k, struc
 }
 
 /* Time of the counted steps of a thread on the host, and the part of it in a set. */
-static void within_steps(const struct an_context *c, uint32_t track, const struct an_span *span, size_t n, int64_t *inside,
-                         int64_t *all, int64_t *steps)
+static void within_steps(const struct an_context *c, uint32_t track, const struct an_span *span,
+                         size_t n, int64_t *inside, int64_t *all, int64_t *steps)
 {
     for (size_t i = 0; i < c->step_count; i++) {
         const struct an_step *s = &c->step[i];
@@ -145,48 +151,61 @@ static void torch_stages(struct an_context *c, const struct torch *x, struct an_
     static const struct {
         enum torch_name name;
         const char *text;
-    } names[] = {{TORCH_FETCH, "fetch"}, {TORCH_READ, "read"}, {TORCH_COLLATE, "collate"}, {TORCH_PIN, "pin_memory"}};
+    } names[] = {{TORCH_FETCH, "fetch"},
+                 {TORCH_READ, "read"},
+                 {TORCH_COLLATE, "collate"},
+                 {TORCH_PIN, "pin_memory"}};
     struct an_loader *r = &c->r->loader;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (x->count[names[i].name]) {
             double ns = x->ns[names[i].name];
-            rows[r->stage_count++] = (struct an_stage){.name = names[i].text,
-                                                       .count = x->count[names[i].name],
-                                                       .ms_per_batch = an_num((ns > 0 ? ns : 0) / (double)r->batches / 1e6)};
+            rows[r->stage_count++] = (struct an_stage){
+                .name = names[i].text,
+                .count = x->count[names[i].name],
+                .ms_per_batch = an_num((ns > 0 ? ns : 0) / (double)r->batches / 1e6)};
         }
-    if (!r->stage_count && x->count[TORCH_SINGLE]) /* all of it on the step's thread, in one piece */
-        rows[r->stage_count++] =
-            (struct an_stage){.name = "fetch",
-                              .count = x->count[TORCH_SINGLE],
-                              .ms_per_batch = an_num(x->ns[TORCH_SINGLE] / (double)x->count[TORCH_SINGLE] / 1e6)};
+    if (!r->stage_count &&
+        x->count[TORCH_SINGLE]) /* all of it on the step's thread, in one piece */
+        rows[r->stage_count++] = (struct an_stage){
+            .name = "fetch",
+            .count = x->count[TORCH_SINGLE],
+            .ms_per_batch = an_num(x->ns[TORCH_SINGLE] / (double)x->count[TORCH_SINGLE] / 1e6)};
     r->stages = rows;
 }
 
-/* Workers that keep up: time a batch costs / time of a step without its wait. A loader without workers tells what a batch
- * costs; of one with workers the trace holds only the waits. */
-static void torch_workers(struct an_context *c, const struct torch *x, int64_t inside, int64_t all, int64_t steps)
+/* Workers that keep up: time a batch costs / time of a step without its wait. A loader without
+ * workers tells what a batch costs; of one with workers the trace holds only the waits. */
+static void torch_workers(struct an_context *c, const struct torch *x, int64_t inside, int64_t all,
+                          int64_t steps)
 {
     struct an_loader *r = &c->r->loader;
     const struct an_count *cores = &c->r->run.cores;
     bool single = x->count[TORCH_SINGLE] && !x->count[TORCH_MULTI];
-    r->workers = x->worker_processes ? an_int(x->worker_processes)
-                 : single            ? an_int(0)
-                                     : an_int_none("the trace holds one process: the loader's workers are others (tacho run "
-                                                              "follows them)");
+    r->workers =
+        x->worker_processes ? an_int(x->worker_processes)
+        : single
+            ? an_int(0)
+            : an_int_none("the trace holds one process: the loader's workers are others (tacho run "
+                          "follows them)");
     if (!single) {
-        r->workers_needed = an_int_none("what a worker takes for a batch is not in the trace, only how long steps waited");
+        r->workers_needed = an_int_none(
+            "what a worker takes for a batch is not in the trace, only how long steps waited");
         return;
     }
     if (!steps || all <= inside) {
-        r->workers_needed = an_int_none(steps ? "the steps do nothing but wait" : "no counted steps");
+        r->workers_needed =
+            an_int_none(steps ? "the steps do nothing but wait" : "no counted steps");
         return;
     }
-    double batch = x->ns[TORCH_SINGLE] / (double)x->count[TORCH_SINGLE], step = (double)(all - inside) / (double)steps;
+    double batch = x->ns[TORCH_SINGLE] / (double)x->count[TORCH_SINGLE],
+           step = (double)(all - inside) / (double)steps;
     int64_t needed = (int64_t)ceil(batch / step);
     if (needed > 1 && !cores->valid)
-        r->workers_needed = an_int_none(an_arena_format(
-            c->a, "%" PRId64 " if that many cores are free and nothing in the loader is serial: the trace does not say",
-            needed));
+        r->workers_needed =
+            an_int_none(an_arena_format(c->a,
+                                        "%" PRId64 " if that many cores are free and nothing in "
+                                                   "the loader is serial: the trace does not say",
+                                        needed));
     else
         r->workers_needed = an_int(cores->valid && needed > cores->value ? cores->value : needed);
 }
@@ -220,11 +239,14 @@ int an_loader_torch(struct an_context *c, bool *found)
     *found = !rc && r->batches > 0;
     if (!*found)
         return rc;
-    r->source = x.count[TORCH_SINGLE] + x.count[TORCH_MULTI] ? "enumerate(DataLoader)" : "Python frames";
+    r->source =
+        x.count[TORCH_SINGLE] + x.count[TORCH_MULTI] ? "enumerate(DataLoader)" : "Python frames";
     torch_stages(c, &x, rows);
     torch_workers(c, &x, inside, all, steps);
-    r->wait_ms_per_step = steps ? an_num((double)inside / (double)steps / 1e6)
-                                : an_num_none(c->r->steps.reason ? c->r->steps.reason : "no counted steps on a known thread");
+    r->wait_ms_per_step =
+        steps ? an_num((double)inside / (double)steps / 1e6)
+              : an_num_none(c->r->steps.reason ? c->r->steps.reason
+                                               : "no counted steps on a known thread");
     r->queue_depth_mean = an_num_none("the trace counts no queue_depth");
     r->inferred_wait_ms_per_step = an_num_none("the waits are marked");
     return 0;
@@ -232,11 +254,12 @@ int an_loader_torch(struct an_context *c, bool *found)
 
 /* ---- no marker: gaps ---------------------------------------------------------------------------------------------------- */
 
-/* Is slice i work of a host thread? Annotations and frames may lie around a wait, ops and calls do not. `kind` caches of each
- * category: 1 no, 2 yes. */
+/* Is slice i work of a host thread? Annotations and frames may lie around a wait, ops and calls do
+ * not. `kind` caches of each category: 1 no, 2 yes. */
 static bool is_host_work(const struct an_trace *t, uint8_t *kind, size_t i)
 {
-    uint32_t category = t->slice.category[i] < t->string_count ? t->slice.category[i] : (uint32_t)t->string_count;
+    uint32_t category =
+        t->slice.category[i] < t->string_count ? t->slice.category[i] : (uint32_t)t->string_count;
     if (!kind[category]) {
         const char *s = an_trace_name(t, category);
         kind[category] = !strcmp(s, "op") || an_category_is_call(s) ? 2 : 1;
@@ -245,7 +268,8 @@ static bool is_host_work(const struct an_trace *t, uint8_t *kind, size_t i)
 }
 
 /* Adds b to the set *a; both live in the work arena. */
-static int unite(struct an_context *c, struct an_span **a, size_t *n, const struct an_span *b, size_t m)
+static int unite(struct an_context *c, struct an_span **a, size_t *n, const struct an_span *b,
+                 size_t m)
 {
     struct an_span *both = an_arena_zero(c->work, *n + m, sizeof *both);
     if (!both)
@@ -257,7 +281,8 @@ static int unite(struct an_context *c, struct an_span **a, size_t *n, const stru
 }
 
 /* When any thread of the process was in an op or a call, or any of its devices worked. */
-static int process_busy(struct an_context *c, uint32_t process, uint8_t *kind, struct an_span **out, size_t *count)
+static int process_busy(struct an_context *c, uint32_t process, uint8_t *kind, struct an_span **out,
+                        size_t *count)
 {
     const struct an_trace *t = c->t;
     int rc = 0;
@@ -267,7 +292,8 @@ static int process_busy(struct an_context *c, uint32_t process, uint8_t *kind, s
         struct an_span *span = NULL;
         size_t n;
         if (c->gpu->device[d].process == process &&
-            !(rc = an_device_spans(c, &c->gpu->device[d], AN_DEVICE_ALL_MASK, INT64_MIN, INT64_MAX, &span, &n)))
+            !(rc = an_device_spans(c, &c->gpu->device[d], AN_DEVICE_ALL_MASK, INT64_MIN, INT64_MAX,
+                                   &span, &n)))
             rc = unite(c, out, count, span, n);
         an_arena_give_back(c->work, span);
     }
@@ -277,7 +303,8 @@ static int process_busy(struct an_context *c, uint32_t process, uint8_t *kind, s
         if (track->process != process || strcmp(track->kind, "thread") != 0 || !track->slice_count)
             continue;
         struct an_span *span = malloc(track->slice_count * sizeof *span);
-        for (size_t i = track->slice_first; span && i < track->slice_first + track->slice_count; i++)
+        for (size_t i = track->slice_first; span && i < track->slice_first + track->slice_count;
+             i++)
             if (is_host_work(t, kind, i))
                 span[n++] = (struct an_span){t->slice.start[i], an_slice_end(t, i)};
         rc = span ? unite(c, out, count, span, an_spans_normalize(span, n)) : TACHO_ENOMEM;
@@ -300,7 +327,8 @@ static int64_t longest_gap(const struct an_span *a, size_t n, int64_t start, int
     return longest;
 }
 
-/* A step that waits for its batch does nothing for a while: the longest such time of each step bounds the wait. */
+/* A step that waits for its batch does nothing for a while: the longest such time of each step
+ * bounds the wait. */
 int an_loader_infer(struct an_context *c)
 {
     struct an_loader *r = &c->r->loader;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The flame graph of ranges: the ranges of the threads that run steps, inside the steps the budget stands on, merged by the
- * path of names that leads to them. The root is the steps themselves. Paths beyond a number of rows are left out, the smallest
- * first.
+ * The flame graph of ranges: the ranges of the threads that run steps, inside the steps the budget
+ * stands on, merged by the path of names that leads to them. The root is the steps themselves.
+ * Paths beyond a number of rows are left out, the smallest first.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -73,7 +73,8 @@ static int add_step(struct flame *f, const struct an_lane *l, const struct an_st
         if (i == s->slice || f->depth == DEPTH_MOST || t->slice.dur[i] == AN_OPEN)
             continue;
         uint32_t parent = f->depth ? f->open[f->depth - 1].node : 0, node;
-        end = end < limit ? end : limit; /* ranges of foreign traces may outlast the one around them */
+        end = end < limit ? end
+                          : limit; /* ranges of foreign traces may outlast the one around them */
         rc = child(f, parent, t->slice.name[i], &node);
         if (rc || node == AN_NONE)
             continue;
@@ -99,7 +100,8 @@ static int descending(const void *x, const void *y)
     return (*a < *b) - (*a > *b);
 }
 
-/* The time a node must have to stay. A child never has more than its parent, so that what stays is a tree. */
+/* The time a node must have to stay. A child never has more than its parent, so that what stays is
+ * a tree. */
 static int threshold(const struct an_flame_node *node, size_t count, int64_t *out)
 {
     *out = 0;
@@ -116,12 +118,13 @@ static int threshold(const struct an_flame_node *node, size_t count, int64_t *ou
     return 0;
 }
 
-int an_flame_rows(struct an_context *c, const struct an_flame_node *node, size_t count, const char *root, const char *source,
-                  struct an_flame *out)
+int an_flame_rows(struct an_context *c, const struct an_flame_node *node, size_t count,
+                  const char *root, const char *source, struct an_flame *out)
 {
     int64_t least;
     uint32_t *row_of = malloc(count * sizeof *row_of);
-    struct an_flame_row *row = an_arena_zero(c->a, count < ROWS_MOST ? count : ROWS_MOST, sizeof *row);
+    struct an_flame_row *row =
+        an_arena_zero(c->a, count < ROWS_MOST ? count : ROWS_MOST, sizeof *row);
     int rc = row_of && row ? threshold(node, count, &least) : TACHO_ENOMEM;
     size_t n = 0;
     for (uint32_t i = 0; i < count && !rc; i++) {
@@ -130,10 +133,11 @@ int an_flame_rows(struct an_context *c, const struct an_flame_node *node, size_t
         if (i && (x->total < least || row_of[x->parent] == AN_NONE))
             continue;
         row_of[i] = (uint32_t)n;
-        row[n++] = (struct an_flame_row){.name = i ? an_arena_text(c->a, an_trace_name(c->t, x->name)) : root,
-                                         .parent = row_of[x->parent],
-                                         .total_ns = x->total,
-                                         .count = x->count};
+        row[n++] = (struct an_flame_row){
+            .name = i ? an_arena_text(c->a, an_trace_name(c->t, x->name)) : root,
+            .parent = row_of[x->parent],
+            .total_ns = x->total,
+            .count = x->count};
     }
     *out = (struct an_flame){.source = source, .row = row, .row_count = n};
     free(row_of);
@@ -155,7 +159,8 @@ static int flame_run(struct an_context *c)
                 rc = add_step(&f, l, &c->step[i]);
     }
     if (!rc && f.count > 1)
-        rc = an_flame_rows(c, f.node, f.count, "steps", "ranges of the threads that run steps", &c->r->flame);
+        rc = an_flame_rows(c, f.node, f.count, "steps", "ranges of the threads that run steps",
+                           &c->r->flame);
     else if (!rc)
         c->r->flame.reason = "no range lies inside a counted step on a thread that runs steps";
     free(f.node);
@@ -169,4 +174,5 @@ static void flame_absent(struct an_context *c, const char *reason)
 }
 
 const struct an_analyzer an_flame = {"flame", "ranges of the threads that run steps, as a tree",
-                                     AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, flame_run, flame_absent};
+                                     AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, flame_run,
+                                     flame_absent};

@@ -13,8 +13,9 @@ struct an_flame_node {
     int64_t total, count;  /* a node never has more than its parent */
 };
 
-/* The largest nodes as rows of a picture; node 0 is the root and is called `root`. 0 or TACHO_ENOMEM. */
-int an_flame_rows(struct an_context *c, const struct an_flame_node *node, size_t count, const char *root, const char *source,
-                  struct an_flame *out);
+/* The largest nodes as rows of a picture; node 0 is the root and is called `root`. 0 or
+ * TACHO_ENOMEM. */
+int an_flame_rows(struct an_context *c, const struct an_flame_node *node, size_t count,
+                  const char *root, const char *source, struct an_flame *out);
 
 #endif

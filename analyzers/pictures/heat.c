@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The matrix rank x step of pictures.h. A column is a step by its index: the same update on all ranks. What a rank did not run,
- * or did not record, is NAN. Steps that the statistics leave out are not in it.
+ * The matrix rank x step of pictures.h. A column is a step by its index: the same update on all
+ * ranks. What a rank did not run, or did not record, is NAN. Steps that the statistics leave out
+ * are not in it.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -42,7 +43,8 @@ static size_t place_of(const int64_t *x, size_t n, int64_t value)
     return (size_t)(at - x);
 }
 
-/* Of the steps that the statistics leave out (the first is often the longest) the scale of a picture must not come. */
+/* Of the steps that the statistics leave out (the first is often the longest) the scale of a
+ * picture must not come. */
 static bool is_shown(const struct an_step *s)
 {
     return an_step_counted(s) && s->end != STORE_ABSENT && s->end > s->start;
@@ -117,7 +119,8 @@ static int heat_run(struct an_context *c)
     for (int k = 0; k < LAYERS; k++)
         for (size_t i = 0; i < h.rows * h.columns; i++)
             h.sum[k][i] = h.count[k][i] ? h.sum[k][i] / (double)h.count[k][i] : NAN;
-    int64_t *rank = an_arena_zero(c->a, h.rows, sizeof *rank), *index = an_arena_zero(c->a, h.columns, sizeof *index);
+    int64_t *rank = an_arena_zero(c->a, h.rows, sizeof *rank),
+            *index = an_arena_zero(c->a, h.columns, sizeof *index);
     if (!rank || !index)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < h.rows; i++)
@@ -141,5 +144,5 @@ static void heat_absent(struct an_context *c, const char *reason)
     c->r->heat.reason = reason;
 }
 
-const struct an_analyzer an_heat_map = {"heat", "step, waiting and transfer of each rank and step", AN_INPUT_STEPS, heat_run,
-                                        heat_absent};
+const struct an_analyzer an_heat_map = {"heat", "step, waiting and transfer of each rank and step",
+                                        AN_INPUT_STEPS, heat_run, heat_absent};

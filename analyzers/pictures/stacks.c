@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sampled call stacks (tacho run --stacks): the tree of a flame graph, and which functions the CPU time went to, by themselves
- * and with what they call. A sample stands for one period of CPU time of one thread; threads that wait are not sampled.
+ * Sampled call stacks (tacho run --stacks): the tree of a flame graph, and which functions the CPU
+ * time went to, by themselves and with what they call. A sample stands for one period of CPU time
+ * of one thread; threads that wait are not sampled.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +19,10 @@ static int64_t period_of(const struct an_trace *t)
     return end && !*end && ns > 0 && ns <= 1000000000000 ? ns : 0;
 }
 
-/* Frames that say nothing about a program, because every one has them: how it and its threads begin, and how CPython gets from
- * one Python function to the next. The picture leaves them out, their own time goes to who called them; tables and exports have
- * all. A star at the end stands for any end. */
+/* Frames that say nothing about a program, because every one has them: how it and its threads
+ * begin, and how CPython gets from one Python function to the next. The picture leaves them out,
+ * their own time goes to who called them; tables and exports have all. A star at the end stands for
+ * any end. */
 static const char *const left_out[] = {"_start",
                                        "__libc_start_main",
                                        "__libc_start_call_main",
@@ -52,7 +54,8 @@ static bool is_left_out(const char *name)
 {
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
         size_t n = strlen(left_out[i]);
-        if (left_out[i][n - 1] == '*' ? !strncmp(name, left_out[i], n - 1) : !strcmp(name, left_out[i]))
+        if (left_out[i][n - 1] == '*' ? !strncmp(name, left_out[i], n - 1)
+                                      : !strcmp(name, left_out[i]))
             return true;
     }
     return false;
@@ -60,14 +63,15 @@ static bool is_left_out(const char *name)
 
 struct picture {
     struct an_flame_node *node; /* 0: the root */
-    uint32_t *slot;             /* a hash table of places in node, 0: free; its size a power of two */
+    uint32_t *slot; /* a hash table of places in node, 0: free; its size a power of two */
     size_t count, slots;
 };
 
 /* The node of that name below `parent`. */
 static uint32_t node_of(struct picture *p, uint32_t parent, uint32_t name)
 {
-    size_t at = (size_t)(((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15u >> 20) & (p->slots - 1);
+    size_t at =
+        (size_t)(((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15u >> 20) & (p->slots - 1);
     for (; p->slot[at]; at = (at + 1) & (p->slots - 1))
         if (p->node[p->slot[at]].parent == parent && p->node[p->slot[at]].name == name)
             return p->slot[at];
@@ -84,7 +88,9 @@ static void place(const struct an_trace *t, struct picture *p, uint32_t *where, 
     p->node[0] = (struct an_flame_node){0};
     for (size_t i = 0; i < k->count; i++) {
         uint32_t parent = k->parent[i] == AN_NONE ? 0 : where[k->parent[i]];
-        where[i] = !all && is_left_out(an_trace_name(t, k->frame[i])) ? parent : node_of(p, parent, k->frame[i]);
+        where[i] = !all && is_left_out(an_trace_name(t, k->frame[i]))
+                       ? parent
+                       : node_of(p, parent, k->frame[i]);
         p->node[where[i]].count += k->samples[i];
     }
 }
@@ -107,7 +113,8 @@ static int tree(struct an_context *c, int64_t period)
             p.node[p.node[i].parent].count += p.node[i].count;
         for (size_t i = 0; i < p.count; i++)
             p.node[i].total = p.node[i].count * period;
-        rc = an_flame_rows(c, p.node, p.count, "CPU time", "stacks: cpu-clock samples", &c->r->stacks.flame);
+        rc = an_flame_rows(c, p.node, p.count, "CPU time", "stacks: cpu-clock samples",
+                           &c->r->stacks.flame);
     }
     free(p.node);
     free(p.slot);
@@ -130,7 +137,8 @@ static int functions(struct an_context *c, int64_t all)
 {
     const struct an_trace *t = c->t;
     const struct an_stacks *k = &t->stack;
-    int64_t *self = calloc(t->string_count, sizeof *self), *total = calloc(t->string_count, sizeof *total);
+    int64_t *self = calloc(t->string_count, sizeof *self),
+            *total = calloc(t->string_count, sizeof *total);
     uint32_t *seen = calloc(t->string_count, sizeof *seen);
     size_t n = 0;
     struct an_function *row = NULL;
@@ -151,11 +159,12 @@ static int functions(struct an_context *c, int64_t all)
     n = 0;
     for (uint32_t i = 0; row && i < t->string_count; i++)
         if (total[i])
-            row[n++] = (struct an_function){.name = an_trace_name(t, i),
-                                            .self = self[i],
-                                            .total = total[i],
-                                            .self_pct = an_num(100.0 * (double)self[i] / (double)all),
-                                            .total_pct = an_num(100.0 * (double)total[i] / (double)all)};
+            row[n++] =
+                (struct an_function){.name = an_trace_name(t, i),
+                                     .self = self[i],
+                                     .total = total[i],
+                                     .self_pct = an_num(100.0 * (double)self[i] / (double)all),
+                                     .total_pct = an_num(100.0 * (double)total[i] / (double)all)};
     if (n)
         qsort(row, n, sizeof *row, by_self);
     n = n < FUNCTIONS_MOST ? n : FUNCTIONS_MOST;
@@ -181,22 +190,25 @@ static int stacks_run(struct an_context *c)
 {
     struct an_stack_samples *s = &c->r->stacks;
     const struct an_stacks *k = &c->t->stack;
-    const char *status = an_trace_key(c->t, "stacks"), *kernel = an_trace_key(c->t, "stacks.kernel");
+    const char *status = an_trace_key(c->t, "stacks"),
+               *kernel = an_trace_key(c->t, "stacks.kernel");
     int64_t period = period_of(c->t);
     if (!k->all || !k->count) {
         absent(c, status && !strncmp(status, "not sampled", 11) ? an_arena_text(c->a, status)
-                  : status                                      ? "the target used too little CPU time for a sample"
-                                                                : "not asked for: tacho run --stacks");
+                  : status ? "the target used too little CPU time for a sample"
+                           : "not asked for: tacho run --stacks");
         return 0;
     }
     s->samples = an_int(k->all);
-    s->period_us = period ? an_num((double)period / 1e3) : an_num_none("the file does not say how often it sampled");
-    s->cpu_s = period ? an_num((double)period * (double)k->all / 1e9) : an_num_none(s->period_us.reason);
+    s->period_us = period ? an_num((double)period / 1e3)
+                          : an_num_none("the file does not say how often it sampled");
+    s->cpu_s =
+        period ? an_num((double)period * (double)k->all / 1e9) : an_num_none(s->period_us.reason);
     s->how = an_arena_text(c->a, status ? status : "");
     s->kernel = an_arena_text(c->a, kernel ? kernel : "");
     int rc = tree(c, period ? period : 1);
     return rc ? rc : functions(c, k->all);
 }
 
-const struct an_analyzer an_stack_samples = {"stacks", "sampled call stacks: functions and their CPU time", 0, stacks_run,
-                                             absent};
+const struct an_analyzer an_stack_samples = {
+    "stacks", "sampled call stacks: functions and their CPU time", 0, stacks_run, absent};

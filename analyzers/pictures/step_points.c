@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every step as a point of a trend (pictures.h). A long run has more steps than a picture has columns: then neighbours of a
- * lane are one point, the same number of them all over the run.
+ * Every step as a point of a trend (pictures.h). A long run has more steps than a picture has
+ * columns: then neighbours of a lane are one point, the same number of them all over the run.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -26,7 +26,8 @@ static size_t points_of(const struct an_context *c, size_t each)
     return points;
 }
 
-/* Sums of the steps that become one point. Those that count decide; where none does, all of them. */
+/* Sums of the steps that become one point. Those that count decide; where none does, all of them.
+ */
 struct group {
     const struct an_step *first;
     int64_t steps, counted, with_tokens, detailed;
@@ -59,7 +60,8 @@ static void group_add(struct group *g, const struct an_step *s)
     }
 }
 
-static struct an_step_point point_of(const struct an_context *c, int64_t rank, const struct group *g)
+static struct an_step_point point_of(const struct an_context *c, int64_t rank,
+                                     const struct group *g)
 {
     int64_t of = g->counted ? g->counted : g->steps;
     struct an_step_point p = {.rank = rank,
@@ -79,7 +81,8 @@ static struct an_step_point point_of(const struct an_context *c, int64_t rank, c
 static int rank_order(const void *x, const void *y)
 {
     const struct an_pair *a = x, *b = y;
-    return a->key != b->key ? (a->key < b->key ? -1 : 1) : (a->value > b->value) - (a->value < b->value);
+    return a->key != b->key ? (a->key < b->key ? -1 : 1)
+                            : (a->value > b->value) - (a->value < b->value);
 }
 
 static int step_points_run(struct an_context *c)
@@ -120,5 +123,5 @@ static void step_points_absent(struct an_context *c, const char *reason)
     (void)reason;
 }
 
-const struct an_analyzer an_step_points = {"step_points", "every step as a point of a trend", AN_INPUT_STEPS, step_points_run,
-                                           step_points_absent};
+const struct an_analyzer an_step_points = {"step_points", "every step as a point of a trend",
+                                           AN_INPUT_STEPS, step_points_run, step_points_absent};

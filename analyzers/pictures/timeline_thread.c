@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The picture of one thread in a step: a sweep over its ranges that gives every instant to the innermost one, as the budget
- * does, and hands the sums up, so that an outer range has the class of most of what happens in it.
+ * The picture of one thread in a step: a sweep over its ranges that gives every instant to the
+ * innermost one, as the budget does, and hands the sums up, so that an outer range has the class of
+ * most of what happens in it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,9 @@ static int leave(struct sweep *w)
     if (w->depth)
         for (int k = 0; k < AN_CLASS_COUNT; k++)
             w->open[w->depth - 1].class_ns[k] += f->class_ns[k];
-    return w->depth < 2 ? an_timeline_add(&w->row[w->depth], f->start, f->end, f->name, f->class_ns, f->class) : 0;
+    return w->depth < 2 ? an_timeline_add(&w->row[w->depth], f->start, f->end, f->name, f->class_ns,
+                                          f->class)
+                        : 0;
 }
 
 static int sweep_to(struct sweep *w, int64_t time)
@@ -55,7 +58,8 @@ static bool is_seen_through(const struct an_trace *t, size_t i, const struct swe
 {
     uint32_t mark = w->mark;
     enum an_role r = an_slice_role(t, i);
-    return r == AN_ROLE_STEP || (r == AN_ROLE_QUEUE_WAIT && w->row->waits) || (mark != AN_NONE && t->slice.name[i] == mark) ||
+    return r == AN_ROLE_STEP || (r == AN_ROLE_QUEUE_WAIT && w->row->waits) ||
+           (mark != AN_NONE && t->slice.name[i] == mark) ||
            !strncmp(an_trace_name(t, t->slice.name[i]), "ProfilerStep#", 13) ||
            !strcmp(an_slice_category(t, i), "python_function");
 }
@@ -71,8 +75,9 @@ static int enter(struct sweep *w, size_t i)
     const struct frame *around = w->depth ? &w->open[w->depth - 1] : NULL;
     int64_t limit = around ? around->end : r->t1;
     struct frame f = {.start = start, .end = end < limit ? end : limit, .name = t->slice.name[i]};
-    f.class = t->slice.dur[i] == AN_OPEN ? AN_CLASS_UNATTRIBUTED
-                                         : an_class_of_role(an_slice_role(t, i), around ? around->class : AN_CLASS_HOST);
+    f.class = t->slice.dur[i] == AN_OPEN
+                  ? AN_CLASS_UNATTRIBUTED
+                  : an_class_of_role(an_slice_role(t, i), around ? around->class : AN_CLASS_HOST);
     if (f.class == AN_CLASS_COMPUTE && r->drives)
         f.class = AN_CLASS_HOST;
     if ((rc = an_grow(&w->open, &w->room, w->depth + 1, sizeof *w->open)))
@@ -81,7 +86,8 @@ static int enter(struct sweep *w, size_t i)
     return 0;
 }
 
-int an_timeline_thread(const struct an_context *c, const struct an_track *k, uint32_t mark, struct an_timeline_row row[2])
+int an_timeline_thread(const struct an_context *c, const struct an_track *k, uint32_t mark,
+                       struct an_timeline_row row[2])
 {
     const struct an_trace *t = c->t;
     struct sweep w = {.c = c, .row = row, .at = row->t0, .mark = mark};
@@ -89,12 +95,14 @@ int an_timeline_thread(const struct an_context *c, const struct an_track *k, uin
     int rc = 0;
     /* what is open at the start of the window holds the last range before it, or is that range */
     if (first > k->slice_first)
-        for (uint32_t i = (uint32_t)(first - 1); i != AN_NONE && n < AN_DEPTH_MAX; i = t->slice.parent[i])
+        for (uint32_t i = (uint32_t)(first - 1); i != AN_NONE && n < AN_DEPTH_MAX;
+             i = t->slice.parent[i])
             before[n++] = i;
     while (n-- && !rc)
         if (an_slice_end(t, before[n]) > row->t0)
             rc = enter(&w, before[n]);
-    for (size_t i = first; i < k->slice_first + k->slice_count && t->slice.start[i] < row->t1 && !rc; i++)
+    for (size_t i = first;
+         i < k->slice_first + k->slice_count && t->slice.start[i] < row->t1 && !rc; i++)
         rc = enter(&w, i);
     rc = rc ? rc : sweep_to(&w, row->t1);
     free(w.open);

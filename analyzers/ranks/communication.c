@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What communication costs a step on the CPU (docs/communication.md). Total is the time in which any thread of a rank is in a
- * collective or the step's thread waits for one; exposed is the budget's class; overlap is the part beside compute on the
- * step's thread. In a matched collective a rank waits until its last participant has come, then transfers: the exposed time is
- * split the same way. A step of which a collective is not matched (a rank is missing, its recording was paused) is left out of
- * the split.
+ * What communication costs a step on the CPU (docs/communication.md). Total is the time in which
+ * any thread of a rank is in a collective or the step's thread waits for one; exposed is the
+ * budget's class; overlap is the part beside compute on the step's thread. In a matched collective
+ * a rank waits until its last participant has come, then transfers: the exposed time is split the
+ * same way. A step of which a collective is not matched (a rank is missing, its recording was
+ * paused) is left out of the split.
  */
 #include "analyzers/collectives/communication.h"
 
@@ -20,7 +21,8 @@
 #define MISSING_NAMED 8
 #define NO_DETAIL     "no counted step has all its ranges in the file"
 
-/* Sums over the detailed steps of a lane, ns; split: over those of which every collective is matched. */
+/* Sums over the detailed steps of a lane, ns; split: over those of which every collective is
+ * matched. */
 struct lane_sums {
     int64_t steps, split_steps;
     double total, exposed, overlap, bytes;
@@ -62,8 +64,8 @@ static int64_t distinct_ranks(const struct an_context *c, const bool *takes_part
     return n;
 }
 
-/* "rank 1 of 2 is not in the file: ...": of the largest communicator, or of the job where calls do not say who takes part.
- * NULL: all are there, or its size is not known. */
+/* "rank 1 of 2 is not in the file: ...": of the largest communicator, or of the job where calls do
+ * not say who takes part. NULL: all are there, or its size is not known. */
 static const char *missing_words(struct an_context *c, const struct an_comm_calls *x)
 {
     int64_t expected = 0, present = 0, listed = 0;
@@ -76,10 +78,12 @@ static const char *missing_words(struct an_context *c, const struct an_comm_call
             takes_part[x->call[i].lane] = true;
     for (size_t k = 0; takes_part && k < c->lane_count; k++)
         present += takes_part[k];
-    const char *how = an_trace_key(c->t, "source")
-                          ? "put the traces of all ranks into one folder and report that"
-                          : "record all ranks (tacho run -- mpirun ...), or merge their files (tacho merge)";
-    if (!expected && x->count) { /* the calls do not say who takes part; the job may say how many ranks it has */
+    const char *how =
+        an_trace_key(c->t, "source")
+            ? "put the traces of all ranks into one folder and report that"
+            : "record all ranks (tacho run -- mpirun ...), or merge their files (tacho merge)";
+    if (!expected &&
+        x->count) { /* the calls do not say who takes part; the job may say how many ranks it has */
         const char *world = an_trace_key(c->t, "world_size");
         expected = world ? strtoll(world, NULL, 10) : 0;
         for (size_t k = 0; takes_part && k < c->lane_count; k++)
@@ -92,15 +96,17 @@ static const char *missing_words(struct an_context *c, const struct an_comm_call
         if (!has_rank(c, takes_part, rank))
             names = an_arena_format(c->work, "%s%s%" PRId64, names, listed++ ? ", " : "", rank);
     bool more = expected - present > listed;
-    return an_arena_format(c->a, "rank%s %s%s of %" PRId64 " %s not in the file: %s", expected - present > 1 ? "s" : "", names,
-                           more ? " ..." : "", expected, expected - present > 1 ? "are" : "is", how);
+    return an_arena_format(c->a, "rank%s %s%s of %" PRId64 " %s not in the file: %s",
+                           expected - present > 1 ? "s" : "", names, more ? " ..." : "", expected,
+                           expected - present > 1 ? "are" : "is", how);
 }
 
 /* ---- sets of a lane ----------------------------------------------------------------------------------------------------- */
 
 static int start_order(const void *x, const void *y)
 {
-    const struct an_comm_call *a = *(struct an_comm_call *const *)x, *b = *(struct an_comm_call *const *)y;
+    const struct an_comm_call *a = *(struct an_comm_call *const *)x,
+                              *b = *(struct an_comm_call *const *)y;
     if (a->lane != b->lane)
         return a->lane < b->lane ? -1 : 1;
     return (a->start > b->start) - (a->start < b->start);
@@ -125,7 +131,8 @@ static int by_lane(struct work *w)
     return 0;
 }
 
-/* Parts of the calls of a lane: which = 0 all of it, 1 transfer, 2 waiting. The set lives in the work arena. */
+/* Parts of the calls of a lane: which = 0 all of it, 1 transfer, 2 waiting. The set lives in the
+ * work arena. */
 static int calls_set(struct work *w, size_t lane, int which, struct an_set *out)
 {
     size_t n = w->first[lane + 1] - w->first[lane];
@@ -182,13 +189,14 @@ static void mark_split(struct work *w)
     }
 }
 
-/* Exposed communication of a step, split: on a thread by its pieces, on a device by the set of what is exposed there. */
+/* Exposed communication of a step, split: on a thread by its pieces, on a device by the set of what
+ * is exposed there. */
 struct exposure {
     double overlap, transfer, waiting;
 };
 
-static int exposed_on_thread(struct work *w, const struct an_step *x, const struct an_set *set, struct an_class_spans *pieces,
-                             struct exposure *e)
+static int exposed_on_thread(struct work *w, const struct an_step *x, const struct an_set *set,
+                             struct an_class_spans *pieces, struct exposure *e)
 {
     int rc = an_budget_spans(w->c, x, pieces);
     for (size_t k = 0; k < pieces->count && !rc; k++) {
@@ -211,12 +219,14 @@ static int only_exposed(struct work *w, const struct an_lane *l, struct an_set *
         struct an_span *out = an_arena_zero(w->c->work, set[k].count + e->count + 1, sizeof *out);
         if (!out)
             return TACHO_ENOMEM;
-        set[k] = (struct an_set){out, an_spans_intersect(set[k].span, set[k].count, e->span, e->count, out)};
+        set[k] = (struct an_set){
+            out, an_spans_intersect(set[k].span, set[k].count, e->span, e->count, out)};
     }
     return 0;
 }
 
-static int sum_steps(struct work *w, size_t lane, const struct an_set *set, struct an_class_spans *pieces)
+static int sum_steps(struct work *w, size_t lane, const struct an_set *set,
+                     struct an_class_spans *pieces)
 {
     struct an_context *c = w->c;
     const struct an_lane *l = &c->lane[lane];
@@ -231,8 +241,8 @@ static int sum_steps(struct work *w, size_t lane, const struct an_set *set, stru
         if (l->device == AN_NONE)
             rc = exposed_on_thread(w, x, set, pieces, &e);
         else
-            e = (struct exposure){within(&set[0], step) - (double)x->class_ns[AN_CLASS_COMM], within(&set[1], step),
-                                  within(&set[2], step)};
+            e = (struct exposure){within(&set[0], step) - (double)x->class_ns[AN_CLASS_COMM],
+                                  within(&set[1], step), within(&set[2], step)};
         s->steps++;
         s->total += within(&set[0], step);
         s->exposed += (double)x->class_ns[AN_CLASS_COMM];
@@ -274,7 +284,8 @@ static int sum_lane(struct work *w, size_t lane, struct an_class_spans *pieces)
     return rc;
 }
 
-/* Who came last to each matched collective, and how long the others waited for it. Returns the mean skew in ms. */
+/* Who came last to each matched collective, and how long the others waited for it. Returns the mean
+ * skew in ms. */
 static double arrivals(struct work *w, int64_t *collectives)
 {
     double skew = 0;
@@ -311,25 +322,27 @@ static struct an_value per_step(double ns, int64_t steps, const char *none)
     return steps ? an_num(ns / (double)steps / 1e6) : an_num_none(none);
 }
 
-static void fill_rank(const struct an_context *c, size_t lane, const struct lane_sums *s, const char *no_split,
-                      struct an_comm_rank *out)
+static void fill_rank(const struct an_context *c, size_t lane, const struct lane_sums *s,
+                      const char *no_split, struct an_comm_rank *out)
 {
-    *out = (struct an_comm_rank){.rank = c->lane[lane].rank,
-                                 .total_ms = per_step(s->total, s->steps, NO_DETAIL),
-                                 .exposed_ms = per_step(s->exposed, s->steps, NO_DETAIL),
-                                 .overlap_pct = s->total > 0 ? an_num(100 * s->overlap / s->total)
-                                                             : an_num_none("no communication in the counted steps"),
-                                 .transfer_ms = per_step(s->transfer, s->split_steps, no_split),
-                                 .waiting_ms = per_step(s->waiting, s->split_steps, no_split),
-                                 .exposed_transfer_ms = per_step(s->exposed_transfer, s->split_steps, no_split),
-                                 .exposed_waiting_ms = per_step(s->exposed_waiting, s->split_steps, no_split),
-                                 .caused_ms = per_step(s->caused, s->split_steps, no_split),
-                                 .last_pct = s->collectives ? an_num(100 * (double)s->last / (double)s->collectives)
-                                                            : an_num_none(no_split)};
+    *out = (struct an_comm_rank){
+        .rank = c->lane[lane].rank,
+        .total_ms = per_step(s->total, s->steps, NO_DETAIL),
+        .exposed_ms = per_step(s->exposed, s->steps, NO_DETAIL),
+        .overlap_pct = s->total > 0 ? an_num(100 * s->overlap / s->total)
+                                    : an_num_none("no communication in the counted steps"),
+        .transfer_ms = per_step(s->transfer, s->split_steps, no_split),
+        .waiting_ms = per_step(s->waiting, s->split_steps, no_split),
+        .exposed_transfer_ms = per_step(s->exposed_transfer, s->split_steps, no_split),
+        .exposed_waiting_ms = per_step(s->exposed_waiting, s->split_steps, no_split),
+        .caused_ms = per_step(s->caused, s->split_steps, no_split),
+        .last_pct = s->collectives ? an_num(100 * (double)s->last / (double)s->collectives)
+                                   : an_num_none(no_split)};
 }
 
 /* Mean over ranks: of sums, so that every step weighs the same. */
-static void fill_run(struct an_communication *r, const struct lane_sums *lane, size_t n, const char *no_split)
+static void fill_run(struct an_communication *r, const struct lane_sums *lane, size_t n,
+                     const char *no_split)
 {
     struct lane_sums s = {.sized = true};
     for (size_t k = 0; k < n; k++) {
@@ -350,12 +363,14 @@ static void fill_run(struct an_communication *r, const struct lane_sums *lane, s
                                   : an_num_none(NO_DETAIL);
     r->total_ms = per_step(s.total, s.steps, NO_DETAIL);
     r->exposed_ms = per_step(s.exposed, s.steps, NO_DETAIL);
-    r->overlap_pct = s.total > 0 ? an_num(100 * s.overlap / s.total) : an_num_none("no communication in the counted steps");
+    r->overlap_pct = s.total > 0 ? an_num(100 * s.overlap / s.total)
+                                 : an_num_none("no communication in the counted steps");
     r->transfer_ms = per_step(s.transfer, s.split_steps, no_split);
     r->waiting_ms = per_step(s.waiting, s.split_steps, no_split);
     r->exposed_transfer_ms = per_step(s.exposed_transfer, s.split_steps, no_split);
     r->exposed_waiting_ms = per_step(s.exposed_waiting, s.split_steps, no_split);
-    /* The step's thread is in the call, or in a wait for it: what is exposed blocks it, and that range is the proof. */
+    /* The step's thread is in the call, or in a wait for it: what is exposed blocks it, and that
+     * range is the proof. */
     r->blocking_proven_ms = r->exposed_ms;
     r->blocking_inferred_ms = r->blocking_unknown_ms = s.steps ? an_num(0) : an_num_none(NO_DETAIL);
 }
@@ -375,7 +390,8 @@ static bool several_hosts(const struct an_context *c)
     return false;
 }
 
-/* Clocks of several hosts agree up to an error, and so do clocks that were put right; what is below it is not known. */
+/* Clocks of several hosts agree up to an error, and so do clocks that were put right; what is below
+ * it is not known. */
 static struct an_value skew_of(struct an_context *c, double ms, const char *no_split)
 {
     const struct an_clocks *k = &c->r->ranks.clocks;
@@ -387,16 +403,21 @@ static struct an_value skew_of(struct an_context *c, double ms, const char *no_s
         return an_num_none(no_split);
     if (!corrected && !several_hosts(c))
         return an_num(ms);
-    double error = !corrected && key ? strtod(key, NULL) / 1e6 : k->error_ns.valid ? k->error_ns.value / 1e6 : NAN;
+    double error = !corrected && key   ? strtod(key, NULL) / 1e6
+                   : k->error_ns.valid ? k->error_ns.value / 1e6
+                                       : NAN;
     if (isnan(error))
-        return an_num_none("the ranks are on several hosts, and the file does not say how well their clocks agree");
+        return an_num_none("the ranks are on several hosts, and the file does not say how well "
+                           "their clocks agree");
     if (ms < error)
-        return an_num_none(
-            an_arena_format(c->a, "below %s, up to which the clocks of the ranks agree", an_time_words(c->a, error, 3)));
+        return an_num_none(an_arena_format(c->a,
+                                           "below %s, up to which the clocks of the ranks agree",
+                                           an_time_words(c->a, error, 3)));
     return an_num(ms);
 }
 
-static const char *why_no_split(struct an_context *c, const struct an_comm_calls *x, const char *missing)
+static const char *why_no_split(struct an_context *c, const struct an_comm_calls *x,
+                                const char *missing)
 {
     int64_t ranks = 0;
     for (size_t i = 0; i < x->count; i++)
@@ -406,10 +427,12 @@ static const char *why_no_split(struct an_context *c, const struct an_comm_calls
                                c->lane_count > 1 ? "these ranks" : "one rank", missing);
     if (!ranks)
         return "the calls do not say how many ranks take part";
-    return "in no counted step all calls could be matched over the ranks by communicator and sequence number";
+    return "in no counted step all calls could be matched over the ranks by communicator and "
+           "sequence number";
 }
 
-/* The split of each rank and step, the rows of the ranks and what is missing; lanes of threads and of devices alike. */
+/* The split of each rank and step, the rows of the ranks and what is missing; lanes of threads and
+ * of devices alike. */
 static int split(struct work *w, const char **no_split)
 {
     struct an_context *c = w->c;
@@ -533,5 +556,6 @@ static int communication_run(struct an_context *c)
     return rc;
 }
 
-const struct an_analyzer an_communication = {"communication", "collectives: bytes, bandwidth, transfer, waiting, overlap",
-                                             AN_INPUT_SLICES, communication_run, communication_absent};
+const struct an_analyzer an_communication = {
+    "communication", "collectives: bytes, bandwidth, transfer, waiting, overlap", AN_INPUT_SLICES,
+    communication_run, communication_absent};

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Communication of accelerators: the collectives by the rows of the devices, the time of a step from the unions that the
- * devices' part has (device_split.c). Its kernels spin while they wait, and nothing on a device ties a kernel of one rank to
- * that of another, so the split into transfer and waiting is absent.
+ * Communication of accelerators: the collectives by the rows of the devices, the time of a step
+ * from the unions that the devices' part has (device_split.c). Its kernels spin while they wait,
+ * and nothing on a device ties a kernel of one rank to that of another, so the split into transfer
+ * and waiting is absent.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/collectives/communication.h"
 
-#define SPIN "communication kernels spin while they wait: which part of them is transfer cannot be told from one device"
+#define SPIN \
+    "communication kernels spin while they wait: which part of them is transfer cannot be told " \
+    "from one device"
 
 struct kernel {
     const char *name;
@@ -20,7 +23,8 @@ static int kernel_order(const void *x, const void *y)
 {
     const struct kernel *a = x, *b = y;
     int order = strcmp(a->name, b->name);
-    return order ? order : (a->communicator > b->communicator) - (a->communicator < b->communicator);
+    return order ? order
+                 : (a->communicator > b->communicator) - (a->communicator < b->communicator);
 }
 
 /* "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)" -> "ncclDevKernel_AllReduce_Sum_bf16_RING_LL" */
@@ -33,7 +37,8 @@ static struct kernel describe(struct an_context *c, size_t op)
 {
     uint32_t i = c->gpu->op.slice[op];
     const struct an_detail *d = an_trace_detail(c->t, c->t->slice.detail[i]);
-    return (struct kernel){.name = d && *d->collective ? d->collective : an_trace_name(c->t, c->t->slice.name[i]),
+    return (struct kernel){.name = d && *d->collective ? d->collective
+                                                       : an_trace_name(c->t, c->t->slice.name[i]),
                            .communicator = d ? d->communicator : STORE_ABSENT,
                            .ranks = d ? d->ranks : STORE_ABSENT,
                            .bytes = d ? d->bytes : STORE_ABSENT,
@@ -43,7 +48,8 @@ static struct kernel describe(struct an_context *c, size_t op)
 static void add_row(struct an_context *c, const struct kernel *k, size_t n)
 {
     struct an_communication *r = &c->r->communication;
-    struct an_collective *out = &((struct an_collective *)(uintptr_t)r->collectives)[r->collective_count++];
+    struct an_collective *out =
+        &((struct an_collective *)(uintptr_t)r->collectives)[r->collective_count++];
     double ns = 0, bytes = 0;
     int64_t sized = 0, ranks = 0;
     for (size_t i = 0; i < n; i++) {
@@ -52,27 +58,30 @@ static void add_row(struct an_context *c, const struct kernel *k, size_t n)
         bytes += k[i].bytes != STORE_ABSENT ? (double)k[i].bytes : 0;
         ranks = k[i].ranks > ranks ? k[i].ranks : ranks;
     }
-    const char *none = "counted over the whole capture", *no_bytes = "the trace does not say how many bytes they move";
+    const char *none = "counted over the whole capture",
+               *no_bytes = "the trace does not say how many bytes they move";
     double factor = an_comm_bus_factor(k->name, ranks);
-    *out = (struct an_collective){.name = short_name(c, k->name),
-                                  .communicator = k->communicator != STORE_ABSENT ? an_int(k->communicator)
-                                                                                  : an_int_none("not said by the trace"),
-                                  .ranks = ranks > 0 ? an_int(ranks) : an_int_none("not said by the trace"),
-                                  .count = (int64_t)n,
-                                  .calls_per_step = an_num_none(none),
-                                  .bytes_per_step = an_num_none(none),
-                                  .bytes_max_over_mean = an_num_none(none),
-                                  .bytes_per_call = sized == (int64_t)n ? an_num(bytes / (double)n) : an_num_none(no_bytes),
-                                  .mean_ms = an_num(ns / (double)n / 1e6),
-                                  .transfer_ms = an_num_none(SPIN),
-                                  .waiting_ms = an_num_none(SPIN)};
+    *out = (struct an_collective){
+        .name = short_name(c, k->name),
+        .communicator = k->communicator != STORE_ABSENT ? an_int(k->communicator)
+                                                        : an_int_none("not said by the trace"),
+        .ranks = ranks > 0 ? an_int(ranks) : an_int_none("not said by the trace"),
+        .count = (int64_t)n,
+        .calls_per_step = an_num_none(none),
+        .bytes_per_step = an_num_none(none),
+        .bytes_max_over_mean = an_num_none(none),
+        .bytes_per_call = sized == (int64_t)n ? an_num(bytes / (double)n) : an_num_none(no_bytes),
+        .mean_ms = an_num(ns / (double)n / 1e6),
+        .transfer_ms = an_num_none(SPIN),
+        .waiting_ms = an_num_none(SPIN)};
     out->algorithm_bytes_per_s = out->bus_bytes_per_s = an_num_none(no_bytes);
     if (sized < (int64_t)n || ns <= 0 || bytes <= 0)
         return;
     out->bandwidth_of = "time";
     out->algorithm_bytes_per_s = an_num(bytes / ns * 1e9);
-    out->bus_bytes_per_s =
-        factor > 0 ? an_num(bytes / ns * 1e9 * factor) : an_num_none("the trace does not say how many ranks take part");
+    out->bus_bytes_per_s = factor > 0
+                               ? an_num(bytes / ns * 1e9 * factor)
+                               : an_num_none("the trace does not say how many ranks take part");
 }
 
 static int time_order(const void *x, const void *y)
@@ -89,7 +98,8 @@ static int list_kernels(struct an_context *c)
     size_t n = 0, room = 0;
     int rc = 0;
     for (size_t i = 0; i < c->gpu->op.count && !rc; i++)
-        if (1u << c->gpu->op.class[i] & AN_DEVICE_COMM_MASK && !(rc = an_grow(&all, &room, n + 1, sizeof *all)))
+        if (1u << c->gpu->op.class[i] & AN_DEVICE_COMM_MASK &&
+            !(rc = an_grow(&all, &room, n + 1, sizeof *all)))
             all[n++] = describe(c, i);
     if (n)
         qsort(all, n, sizeof *all, kernel_order);
@@ -115,7 +125,8 @@ void an_comm_device_split(struct an_context *c, const struct an_comm_calls *x)
         double ns = 0, transfer = 0;
         for (size_t i = 0; i < x->count; i++) {
             const struct an_comm_call *call = &x->call[i];
-            bool same = call->communicator == (row->communicator.valid ? row->communicator.value : STORE_ABSENT);
+            bool same = call->communicator ==
+                        (row->communicator.valid ? row->communicator.value : STORE_ABSENT);
             if (!same || call->transfer < 0 || strncmp(call->name, row->name, strlen(row->name)))
                 continue;
             ns += (double)an_time_sub(call->end, call->start);
@@ -133,7 +144,8 @@ void an_comm_device_split(struct an_context *c, const struct an_comm_calls *x)
 static void blocking_of_steps(struct an_context *c)
 {
     struct an_communication *r = &c->r->communication;
-    struct an_value *all[AN_BLOCKING_COUNT] = {&r->blocking_proven_ms, &r->blocking_inferred_ms, &r->blocking_unknown_ms};
+    struct an_value *all[AN_BLOCKING_COUNT] = {&r->blocking_proven_ms, &r->blocking_inferred_ms,
+                                               &r->blocking_unknown_ms};
     for (int k = 0; k < AN_BLOCKING_COUNT; k++) {
         const char *reason = NULL;
         double ns = 0;
@@ -167,9 +179,11 @@ int an_comm_device(struct an_context *c)
         return 0;
     }
     for (size_t i = 0; i < c->gpu->device_count; i++) {
-        const struct an_set *all = &c->gpu->split[i].comm, *exposed = &c->gpu->split[i].exposed_comm;
+        const struct an_set *all = &c->gpu->split[i].comm,
+                            *exposed = &c->gpu->split[i].exposed_comm;
         comm += (double)an_spans_measure(all->span, all->count);
-        hidden += (double)(an_spans_measure(all->span, all->count) - an_spans_measure(exposed->span, exposed->count));
+        hidden += (double)(an_spans_measure(all->span, all->count) -
+                           an_spans_measure(exposed->span, exposed->count));
     }
     for (size_t i = 0; i < c->step_count; i++) {
         uint32_t device = c->lane[c->step[i].lane].device;
@@ -180,10 +194,13 @@ int an_comm_device(struct an_context *c)
         steps++;
     }
     r->total_ms = steps ? an_num(ns / (double)steps / 1e6) : an_num_none("no counted steps");
-    r->exposed_ms = b->ns[AN_CLASS_COMM].valid && b->steps ? an_num((double)b->ns[AN_CLASS_COMM].value / (double)b->steps / 1e6)
-                                                           : an_num_none("no counted steps");
-    r->overlap_pct = comm > 0 ? an_num(100 * hidden / comm) : an_num_none("communication takes no time");
-    r->transfer_ms = r->waiting_ms = r->exposed_transfer_ms = r->exposed_waiting_ms = r->skew_ms = an_num_none(SPIN);
+    r->exposed_ms = b->ns[AN_CLASS_COMM].valid && b->steps
+                        ? an_num((double)b->ns[AN_CLASS_COMM].value / (double)b->steps / 1e6)
+                        : an_num_none("no counted steps");
+    r->overlap_pct =
+        comm > 0 ? an_num(100 * hidden / comm) : an_num_none("communication takes no time");
+    r->transfer_ms = r->waiting_ms = r->exposed_transfer_ms = r->exposed_waiting_ms = r->skew_ms =
+        an_num_none(SPIN);
     r->bytes_per_step = an_num_none("counted over the whole capture: collectives[]");
     blocking_of_steps(c);
     an_comm_rest_absent(r, "devices[] has it over the whole capture: blocking_comm_us");

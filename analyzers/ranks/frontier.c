@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The stages of a step and their frontier (DESIGN 5). On a thread a stage is the outermost range that says what it is, and what
- * lies before it belongs to it; on a device compute is told apart by the host call that launched it: below a range of the
- * optimizer, on another thread than that of the step (autograd runs backward there), else forward. Time that comes again
- * (micro-steps) adds up. F_s is the longest cumulative time of any rank at the end of stage s: its increments sum to the
- * slowest rank's step, in integers.
+ * The stages of a step and their frontier (DESIGN 5). On a thread a stage is the outermost range
+ * that says what it is, and what lies before it belongs to it; on a device compute is told apart by
+ * the host call that launched it: below a range of the optimizer, on another thread than that of
+ * the step (autograd runs backward there), else forward. Time that comes again (micro-steps) adds
+ * up. F_s is the longest cumulative time of any rank at the end of stage s: its increments sum to
+ * the slowest rank's step, in integers.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -92,7 +93,8 @@ static int64_t without_phases(const struct an_lane *l, int64_t from, int64_t to)
     return an_time_sub(an_time_sub(to, from), an_spans_within(l->cut, l->cut_count, from, to));
 }
 
-static int keep(struct an_stage_span **at, size_t *count, size_t *room, int64_t start, int64_t end, enum an_step_stage stage)
+static int keep(struct an_stage_span **at, size_t *count, size_t *room, int64_t start, int64_t end,
+                enum an_step_stage stage)
 {
     if (an_grow(at, room, *count + 1, sizeof **at))
         return TACHO_ENOMEM;
@@ -100,14 +102,15 @@ static int keep(struct an_stage_span **at, size_t *count, size_t *room, int64_t 
     return 0;
 }
 
-int an_stage_spans(const struct an_stage_map *x, const struct an_step *s, struct an_stage_span **out, size_t *count,
-                   size_t *room)
+int an_stage_spans(const struct an_stage_map *x, const struct an_step *s,
+                   struct an_stage_span **out, size_t *count, size_t *room)
 {
     const struct an_trace *t = x->c->t;
     const struct an_lane *l = &x->c->lane[s->lane];
     const struct an_track *k = &t->track[l->track];
     int64_t at = s->start;
-    for (size_t i = an_slice_seek(t, k, s->start); i < k->slice_first + k->slice_count && t->slice.start[i] < s->end; i++) {
+    for (size_t i = an_slice_seek(t, k, s->start);
+         i < k->slice_first + k->slice_count && t->slice.start[i] < s->end; i++) {
         if (i == s->slice || t->slice.start[i] < at || t->slice.dur[i] == AN_OPEN)
             continue;
         enum an_step_stage stage = stage_of(x, i);
@@ -121,7 +124,8 @@ int an_stage_spans(const struct an_stage_map *x, const struct an_step *s, struct
     return keep(out, count, room, at, s->end, AN_STAGE_OTHER);
 }
 
-static void on_thread(const struct an_lane *l, const struct an_stage_span *span, size_t n, int64_t ns[AN_STAGE_COUNT])
+static void on_thread(const struct an_lane *l, const struct an_stage_span *span, size_t n,
+                      int64_t ns[AN_STAGE_COUNT])
 {
     for (size_t i = 0; i < n; i++)
         ns[span[i].stage] += without_phases(l, span[i].start, span[i].end);
@@ -146,17 +150,22 @@ enum an_step_stage an_stage_of_op(const struct an_stage_map *x, const struct an_
     for (uint32_t p = launch; p != AN_NONE && levels--; p = t->slice.parent[p])
         if (named(x, p) != AN_STAGE_COUNT && an_slice_open_at(t, p, launch))
             return named(x, p);
-    return l->track == AN_NONE ? AN_STAGE_COMPUTE : on_track(t, l->track, launch) ? AN_STAGE_FORWARD : AN_STAGE_BACKWARD;
+    return l->track == AN_NONE             ? AN_STAGE_COMPUTE
+           : on_track(t, l->track, launch) ? AN_STAGE_FORWARD
+                                           : AN_STAGE_BACKWARD;
 }
 
-static void on_device(const struct an_stage_map *x, const struct an_step *s, int64_t ns[AN_STAGE_COUNT])
+static void on_device(const struct an_stage_map *x, const struct an_step *s,
+                      int64_t ns[AN_STAGE_COUNT])
 {
     const struct an_devices *g = x->c->gpu;
     const struct an_lane *l = &x->c->lane[s->lane];
     const struct an_device *d = &g->device[l->device];
     int64_t at = s->start, rest = an_step_ns(s);
-    for (size_t i = an_device_op_seek(g, d, s->start); i < d->first + d->count && g->op.start[i] < s->end; i++) {
-        int64_t from = g->op.start[i] > at ? g->op.start[i] : at, end = g->op.end[i] < s->end ? g->op.end[i] : s->end;
+    for (size_t i = an_device_op_seek(g, d, s->start);
+         i < d->first + d->count && g->op.start[i] < s->end; i++) {
+        int64_t from = g->op.start[i] > at ? g->op.start[i] : at,
+                end = g->op.end[i] < s->end ? g->op.end[i] : s->end;
         if (!(1u << g->op.class[i] & AN_DEVICE_COMPUTE_MASK) || end <= from)
             continue;
         ns[an_stage_of_op(x, l, i)] += without_phases(l, from, end);
@@ -217,7 +226,8 @@ struct sums {
 
 static int add_up(struct an_context *c, const struct an_rank_matrix *m, struct sums *x)
 {
-    double *total = an_arena_zero(c->work, m->ranks, sizeof *total), *work = an_arena_zero(c->work, m->ranks, sizeof *work);
+    double *total = an_arena_zero(c->work, m->ranks, sizeof *total),
+           *work = an_arena_zero(c->work, m->ranks, sizeof *work);
     x->scale = an_arena_zero(c->work, m->steps, sizeof *x->scale);
     for (int k = 0; k < AN_STAGE_COUNT; k++)
         if (!(x->lead[k] = an_arena_zero(c->work, m->ranks, sizeof **x->lead)))
@@ -246,8 +256,10 @@ static int add_up(struct an_context *c, const struct an_rank_matrix *m, struct s
     return 0;
 }
 
-/* The first stage in which some rank is longer than its peers. Communication is where the others wait: it is not looked at. */
-static int name_delay(struct an_context *c, const struct an_rank_matrix *m, const struct sums *x, struct an_frontier *f)
+/* The first stage in which some rank is longer than its peers. Communication is where the others
+ * wait: it is not looked at. */
+static int name_delay(struct an_context *c, const struct an_rank_matrix *m, const struct sums *x,
+                      struct an_frontier *f)
 {
     size_t rows = 0, cells = m->ranks * m->steps;
     double *y = malloc(AN_STAGE_COUNT * cells * sizeof *y);
@@ -307,18 +319,20 @@ int an_ranks_frontier(struct an_context *c, struct an_rank_matrix *m)
         for (size_t i = 0; i < m->ranks * m->steps && !is_used; i++)
             is_used = m->stage[k][i] > 0;
         if (is_used)
-            row[f->row_count++] = (struct an_frontier_row){.stage = (enum an_step_stage)k,
-                                                           .frontier_ms = x.frontier[k] / steps / 1e6,
-                                                           .increment_ms = (double)x.increment[k] / steps / 1e6,
-                                                           .behind_ms = x.behind[k] / steps / 1e6,
-                                                           .rank = c->lane[m->lane[lead]].rank,
-                                                           .lead_pct = 100 * (double)x.lead[k][lead] / steps};
+            row[f->row_count++] =
+                (struct an_frontier_row){.stage = (enum an_step_stage)k,
+                                         .frontier_ms = x.frontier[k] / steps / 1e6,
+                                         .increment_ms = (double)x.increment[k] / steps / 1e6,
+                                         .behind_ms = x.behind[k] / steps / 1e6,
+                                         .rank = c->lane[m->lane[lead]].rank,
+                                         .lead_pct = 100 * (double)x.lead[k][lead] / steps};
     }
     bool stages = c->exchanges && c->exchanges->peers;
     if (m->steps >= AN_RANKS_STEPS_LEAST && !stages)
         return name_delay(c, m, &x, f);
     const char *few = stages ? "the ranks form a pipeline: its stages differ by design"
-                             : an_arena_format(c->a, "%zu compared steps: it takes %d", m->steps, AN_RANKS_STEPS_LEAST);
+                             : an_arena_format(c->a, "%zu compared steps: it takes %d", m->steps,
+                                               AN_RANKS_STEPS_LEAST);
     f->stage = AN_STAGE_COUNT;
     f->delay_ms = f->delay_pct = f->delay_low_pct = an_num_none(few);
     return 0;

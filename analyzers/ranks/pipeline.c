@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ranks send each other besides gradients: a pipeline (sends and receives between neighbours) with its bubble, and
- * all-to-all of experts. Ranks of a pipeline that hold different stages differ by design: only those of one stage are peers.
+ * What ranks send each other besides gradients: a pipeline (sends and receives between neighbours)
+ * with its bubble, and all-to-all of experts. Ranks of a pipeline that hold different stages differ
+ * by design: only those of one stage are peers.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -95,7 +96,8 @@ static int find_links(struct chain *p)
     return 0;
 }
 
-/* Is every component a chain: one link fewer than lanes? Then the longest is the pipeline's depth. */
+/* Is every component a chain: one link fewer than lanes? Then the longest is the pipeline's depth.
+ */
 static int is_chain(struct chain *p, bool *yes)
 {
     size_t *lanes = an_arena_zero(p->c->work, p->c->lane_count + 1, sizeof *lanes);
@@ -131,7 +133,8 @@ static int count_sends(struct chain *p)
     for (size_t i = 0, next; i < n; i = next) {
         for (next = i + 1; next < n && !way_order(&way[i], &way[next]);)
             next++;
-        int64_t steps = detailed_steps(p->c, way[i].lane), sends = steps ? ((int64_t)(next - i) + steps / 2) / steps : 0;
+        int64_t steps = detailed_steps(p->c, way[i].lane),
+                sends = steps ? ((int64_t)(next - i) + steps / 2) / steps : 0;
         p->micro_batches = sends > p->micro_batches ? sends : p->micro_batches;
     }
     free(way);
@@ -185,11 +188,12 @@ static int bubble(struct chain *p, struct an_pipeline *out)
     }
     const char *none = "no counted step has all its ranges in the file";
     double m = (double)p->micro_batches, stages = (double)p->stages;
-    *out = (struct an_pipeline){.stages = (int64_t)p->stages,
-                                .micro_batches = p->micro_batches,
-                                .bubble_ms = steps > 0 ? an_num(ns / steps / 1e6) : an_num_none(none),
-                                .bubble_pct = step_ns > 0 ? an_num(100 * ns / step_ns) : an_num_none(none),
-                                .ideal_pct = m > 0 ? an_num(100 * (stages - 1) / (m + stages - 1)) : an_num_none(none)};
+    *out = (struct an_pipeline){
+        .stages = (int64_t)p->stages,
+        .micro_batches = p->micro_batches,
+        .bubble_ms = steps > 0 ? an_num(ns / steps / 1e6) : an_num_none(none),
+        .bubble_pct = step_ns > 0 ? an_num(100 * ns / step_ns) : an_num_none(none),
+        .ideal_pct = m > 0 ? an_num(100 * (stages - 1) / (m + stages - 1)) : an_num_none(none)};
     return rc;
 }
 
@@ -201,7 +205,8 @@ static void no_pipeline(struct an_pipeline *out, const char *reason)
                                 .ideal_pct = an_num_none(reason)};
 }
 
-/* Peers are the ranks of one stage: those that share a collective in which not all ranks take part. Stages alone: no peers. */
+/* Peers are the ranks of one stage: those that share a collective in which not all ranks take part.
+ * Stages alone: no peers. */
 static void find_peers(struct chain *p, uint32_t *peers)
 {
     struct an_context *c = p->c;
@@ -261,7 +266,8 @@ static int experts(struct an_context *c, const struct an_comm_calls *x, struct a
         bytes[k] = NAN;
     for (size_t i = 0; i < x->count; i++) {
         const struct an_comm_call *k = &x->call[i];
-        if (!strcmp(k->kind, "all_to_all") && k->bytes != STORE_ABSENT && k->lane < c->lane_count && k->step != AN_NONE)
+        if (!strcmp(k->kind, "all_to_all") && k->bytes != STORE_ABSENT && k->lane < c->lane_count &&
+            k->step != AN_NONE)
             bytes[k->lane] = (isnan(bytes[k->lane]) ? 0 : bytes[k->lane]) + (double)k->bytes;
     }
     for (uint32_t k = 0; k < c->lane_count; k++) {

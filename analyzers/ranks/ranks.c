@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks beside each other (docs/ranks.md): the steps that all of them have, what each does itself in them, who is slower than
- * its peers, and whether that is only more data.
+ * Ranks beside each other (docs/ranks.md): the steps that all of them have, what each does itself
+ * in them, who is slower than its peers, and whether that is only more data.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -74,16 +74,18 @@ static bool is_split(const struct an_context *c, const struct place *p, size_t n
     return true;
 }
 
-/* Columns: steps that every row has once. p is sorted. `split`: only those whose waiting is known; `every`: each so manieth. */
-static size_t columns(const struct an_context *c, struct an_rank_matrix *m, const struct place *p, size_t n, bool split,
-                      size_t every)
+/* Columns: steps that every row has once. p is sorted. `split`: only those whose waiting is known;
+ * `every`: each so manieth. */
+static size_t columns(const struct an_context *c, struct an_rank_matrix *m, const struct place *p,
+                      size_t n, bool split, size_t every)
 {
     size_t found = 0, kept = 0;
     for (size_t i = 0, next; i < n; i = next) {
         bool once = true;
         for (next = i + 1; next < n && p[next].index == p[i].index; next++)
             once = once && p[next].row != p[next - 1].row;
-        if (!once || next - i != m->ranks || (split && !is_split(c, &p[i], next - i)) || found++ % every)
+        if (!once || next - i != m->ranks || (split && !is_split(c, &p[i], next - i)) ||
+            found++ % every)
             continue;
         for (size_t r = 0; m->step && r < m->ranks; r++)
             m->step[r * m->steps + kept] = p[i + r].step;
@@ -107,7 +109,8 @@ static int side_by_side(struct an_context *c, struct an_rank_matrix *m)
     if (!p)
         return TACHO_ENOMEM;
     for (uint32_t r = 0; r < m->ranks; r++)
-        for (size_t i = c->lane[m->lane[r]].first; i < c->lane[m->lane[r]].first + c->lane[m->lane[r]].count; i++)
+        for (size_t i = c->lane[m->lane[r]].first;
+             i < c->lane[m->lane[r]].first + c->lane[m->lane[r]].count; i++)
             if (an_step_detailed(&c->step[i]))
                 p[n++] = (struct place){c->step[i].index, r, i};
     if (n)
@@ -135,16 +138,20 @@ static struct an_value mean_ms(double ns, size_t steps)
     return an_num(ns / (double)steps / 1e6);
 }
 
-static struct an_value per_step(int64_t sum, bool known, size_t steps, const char *what, struct an_context *c)
+static struct an_value per_step(int64_t sum, bool known, size_t steps, const char *what,
+                                struct an_context *c)
 {
     return known ? an_num((double)sum / (double)steps)
-                 : an_num_none(an_arena_format(c->a, "the steps do not say how many %s they hold", what));
+                 : an_num_none(
+                       an_arena_format(c->a, "the steps do not say how many %s they hold", what));
 }
 
-static void fill_row(struct an_context *c, const struct an_rank_matrix *m, size_t r, struct an_rank_row *out)
+static void fill_row(struct an_context *c, const struct an_rank_matrix *m, size_t r,
+                     struct an_rank_row *out)
 {
     const struct an_lane *l = &c->lane[m->lane[r]];
-    double step = 0, own = 0, waiting = 0, transfer = 0, input = 0, compute = 0, stage[AN_STAGE_COUNT] = {0};
+    double step = 0, own = 0, waiting = 0, transfer = 0, input = 0, compute = 0,
+           stage[AN_STAGE_COUNT] = {0};
     int64_t tokens = 0, samples = 0;
     bool has_tokens = true, has_samples = true;
     for (size_t i = r * m->steps; i < (r + 1) * m->steps; i++) {
@@ -162,21 +169,24 @@ static void fill_row(struct an_context *c, const struct an_rank_matrix *m, size_
         for (int k = 0; k < AN_STAGE_COUNT; k++)
             stage[k] += m->stage[k][i];
     }
-    const char *no_split =
-        c->r->communication.waiting_ms.reason ? c->r->communication.waiting_ms.reason : "its steps are not all matched";
+    const char *no_split = c->r->communication.waiting_ms.reason
+                               ? c->r->communication.waiting_ms.reason
+                               : "its steps are not all matched";
     double bytes = c->exchanges ? c->exchanges->all_to_all[m->lane[r]] : NAN;
-    *out = (struct an_rank_row){.rank = l->rank,
-                                .host = l->process != AN_NONE ? an_arena_text(c->a, c->t->process[l->process].host) : "",
-                                .steps = (int64_t)m->steps,
-                                .step_ms = mean_ms(step, m->steps),
-                                .own_ms = mean_ms(own, m->steps),
-                                .waiting_ms = m->split ? mean_ms(waiting, m->steps) : an_num_none(no_split),
-                                .transfer_ms = m->split ? mean_ms(transfer, m->steps) : an_num_none(no_split),
-                                .input_ms = mean_ms(input, m->steps),
-                                .compute_ms = mean_ms(compute, m->steps),
-                                .tokens_per_step = per_step(tokens, has_tokens, m->steps, "tokens", c),
-                                .samples_per_step = per_step(samples, has_samples, m->steps, "samples", c),
-                                .all_to_all_bytes = isnan(bytes) ? an_num_none("no all-to-all of known size") : an_num(bytes)};
+    *out = (struct an_rank_row){
+        .rank = l->rank,
+        .host = l->process != AN_NONE ? an_arena_text(c->a, c->t->process[l->process].host) : "",
+        .steps = (int64_t)m->steps,
+        .step_ms = mean_ms(step, m->steps),
+        .own_ms = mean_ms(own, m->steps),
+        .waiting_ms = m->split ? mean_ms(waiting, m->steps) : an_num_none(no_split),
+        .transfer_ms = m->split ? mean_ms(transfer, m->steps) : an_num_none(no_split),
+        .input_ms = mean_ms(input, m->steps),
+        .compute_ms = mean_ms(compute, m->steps),
+        .tokens_per_step = per_step(tokens, has_tokens, m->steps, "tokens", c),
+        .samples_per_step = per_step(samples, has_samples, m->steps, "samples", c),
+        .all_to_all_bytes =
+            isnan(bytes) ? an_num_none("no all-to-all of known size") : an_num(bytes)};
     for (int k = 0; k < AN_STAGE_COUNT; k++)
         out->stage_ms[k] = mean_ms(stage[k], m->steps);
 }
@@ -212,8 +222,10 @@ static void uneven(struct an_context *c, const struct an_rank_row *row, size_t n
 
 /* ---- the straggler ------------------------------------------------------------------------------------------------------------- */
 
-/* Does the rank get so much more data than the median of the others that it explains half of the excess? */
-static int is_by_data(struct an_context *c, const struct an_rank_row *row, size_t n, size_t which, bool *out)
+/* Does the rank get so much more data than the median of the others that it explains half of the
+ * excess? */
+static int is_by_data(struct an_context *c, const struct an_rank_row *row, size_t n, size_t which,
+                      bool *out)
 {
     const char *what = c->r->ranks.uneven.what;
     double *x = malloc(n * sizeof *x), own = 0;
@@ -221,7 +233,8 @@ static int is_by_data(struct an_context *c, const struct an_rank_row *row, size_
     if (!x)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < n && what; i++) {
-        double v = !strcmp(what, "tokens") ? row[i].tokens_per_step.value : row[i].samples_per_step.value;
+        double v =
+            !strcmp(what, "tokens") ? row[i].tokens_per_step.value : row[i].samples_per_step.value;
         if (i == which)
             own = v;
         else
@@ -245,11 +258,13 @@ static int gain_order(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Of each step: what is left of it if the stragglers' own time were no longer than that of the slowest other rank. */
-static int gain(struct an_context *c, const struct an_rank_matrix *m, const struct an_excess *e, struct an_straggler *out)
+/* Of each step: what is left of it if the stragglers' own time were no longer than that of the
+ * slowest other rank. */
+static int gain(struct an_context *c, const struct an_rank_matrix *m, const struct an_excess *e,
+                struct an_straggler *out)
 {
-    double *whole = an_arena_zero(c->work, 2 * m->steps + ROUNDS, sizeof *whole), *removed = whole + m->steps,
-           *round = removed + m->steps;
+    double *whole = an_arena_zero(c->work, 2 * m->steps + ROUNDS, sizeof *whole),
+           *removed = whole + m->steps, *round = removed + m->steps;
     double sum[2] = {0};
     uint64_t seed = SEED;
     if (!whole)
@@ -289,20 +304,23 @@ static int gain(struct an_context *c, const struct an_rank_matrix *m, const stru
 static void none(struct an_straggler *s, const char *why)
 {
     s->says = "none";
-    s->excess_pct = s->excess_low_pct = s->excess_high_pct = s->gain_pct = s->gain_low_pct = s->gain_high_pct =
-        an_num_none(why);
+    s->excess_pct = s->excess_low_pct = s->excess_high_pct = s->gain_pct = s->gain_low_pct =
+        s->gain_high_pct = an_num_none(why);
 }
 
-static bool are_peers(const struct an_context *c, const struct an_rank_matrix *m, size_t a, size_t b)
+static bool are_peers(const struct an_context *c, const struct an_rank_matrix *m, size_t a,
+                      size_t b)
 {
     const uint32_t *peers = c->exchanges ? c->exchanges->peers : NULL;
     return !peers || peers[m->lane[a]] == peers[m->lane[b]];
 }
 
 /* Excess over the peers; 0 for a rank that has none, whose verdict says so. */
-static int beside_peers(struct an_context *c, const struct an_rank_matrix *m, double *y, struct an_rank_row *row)
+static int beside_peers(struct an_context *c, const struct an_rank_matrix *m, double *y,
+                        struct an_rank_row *row)
 {
-    double *x = malloc(m->ranks * m->steps * sizeof *x), *out = malloc(m->ranks * m->steps * sizeof *out);
+    double *x = malloc(m->ranks * m->steps * sizeof *x),
+           *out = malloc(m->ranks * m->steps * sizeof *out);
     size_t *member = malloc(m->ranks * sizeof *member);
     int rc = x && out && member ? 0 : TACHO_ENOMEM;
     memset(y, 0, m->ranks * m->steps * sizeof *y);
@@ -330,7 +348,8 @@ static int beside_peers(struct an_context *c, const struct an_rank_matrix *m, do
     return rc;
 }
 
-static void row_verdicts(struct an_rank_row *row, size_t n, const struct an_excess *e, const char *few)
+static void row_verdicts(struct an_rank_row *row, size_t n, const struct an_excess *e,
+                         const char *few)
 {
     for (size_t i = 0; i < n; i++) {
         row[i].excess_pct = an_num(e[i].estimate);
@@ -338,14 +357,19 @@ static void row_verdicts(struct an_rank_row *row, size_t n, const struct an_exce
         row[i].excess_low_pct = few || isnan(e[i].low) ? an_num_none(why) : an_num(e[i].low);
         row[i].excess_high_pct = few || isnan(e[i].high) ? an_num_none(why) : an_num(e[i].high);
         if (row[i].verdict) {
-            row[i].excess_pct = row[i].excess_low_pct = row[i].excess_high_pct = an_num_none(row[i].verdict);
+            row[i].excess_pct = row[i].excess_low_pct = row[i].excess_high_pct =
+                an_num_none(row[i].verdict);
             continue;
         }
-        row[i].verdict = few ? "not tested" : !e[i].significant ? "none" : n == 2 ? "the slower of two" : "straggler";
+        row[i].verdict = few                 ? "not tested"
+                         : !e[i].significant ? "none"
+                         : n == 2            ? "the slower of two"
+                                             : "straggler";
     }
 }
 
-/* An excess that comes and goes, and is no larger than what the peers' own time drifts by, is none. */
+/* An excess that comes and goes, and is no larger than what the peers' own time drifts by, is none.
+ */
 static int which_stand(const struct an_rank_matrix *m, const double *y, struct an_excess *e)
 {
     double *work = malloc(2 * m->steps * sizeof *work);
@@ -353,8 +377,8 @@ static int which_stand(const struct an_rank_matrix *m, const double *y, struct a
         return TACHO_ENOMEM;
     for (size_t r = 0; r < m->ranks; r++)
         if (e[r].significant)
-            e[r].significant =
-                an_excess_stands(m->own + r * m->steps, y + r * m->steps, m->steps, AN_RANKS_MARGIN_PCT, e[r].estimate, work);
+            e[r].significant = an_excess_stands(m->own + r * m->steps, y + r * m->steps, m->steps,
+                                                AN_RANKS_MARGIN_PCT, e[r].estimate, work);
     free(work);
     return 0;
 }
@@ -365,7 +389,8 @@ static int straggler(struct an_context *c, const struct an_rank_matrix *m, struc
     struct an_excess *e = malloc(m->ranks * sizeof *e);
     double *y = malloc(m->ranks * m->steps * sizeof *y);
     const char *few = m->steps < AN_RANKS_STEPS_LEAST
-                          ? an_arena_format(c->a, "%zu compared steps: it takes %d", m->steps, AN_RANKS_STEPS_LEAST)
+                          ? an_arena_format(c->a, "%zu compared steps: it takes %d", m->steps,
+                                            AN_RANKS_STEPS_LEAST)
                           : NULL;
     int rc = e && y ? beside_peers(c, m, y, row) : TACHO_ENOMEM;
     rc = rc ? rc : an_excess_test(y, m->ranks, m->steps, AN_RANKS_MARGIN_PCT, SEED, e);
@@ -374,7 +399,9 @@ static int straggler(struct an_context *c, const struct an_rank_matrix *m, struc
         goto out;
     row_verdicts(row, m->ranks, e, few);
     out->reason = few;
-    none(out, few ? few : "no rank's own time is above its peers' by 2 %, steadily or by more than theirs drifts");
+    none(out, few ? few
+                  : "no rank's own time is above its peers' by 2 %, steadily or by more than "
+                    "theirs drifts");
     size_t worst = m->ranks;
     for (size_t r = 0; r < m->ranks && !few; r++)
         if (e[r].significant) {
@@ -386,9 +413,11 @@ static int straggler(struct an_context *c, const struct an_rank_matrix *m, struc
         out->excess_pct = row[worst].excess_pct;
         out->excess_low_pct = row[worst].excess_low_pct;
         out->excess_high_pct = row[worst].excess_high_pct;
-        out->says = m->ranks == 2     ? an_arena_format(c->a, "rank %" PRId64 " (the slower of two)", out->rank)
-                    : out->count == 1 ? an_arena_format(c->a, "rank %" PRId64, out->rank)
-                                      : an_arena_format(c->a, "rank %" PRId64 " and %zu more", out->rank, out->count - 1);
+        out->says =
+            m->ranks == 2 ? an_arena_format(c->a, "rank %" PRId64 " (the slower of two)", out->rank)
+            : out->count == 1
+                ? an_arena_format(c->a, "rank %" PRId64, out->rank)
+                : an_arena_format(c->a, "rank %" PRId64 " and %zu more", out->rank, out->count - 1);
         rc = gain(c, m, e, out);
         rc = rc ? rc : is_by_data(c, row, m->ranks, worst, &out->by_data);
     }
@@ -424,7 +453,8 @@ static int look_for_twins(struct an_context *c)
     for (size_t i = 1; i < n; i++)
         if (rank[i] == rank[i - 1] && (i < 2 || rank[i] != rank[i - 2]))
             an_problem(c,
-                       "rank %" PRId64 " is there more than once: copies of one file, or files of several jobs in one folder",
+                       "rank %" PRId64 " is there more than once: copies of one file, or files of "
+                                       "several jobs in one folder",
                        rank[i]);
     free(rank);
     return 0;
@@ -464,10 +494,11 @@ static int ranks_run(struct an_context *c)
 static void ranks_absent(struct an_context *c, const char *reason)
 {
     not_compared(c, reason);
-    if (!c->r->ranks.pipeline.bubble_ms.reason && !c->r->ranks.pipeline.bubble_ms.valid) /* communication was not looked at */
+    if (!c->r->ranks.pipeline.bubble_ms.reason &&
+        !c->r->ranks.pipeline.bubble_ms.valid) /* communication was not looked at */
         an_ranks_no_exchanges(c, reason);
 }
 
 const struct an_analyzer an_ranks_compare = {
-    "ranks", "ranks beside each other: straggler, stage frontier, uneven data, pipeline, experts", AN_INPUT_STEPS, ranks_run,
-    ranks_absent};
+    "ranks", "ranks beside each other: straggler, stage frontier, uneven data, pipeline, experts",
+    AN_INPUT_STEPS, ranks_run, ranks_absent};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: how ranks are compared (docs/ranks.md). ranks.c lays the steps of all ranks side by side; straggler.c
- * has the test; frontier.c the stages of a step; pipeline.c sends, receives and all-to-all.
+ * Private to analyzers/: how ranks are compared (docs/ranks.md). ranks.c lays the steps of all
+ * ranks side by side; straggler.c has the test; frontier.c the stages of a step; pipeline.c sends,
+ * receives and all-to-all.
  */
 #ifndef ANALYZERS_RANKS_BUILD_H
 #define ANALYZERS_RANKS_BUILD_H
@@ -11,7 +12,8 @@
 
 #define AN_RANKS_MARGIN_PCT  2.0 /* DESIGN 5: an excess below it is no straggler */
 #define AN_RANKS_STEPS_LEAST 20
-#define AN_RANKS_CELLS_MOST  (1u << 22) /* ranks x steps that are looked at: of more steps every n-th */
+#define AN_RANKS_CELLS_MOST \
+    (1u << 22) /* ranks x steps that are looked at: of more steps every n-th */
 
 /* ---- the test (straggler.c): knows nothing of traces ------------------------------------------------------------------------ */
 
@@ -21,19 +23,25 @@ struct an_excess {
     bool significant;           /* Holm over the rows, 5 %: it is above the margin */
 };
 
-/* y[row * steps + s]: per cent by which a row is above its peers in step s, NAN-free. Block bootstrap of the median over steps:
- * circular blocks of consecutive steps (n^(1/3) and more where neighbours correlate), so that slow periods stay together; and
- * Student's t of the medians of five to eight stretches of the run, for slow periods that are longer than a block. A row has to
- * pass both. Rows whose median is not above the margin are not resampled. 0 or TACHO_ENOMEM. rows, steps >= 1. */
-int an_excess_test(const double *y, size_t rows, size_t steps, double margin, uint64_t seed, struct an_excess *out);
+/* y[row * steps + s]: per cent by which a row is above its peers in step s, NAN-free. Block
+ * bootstrap of the median over steps: circular blocks of consecutive steps (n^(1/3) and more where
+ * neighbours correlate), so that slow periods stay together; and Student's t of the medians of five
+ * to eight stretches of the run, for slow periods that are longer than a block. A row has to pass
+ * both. Rows whose median is not above the margin are not resampled. 0 or TACHO_ENOMEM. rows, steps
+ * >= 1. */
+int an_excess_test(const double *y, size_t rows, size_t steps, double margin, uint64_t seed,
+                   struct an_excess *out);
 
-/* What slows all ranks for a while can slow one of them as long. So an excess stands only if it is in every stretch of the run,
- * or larger than what the peers' own time drifts by from stretch to stretch (1.4826 times the median deviation of the
- * stretches' medians). own, y: one row; work: room for 2 steps values. True with fewer than 10 steps. */
-bool an_excess_stands(const double *own, const double *y, size_t steps, double margin, double estimate, double *work);
+/* What slows all ranks for a while can slow one of them as long. So an excess stands only if it is
+ * in every stretch of the run, or larger than what the peers' own time drifts by from stretch to
+ * stretch (1.4826 times the median deviation of the stretches' medians). own, y: one row; work:
+ * room for 2 steps values. True with fewer than 10 steps. */
+bool an_excess_stands(const double *own, const double *y, size_t steps, double margin,
+                      double estimate, double *work);
 
-/* y = 100 (x / median of the others in the same step - 1); with scale (one value a step) 100 (x - median of the others) /
- * scale. x[rank * steps + s] in any unit, x > 0 without scale. ranks >= 2. 0 or TACHO_ENOMEM. */
+/* y = 100 (x / median of the others in the same step - 1); with scale (one value a step) 100 (x -
+ * median of the others) / scale. x[rank * steps + s] in any unit, x > 0 without scale. ranks >= 2.
+ * 0 or TACHO_ENOMEM. */
 int an_excess_of_peers(const double *x, size_t ranks, size_t steps, const double *scale, double *y);
 
 /* ---- the steps side by side (ranks.c) ----------------------------------------------------------------------------------------- */
@@ -61,16 +69,18 @@ struct an_stage_span {
 };
 /* What names say of stages. Memory from the work arena. 0 or TACHO_ENOMEM. */
 int an_stage_map_of(struct an_context *c, struct an_stage_map *out);
-/* Appends the stages of a step on its lane's thread, which cover it without holes, to *at (malloc'ed; the caller frees it). 0
- * or TACHO_ENOMEM. */
-int an_stage_spans(const struct an_stage_map *x, const struct an_step *s, struct an_stage_span **at, size_t *count,
-                   size_t *room);
-/* Stage of a compute op of the lane's device by what launched it; AN_STAGE_COMPUTE: nothing tells. */
+/* Appends the stages of a step on its lane's thread, which cover it without holes, to *at
+ * (malloc'ed; the caller frees it). 0 or TACHO_ENOMEM. */
+int an_stage_spans(const struct an_stage_map *x, const struct an_step *s, struct an_stage_span **at,
+                   size_t *count, size_t *room);
+/* Stage of a compute op of the lane's device by what launched it; AN_STAGE_COMPUTE: nothing tells.
+ */
 enum an_step_stage an_stage_of_op(const struct an_stage_map *x, const struct an_lane *l, size_t op);
 
 /* What communication leaves for the comparison (an_context.exchanges). */
 struct an_exchanges {
-    uint32_t *peers;    /* of a lane: lowest lane whose ranks do the same as it (a stage of a pipeline); NULL: all are peers */
+    uint32_t *peers;    /* of a lane: lowest lane whose ranks do the same as it (a stage of a
+                           pipeline); NULL: all are peers */
     double *all_to_all; /* bytes a lane moves in it a step; NAN: none */
 };
 

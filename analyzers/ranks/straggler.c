@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Is a rank slower than its peers, or was it only unlucky? Steps follow each other and slow periods last for several of them,
- * so whole blocks of consecutive steps are drawn (circular block bootstrap, Politis & Romano 1992). Many ranks are many chances
- * for a false alarm: Holm 1979.
+ * Is a rank slower than its peers, or was it only unlucky? Steps follow each other and slow periods
+ * last for several of them, so whole blocks of consecutive steps are drawn (circular block
+ * bootstrap, Politis & Romano 1992). Many ranks are many chances for a false alarm: Holm 1979.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +16,9 @@
 #define STRETCHES_LEAST 5
 #define STRETCHES_MOST  8
 #define ROUNDS_MOST     65536
-#define DRAWS_MOST      5e8 /* of values, in one test: with more rows above the margin only the largest are looked at */
+#define DRAWS_MOST \
+    5e8 /* of values, in one test: with more rows above the margin only the largest are looked at \
+         */
 
 /* ---- peers -------------------------------------------------------------------------------------------------------------- */
 
@@ -88,8 +90,9 @@ static double middle_of(const struct bootstrap *b, size_t total)
     return first;
 }
 
-/* Length of a block for values whose neighbours correlate by f, as of a process with memory of one step: (6 f^2 / (1 - f^2)^2
- * n) ^ (1/3) (Politis & White 2004, circular bootstrap), n^(1/3) at least and a quarter of the steps at most. */
+/* Length of a block for values whose neighbours correlate by f, as of a process with memory of one
+ * step: (6 f^2 / (1 - f^2)^2 n) ^ (1/3) (Politis & White 2004, circular bootstrap), n^(1/3) at
+ * least and a quarter of the steps at most. */
 static size_t block_length(const double *y, size_t n)
 {
     double mean = an_mean(y, n), square = 0, product = 0, least = cbrt((double)n);
@@ -123,7 +126,8 @@ static void resample(struct bootstrap *b, const double *y)
     an_sort(b->median, b->rounds);
 }
 
-/* Probability that Student's t with n degrees of freedom is above t >= 0 (Abramowitz & Stegun 26.7.3, 26.7.4). */
+/* Probability that Student's t with n degrees of freedom is above t >= 0 (Abramowitz &
+ * Stegun 26.7.3, 26.7.4). */
 static double above_t(double t, int n)
 {
     double angle = atan(t / sqrt(n)), c = cos(angle), term = n % 2 ? c : 1, sum = n == 1 ? 0 : term;
@@ -160,7 +164,8 @@ static void stretch_medians(const double *y, size_t steps, size_t n, double *wor
     }
 }
 
-/* By how many per cent the peers' own time drifts: 1.4826 times the median deviation of their stretches from the middle one. */
+/* By how many per cent the peers' own time drifts: 1.4826 times the median deviation of their
+ * stretches from the middle one. */
 static double drift_of(const double *own, const double *y, size_t steps, size_t n, double *work)
 {
     double x[STRETCHES_MOST], *peers = work + steps;
@@ -173,7 +178,8 @@ static double drift_of(const double *own, const double *y, size_t steps, size_t 
     return middle > 0 ? 100 * 1.4826 * an_quantile_of(x, n, 0.5) / middle : 0;
 }
 
-bool an_excess_stands(const double *own, const double *y, size_t steps, double margin, double estimate, double *work)
+bool an_excess_stands(const double *own, const double *y, size_t steps, double margin,
+                      double estimate, double *work)
 {
     double x[STRETCHES_MOST];
     size_t n = stretches_of(steps), above = 0;
@@ -185,23 +191,27 @@ bool an_excess_stands(const double *own, const double *y, size_t steps, double m
     return above == n || estimate > drift_of(own, y, steps, n, work);
 }
 
-/* Slow periods may be longer than any block that a short run has room for: a machine that others use slows one rank for a
- * second. So the medians of a few long stretches of the run must agree, too: batch means. */
-static void by_stretches(const double *y, size_t steps, size_t rows, double margin, double *work, struct an_excess *out)
+/* Slow periods may be longer than any block that a short run has room for: a machine that others
+ * use slows one rank for a second. So the medians of a few long stretches of the run must agree,
+ * too: batch means. */
+static void by_stretches(const double *y, size_t steps, size_t rows, double margin, double *work,
+                         struct an_excess *out)
 {
     double x[STRETCHES_MOST];
     size_t n = stretches_of(steps);
     if (steps < 2 * n)
         return;
     stretch_medians(y, steps, n, work, x);
-    double mean = an_mean(x, n), error = an_sd(x, n) / sqrt((double)n), most = t_of(ALPHA / (double)rows, (int)n - 1);
+    double mean = an_mean(x, n), error = an_sd(x, n) / sqrt((double)n),
+           most = t_of(ALPHA / (double)rows, (int)n - 1);
     double p = mean <= margin ? 1 : error > 0 ? above_t((mean - margin) / error, (int)n - 1) : 0;
     out->p = fmax(out->p, p);
     out->low = fmin(out->low, mean - most * error);
     out->high = fmax(out->high, mean + most * error);
 }
 
-static void judge(struct bootstrap *b, const double *y, size_t rows, double margin, double *work, struct an_excess *out)
+static void judge(struct bootstrap *b, const double *y, size_t rows, double margin, double *work,
+                  struct an_excess *out)
 {
     size_t below = 0;
     resample(b, y);
@@ -215,7 +225,8 @@ static void judge(struct bootstrap *b, const double *y, size_t rows, double marg
 
 static int excess_order(const void *x, const void *y)
 {
-    const struct an_excess *a = *(const struct an_excess *const *)x, *b = *(const struct an_excess *const *)y;
+    const struct an_excess *a = *(const struct an_excess *const *)x,
+                           *b = *(const struct an_excess *const *)y;
     if (a->p != b->p)
         return a->p < b->p ? -1 : 1;
     return (a->estimate < b->estimate) - (a->estimate > b->estimate);
@@ -248,7 +259,8 @@ static void bootstrap_close(struct bootstrap *b)
     free(b->median);
 }
 
-int an_excess_test(const double *y, size_t rows, size_t steps, double margin, uint64_t seed, struct an_excess *out)
+int an_excess_test(const double *y, size_t rows, size_t steps, double margin, uint64_t seed,
+                   struct an_excess *out)
 {
     struct bootstrap b;
     struct an_excess **order = malloc(rows * sizeof *order);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two analyzers: "replay" replays the dependency graph, says how far that misses the run and what the longest paths consist of;
- * "advice" replays edits: those that the user asked for, else those of the findings, each and all together.
+ * Two analyzers: "replay" replays the dependency graph, says how far that misses the run and what
+ * the longest paths consist of; "advice" replays edits: those that the user asked for, else those
+ * of the findings, each and all together.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -19,10 +20,10 @@ static void all_absent(struct an_context *c, const char *reason)
 {
     struct an_advice *a = &c->r->advice;
     a->reason = reason;
-    a->step_ms = a->base_error_pct = a->unmatched_pct = a->think_pct = a->held_pct = a->stretch_low_pct = a->stretch_high_pct =
-        an_num_none(reason);
-    a->cores.cores = a->cores.wanted = a->cores.used = a->cores.others = a->cores.short_pct = a->cores.slowdown_pct =
-        an_num_none(reason);
+    a->step_ms = a->base_error_pct = a->unmatched_pct = a->think_pct = a->held_pct =
+        a->stretch_low_pct = a->stretch_high_pct = an_num_none(reason);
+    a->cores.cores = a->cores.wanted = a->cores.used = a->cores.others = a->cores.short_pct =
+        a->cores.slowdown_pct = an_num_none(reason);
     c->r->trust.replay_error_pct = an_num_none(reason);
 }
 
@@ -64,12 +65,15 @@ static const char *disturbed(struct an_context *c, const struct an_core_use *x)
     if (!an_cores_short(x))
         return NULL;
     const char *others = x->others.valid && x->others.value >= 0.05
-                             ? an_arena_format(c->a, ", other programs' %s", an_number_words(c->a, x->others.value, 2))
+                             ? an_arena_format(c->a, ", other programs' %s",
+                                               an_number_words(c->a, x->others.value, 2))
                              : "";
     return an_arena_format(c->a,
-                           "more threads were ready than there are cores for %.0f %% of the time (its own want %s%s; there are "
+                           "more threads were ready than there are cores for %.0f %% of the time "
+                           "(its own want %s%s; there are "
                            "%.0f): who gets them when differs from step to step",
-                           x->short_pct.value, an_number_words(c->a, x->wanted.value, 2), others, x->cores.value);
+                           x->short_pct.value, an_number_words(c->a, x->wanted.value, 2), others,
+                           x->cores.value);
 }
 
 /* How far the run differs from itself, which may be why the replay misses it. */
@@ -85,14 +89,15 @@ static int tell_stretches(struct an_context *c, const struct an_what_if_state *s
     bool any = length < s->steps;
     double most = any ? 100 * fmax(1 - x.low, x.high - 1) : 0;
     struct an_trust *t = &c->r->trust;
-    if (!t->replay_error_because && t->replay_error_pct.valid && t->replay_error_pct.value >= ERROR_TOLD &&
-        most >= t->replay_error_pct.value)
-        t->replay_error_because =
-            an_arena_format(c->a,
-                            "the steps differ: %zu in a row by up to %.1f %% from all of them, so the medians of "
-                            "the odd and of the even ones differ as well",
-                            length, most);
-    a->stretch_low_pct = any ? an_num(100 * (x.low - 1)) : an_num_none("too few steps to compare stretches of them");
+    if (!t->replay_error_because && t->replay_error_pct.valid &&
+        t->replay_error_pct.value >= ERROR_TOLD && most >= t->replay_error_pct.value)
+        t->replay_error_because = an_arena_format(
+            c->a,
+            "the steps differ: %zu in a row by up to %.1f %% from all of them, so the medians of "
+            "the odd and of the even ones differ as well",
+            length, most);
+    a->stretch_low_pct =
+        any ? an_num(100 * (x.low - 1)) : an_num_none("too few steps to compare stretches of them");
     a->stretch_high_pct = any ? an_num(100 * (x.high - 1)) : a->stretch_low_pct;
     return 0;
 }
@@ -105,14 +110,17 @@ static void tell(struct an_context *c, struct an_what_if_state *s)
     for (size_t i = 0; i < r->step_count; i++)
         time += (double)an_step_ns(&c->step[r->step[i].step]);
     bool checked = !isnan(s->error.pct);
-    const char *few = "no lane has four consecutive steps with all their ranges: two odd and two even ones are compared";
+    const char *few = "no lane has four consecutive steps with all their ranges: two odd and two "
+                      "even ones are compared";
     a->steps = (int64_t)r->step_count;
     a->nodes = (int64_t)r->node_count;
     a->step_ms = an_num(s->median_ms);
     a->base_error_pct = an_num(s->base_pct);
     a->unmatched_pct = checked ? an_num(s->error.unmatched_pct) : an_num_none(few);
-    a->think_pct = time > 0 ? an_num(100 * (double)r->think_ns / time) : an_num_none("the steps take no time");
-    a->held_pct = time > 0 ? an_num(100 * (double)r->held_ns / time) : an_num_none("the steps take no time");
+    a->think_pct =
+        time > 0 ? an_num(100 * (double)r->think_ns / time) : an_num_none("the steps take no time");
+    a->held_pct =
+        time > 0 ? an_num(100 * (double)r->held_ns / time) : an_num_none("the steps take no time");
     a->cores = s->cores;
     c->r->trust.replay_error_pct = checked ? an_num(fabs(s->error.pct)) : an_num_none(few);
     c->r->trust.replay_error_because = disturbed(c, &s->cores);
@@ -123,7 +131,8 @@ static void tell(struct an_context *c, struct an_what_if_state *s)
 static int row_order(const void *x, const void *y)
 {
     const struct an_sensitivity_row *a = x, *b = y;
-    return a->gain_pct != b->gain_pct ? (a->gain_pct < b->gain_pct) - (a->gain_pct > b->gain_pct) : strcmp(a->key, b->key);
+    return a->gain_pct != b->gain_pct ? (a->gain_pct < b->gain_pct) - (a->gain_pct > b->gain_pct)
+                                      : strcmp(a->key, b->key);
 }
 
 /* All frames, one lane each: their replayed length and how many steps that is. */
@@ -153,13 +162,13 @@ static int sensitivities(struct an_context *c, struct an_what_if_state *s)
         double path = (double)ns[i], gain = 100 * (whole / (whole - 0.01 * path) - 1);
         if (!(gain >= GAIN_LEAST))
             continue;
-        rows[a->row_count++] =
-            (struct an_sensitivity_row){.key = s->rows.row[i].key,
-                                        .path_ms = path / steps / 1e6,
-                                        .path_pct = 100 * path / whole,
-                                        .gain_pct = gain,
-                                        .work_ms = i == s->rows.dispatch ? an_num_none("latencies are no work of their own")
-                                                                         : an_num((double)s->rows.row[i].own_ns / all / 1e6)};
+        rows[a->row_count++] = (struct an_sensitivity_row){
+            .key = s->rows.row[i].key,
+            .path_ms = path / steps / 1e6,
+            .path_pct = 100 * path / whole,
+            .gain_pct = gain,
+            .work_ms = i == s->rows.dispatch ? an_num_none("latencies are no work of their own")
+                                             : an_num((double)s->rows.row[i].own_ns / all / 1e6)};
     }
     if (a->row_count)
         qsort(rows, a->row_count, sizeof *rows, row_order);
@@ -178,8 +187,9 @@ static int replaying_run(struct an_context *c)
         all_absent(c, why ? why : "nothing to replay");
         return rc;
     }
-    if ((rc = rooms_of(c, s)) || (rc = an_replay_odd_even(s->r, &s->base, &s->error)) || (rc = base_of(c, s)) ||
-        (rc = an_rows_of(s->r, &s->rows)) || (rc = an_shares_of(s->r, &s->base, &s->shares, &s->cores)))
+    if ((rc = rooms_of(c, s)) || (rc = an_replay_odd_even(s->r, &s->base, &s->error)) ||
+        (rc = base_of(c, s)) || (rc = an_rows_of(s->r, &s->rows)) ||
+        (rc = an_shares_of(s->r, &s->base, &s->shares, &s->cores)))
         return rc;
     if (!(s->median_ms > 0) || isnan(s->base_pct)) {
         all_absent(c, "the replayed steps take no time");
@@ -198,8 +208,9 @@ static int replaying_run(struct an_context *c)
     return s->own ? 0 : TACHO_ENOMEM;
 }
 
-const struct an_analyzer an_replaying = {"replay", "the dependency graph replayed: its error, what the step is sensitive to",
-                                         AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, replaying_run, all_absent};
+const struct an_analyzer an_replaying = {
+    "replay", "the dependency graph replayed: its error, what the step is sensitive to",
+    AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, replaying_run, all_absent};
 
 /* ---- advice --------------------------------------------------------------------------------------------------------------------- */
 
@@ -222,7 +233,9 @@ static int asked(struct an_context *c)
 
 static double gain_of(const struct an_what_if *w)
 {
-    return w->gain.expected.valid ? w->gain.expected.value : w->gain.high.valid ? w->gain.high.value : -1;
+    return w->gain.expected.valid ? w->gain.expected.value
+           : w->gain.high.valid   ? w->gain.high.value
+                                  : -1;
 }
 
 static int gain_order(const void *x, const void *y)
@@ -287,4 +300,5 @@ static void advising_absent(struct an_context *c, const char *reason)
 }
 
 const struct an_analyzer an_advising = {"advice", "what changes of the graph would do to the step",
-                                        AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL, advising_run, advising_absent};
+                                        AN_INPUT_SLICES | AN_INPUT_STEPS | AN_INPUT_DETAIL,
+                                        advising_run, advising_absent};

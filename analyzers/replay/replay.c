@@ -9,7 +9,9 @@
 #include "analyzers/base/stats.h"
 #include "analyzers/replay/replay.h"
 
-#define TIME_MOST       (INT64_MAX / 3) /* the year 2067, in ns since 1970; beyond: damaged. Differences and sums fit */
+#define TIME_MOST \
+    (INT64_MAX / 3) /* the year 2067, in ns since 1970; beyond: damaged. Differences and sums fit \
+                     */
 #define TIME_LEAST      (INT64_MIN / 8)
 #define OWN_MOST        (INT64_MAX / 512) /* of one node, half a year: longer in damaged files only */
 #define LATENCY_SAMPLES 5                 /* fewer on a stream: the median of all streams */
@@ -24,7 +26,8 @@ struct window_list {
 static int window_order(const void *x, const void *y)
 {
     const struct an_window *a = x, *b = y;
-    return a->start != b->start ? (a->start < b->start ? -1 : 1) : (a->lane > b->lane) - (a->lane < b->lane);
+    return a->start != b->start ? (a->start < b->start ? -1 : 1)
+                                : (a->lane > b->lane) - (a->lane < b->lane);
 }
 
 static int windows_of_all(struct an_context *c, struct window_list *l)
@@ -32,7 +35,9 @@ static int windows_of_all(struct an_context *c, struct window_list *l)
     for (uint32_t k = 0; k < c->lane_count; k++) {
         struct an_window *w = NULL;
         size_t n = 0;
-        int rc = c->lane[k].track == AN_NONE && c->lane[k].device == AN_NONE ? 0 : an_windows_of(c, k, &w, &n);
+        int rc = c->lane[k].track == AN_NONE && c->lane[k].device == AN_NONE
+                     ? 0
+                     : an_windows_of(c, k, &w, &n);
         if (rc || (n && (rc = an_grow(&l->row, &l->room, l->count + n, sizeof *l->row))))
             return rc;
         for (size_t i = 0; i < n; i++)
@@ -55,7 +60,8 @@ static uint32_t mark_on(const struct an_graph *g, uint32_t track, int64_t time, 
 }
 
 /* The device op of a lane's device that starts at `time`; steps of a device begin with one. */
-static uint32_t mark_on_device(const struct an_context *c, const struct an_graph *g, uint32_t device, int64_t time)
+static uint32_t mark_on_device(const struct an_context *c, const struct an_graph *g,
+                               uint32_t device, int64_t time)
 {
     const struct an_device_ops *o = &c->gpu->op;
     const struct an_device *d = &c->gpu->device[device];
@@ -68,18 +74,21 @@ static uint32_t mark_on_device(const struct an_context *c, const struct an_graph
     return AN_NONE;
 }
 
-static uint32_t mark(const struct an_replay *r, const struct an_lane *l, int64_t time, int64_t *offset)
+static uint32_t mark(const struct an_replay *r, const struct an_lane *l, int64_t time,
+                     int64_t *offset)
 {
     *offset = 0;
-    uint32_t n = l->device != AN_NONE && r->c->gpu ? mark_on_device(r->c, r->g, l->device, time) : AN_NONE;
+    uint32_t n =
+        l->device != AN_NONE && r->c->gpu ? mark_on_device(r->c, r->g, l->device, time) : AN_NONE;
     if (n == AN_NONE && l->track != AN_NONE)
         n = mark_on(r->g, l->track, time, offset);
     return n;
 }
 
-/* Where a step ends: of a device with the start of the next one's first kernel; nothing behind it: with what it launched, which
- * lies in the order of launch. */
-static void mark_end(const struct an_replay *r, const struct an_lane *l, const struct an_step *s, struct an_replay_step *x)
+/* Where a step ends: of a device with the start of the next one's first kernel; nothing behind it:
+ * with what it launched, which lies in the order of launch. */
+static void mark_end(const struct an_replay *r, const struct an_lane *l, const struct an_step *s,
+                     struct an_replay_step *x)
 {
     const struct an_context *c = r->c;
     x->to = l->device != AN_NONE && c->gpu ? mark_on_device(c, r->g, l->device, s->end) : AN_NONE;
@@ -89,7 +98,8 @@ static void mark_end(const struct an_replay *r, const struct an_lane *l, const s
         x->to = mark(r, l, s->end, &x->to_offset);
         return;
     }
-    size_t first = an_device_launch_seek(c, l->device, s->host_start), last = an_device_launch_seek(c, l->device, s->host_end);
+    size_t first = an_device_launch_seek(c, l->device, s->host_start),
+           last = an_device_launch_seek(c, l->device, s->host_end);
     for (size_t i = first; i < last; i++) {
         uint32_t op = c->gpu->by_launch[i];
         if (c->gpu->op.end[op] == s->end && r->g->op_node[op] != AN_NONE)
@@ -120,7 +130,8 @@ static void add_steps(struct an_replay *r, const struct an_window *w, uint32_t f
     }
 }
 
-/* Ranks of one frame may begin with different steps: odd and even ones are the same for all of them. */
+/* Ranks of one frame may begin with different steps: odd and even ones are the same for all of
+ * them. */
 static void places_of(struct an_replay *r, const struct an_replay_frame *f)
 {
     int64_t least = INT64_MAX, most = INT64_MIN;
@@ -149,7 +160,8 @@ static int frames_of(struct an_replay *r, const struct window_list *l)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < l->count; i = open) {
         struct an_replay_frame *f = &r->frame[r->frame_count];
-        *f = (struct an_replay_frame){.start = l->row[i].start, .end = l->row[i].end, .step_first = r->step_count};
+        *f = (struct an_replay_frame){
+            .start = l->row[i].start, .end = l->row[i].end, .step_first = r->step_count};
         for (open = i; open < l->count && l->row[open].start < f->end; open++) {
             f->end = l->row[open].end > f->end ? l->row[open].end : f->end;
             add_steps(r, &l->row[open], (uint32_t)r->frame_count);
@@ -230,11 +242,13 @@ static int own_work(struct an_replay *r)
     const struct an_graph *g = r->g;
     uint32_t track = AN_NONE;
     const struct an_count *workers = &r->c->r->loader.workers;
-    bool lane = false, released, in_line = workers->valid && !workers->value; /* in line a fetch is work */
+    bool lane = false, released,
+         in_line = workers->valid && !workers->value; /* in line a fetch is work */
     if (!(r->own = an_arena_zero(r->c->work, g->node_count, sizeof *r->own)))
         return TACHO_ENOMEM;
     for (uint32_t n = 0; n < g->node_count; n++) {
-        int64_t until = waited_until(g, n, &released), begin = until > g->start[n] ? until : g->start[n];
+        int64_t until = waited_until(g, n, &released),
+                begin = until > g->start[n] ? until : g->start[n];
         r->own[n] = g->end[n] > begin ? an_time_sub(g->end[n], begin) : 0;
         r->own[n] = r->own[n] < OWN_MOST ? r->own[n] : OWN_MOST;
         if (!r->inside[n])
@@ -245,7 +259,8 @@ static int own_work(struct an_replay *r)
         }
         if (lane && g->kind[n] == AN_NODE_THINK)
             r->think_ns = an_time_add(r->think_ns, r->own[n]);
-        if (lane && g->kind[n] == AN_NODE_WAIT && !released && !(in_line && g->cause[n] == AN_CAUSE_INPUT))
+        if (lane && g->kind[n] == AN_NODE_WAIT && !released &&
+            !(in_line && g->cause[n] == AN_CAUSE_INPUT))
             r->held_ns = an_time_add(r->held_ns, r->own[n]);
     }
     return 0;
@@ -283,14 +298,17 @@ static double median_of(const struct latencies *l, size_t first, size_t last, do
     return an_quantile_of(work, last - first, 0.5);
 }
 
-/* Fills the latencies of streams from the samples, which are sorted by key; `common` are those of all streams. */
-static void fill_latencies(struct an_replay *r, const struct latencies *l, const double *common, double *work)
+/* Fills the latencies of streams from the samples, which are sorted by key; `common` are those of
+ * all streams. */
+static void fill_latencies(struct an_replay *r, const struct latencies *l, const double *common,
+                           double *work)
 {
     size_t keys = r->c->t->track_count * 2 * AN_LATENCIES;
     for (size_t k = 0, i = 0, last; k < keys; k++, i = last) {
         for (last = i; last < l->count && l->sample[last].key == k; last++)
             ;
-        double ns = last - i >= LATENCY_SAMPLES ? median_of(l, i, last, work) : common[k % (2 * AN_LATENCIES)];
+        double ns = last - i >= LATENCY_SAMPLES ? median_of(l, i, last, work)
+                                                : common[k % (2 * AN_LATENCIES)];
         r->latency[k] = (int32_t)ns;
     }
 }
@@ -314,16 +332,18 @@ static int latencies_of(struct an_replay *r)
     double common[2 * AN_LATENCIES], *work = malloc((r->node_count + 1) * sizeof *work);
     struct an_pair *room = malloc((r->node_count + 1) * sizeof *room);
     l.sample = malloc((r->node_count + 1) * sizeof *l.sample);
-    r->latency = an_arena_zero(r->c->work, r->c->t->track_count * 2 * AN_LATENCIES, sizeof *r->latency);
+    r->latency =
+        an_arena_zero(r->c->work, r->c->t->track_count * 2 * AN_LATENCIES, sizeof *r->latency);
     int rc = work && room && l.sample && r->latency ? 0 : TACHO_ENOMEM;
     for (size_t i = 0; !rc && i < r->node_count; i++) {
         uint32_t n = r->node[i];
         enum an_latency kind;
         int64_t ns;
         if (g->kind[n] == AN_NODE_DEVICE && latency_of_op(g, n, &kind, &ns))
-            l.sample[l.count++] = (struct an_pair){.key = (uint64_t)g->track[n] * 2 * AN_LATENCIES +
-                                                          (g->cause[n] == AN_CAUSE_COPY ? AN_LATENCIES : 0) + kind,
-                                                   .extra = (uint32_t)ns};
+            l.sample[l.count++] =
+                (struct an_pair){.key = (uint64_t)g->track[n] * 2 * AN_LATENCIES +
+                                        (g->cause[n] == AN_CAUSE_COPY ? AN_LATENCIES : 0) + kind,
+                                 .extra = (uint32_t)ns};
     }
     if (!rc) {
         an_pairs_sort(l.sample, room, l.count);
@@ -358,7 +378,8 @@ int an_times_new(const struct an_replay *r, struct an_times *t)
 static uint32_t period_of(const struct an_context *c)
 {
     const struct an_count *workers = &c->r->loader.workers;
-    return workers->valid && workers->value > 1 && workers->value < 64 ? (uint32_t)workers->value : 1;
+    return workers->valid && workers->value > 1 && workers->value < 64 ? (uint32_t)workers->value
+                                                                       : 1;
 }
 
 size_t an_replay_blocks(const struct an_replay *r, const double *value, int parity, double *out)
@@ -368,7 +389,9 @@ size_t an_replay_blocks(const struct an_replay *r, const double *value, int pari
         const struct an_replay_step *s = &r->step[i];
         uint32_t p = s->of >= 4 * r->period ? r->period : 1, odd = s->place / p % 2;
         bool first = s->place % p == 0 && s->ordinal + p <= s->of;
-        bool paired = odd ? s->ordinal >= p : s->ordinal + 2 * p <= s->of; /* an even block and the odd one behind it */
+        bool paired =
+            odd ? s->ordinal >= p
+                : s->ordinal + 2 * p <= s->of; /* an even block and the odd one behind it */
         if (!first || (parity >= 0 && (odd != (uint32_t)parity || !paired)) ||
             (parity < 0 && s->ordinal < p && !an_replay_counts(s)))
             continue;
@@ -398,7 +421,8 @@ int an_replay_of(struct an_context *c, const struct an_replay **out, const char 
     }
     free(l.row);
     if (!rc && !r->frame_count) {
-        *why = l.count ? "nothing is recorded behind a counted step: the replay takes a step's end from what follows it; "
+        *why = l.count ? "nothing is recorded behind a counted step: the replay takes a step's end "
+                         "from what follows it; "
                          "record more steps"
                        : "no counted step has all its ranges in the file";
         return 0;

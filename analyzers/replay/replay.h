@@ -2,19 +2,22 @@
  *
  * Private to analyzers/: the replay of the dependency graph (graph.h), docs/advise.md.
  *
- * What is replayed is the time inside of frames: windows of steps (an_windows_of), those of several ranks that overlap as one.
- * A node that starts inside of a frame is replayed, all others stand where they were recorded. Of a replayed node n
+ * What is replayed is the time inside of frames: windows of steps (an_windows_of), those of several
+ * ranks that overlap as one. A node that starts inside of a frame is replayed, all others stand
+ * where they were recorded. Of a replayed node n
  *
  *     start(n) = max(end of the node before + latency, every release by an edge + latency)
  *     end(n)   = max(start(n), every release that only ends its waiting) + own(n)
  *
- * A release of a wait, and of a communication kernel by the other ranks, ends waiting; every other one lets the node start.
- * own(n), the node's own work, is what was recorded behind the last of its releases. Latencies are those of device ops only:
- * from the release to the start of the op, typical (the median) of its stream for what releases it, never the op's own.
- * So nothing is replayed as a fixed delay but the time of threads outside of every range, which an_replay.think_ns adds up.
+ * A release of a wait, and of a communication kernel by the other ranks, ends waiting; every other
+ * one lets the node start. own(n), the node's own work, is what was recorded behind the last of its
+ * releases. Latencies are those of device ops only: from the release to the start of the op,
+ * typical (the median) of its stream for what releases it, never the op's own. So nothing is
+ * replayed as a fixed delay but the time of threads outside of every range, which
+ * an_replay.think_ns adds up.
  *
- * The recurrence is made of maxima and sums, so one pass backward gives every node's slack, and the derivative of the whole by
- * each node is 1 (on every longest path) or 0.
+ * The recurrence is made of maxima and sums, so one pass backward gives every node's slack, and the
+ * derivative of the whole by each node is 1 (on every longest path) or 0.
  */
 #ifndef ANALYZERS_REPLAY_H
 #define ANALYZERS_REPLAY_H
@@ -23,19 +26,21 @@
 
 #define AN_NEVER (INT64_MIN / 4) /* as a time: before everything */
 
-/* What waits for what is typical of a stream: ns by what released the op (program order, an edge) and whether it is a copy. */
+/* What waits for what is typical of a stream: ns by what released the op (program order, an edge)
+ * and whether it is a copy. */
 enum an_latency { AN_AFTER_ORDER, AN_AFTER_EDGE, AN_LATENCIES };
 
-/* A step as the replay sees it: from `from`'s start + from_offset to `to`'s start + to_offset, without the phases in it. Of a
- * device the last step ends with the last one of the ops it launched, whichever that is then: op[0 .. op_count), and `to` is
- * the one that was last. */
+/* A step as the replay sees it: from `from`'s start + from_offset to `to`'s start + to_offset,
+ * without the phases in it. Of a device the last step ends with the last one of the ops it
+ * launched, whichever that is then: op[0 .. op_count), and `to` is the one that was last. */
 struct an_replay_step {
     size_t step; /* in an_context.step */
     uint32_t frame, from, to;
     const uint32_t *op; /* device ops; NULL: the step ends with the start of `to` */
     size_t op_count;
     uint32_t ordinal, of; /* among the steps of its lane in its frame */
-    uint32_t place;       /* the same for all ranks: its index from the first one of the frame; the ordinal where they skip */
+    uint32_t place;       /* the same for all ranks: its index from the first one of the frame; the
+                             ordinal where they skip */
     int64_t from_offset, to_offset, cut;
 };
 
@@ -57,7 +62,8 @@ struct an_replay {
     int32_t *latency; /* of every track: [copy][enum an_latency] */
     struct an_replay_step *step;
     size_t step_count;
-    uint32_t period;  /* steps that make one sample: W loader workers hand over W batches at a time, and such steps differ */
+    uint32_t period;  /* steps that make one sample: W loader workers hand over W batches at a time,
+                         and such steps differ */
     int64_t think_ns; /* on threads that run steps: own time of nodes no range covers */
     int64_t held_ns;  /* on them: own time of waits that no recorded release ends */
 };
@@ -78,60 +84,69 @@ struct an_times {
     int64_t *start, *end;
 };
 
-/* Builds the replay of the run's windows. *out stays NULL, with a reason in *why, where there is no window or no graph. It lies
- * in the work arena. 0 or TACHO_ENOMEM. */
+/* Builds the replay of the run's windows. *out stays NULL, with a reason in *why, where there is no
+ * window or no graph. It lies in the work arena. 0 or TACHO_ENOMEM. */
 int an_replay_of(struct an_context *c, const struct an_replay **out, const char **why);
-/* Room for times in the work arena; the recorded times of what is not replayed are filled in. 0 or TACHO_ENOMEM. */
+/* Room for times in the work arena; the recorded times of what is not replayed are filled in. 0 or
+ * TACHO_ENOMEM. */
 int an_times_new(const struct an_replay *r, struct an_times *t);
 /* One pass over all frames. `change` may be NULL. */
 void an_replay_run(const struct an_replay *r, const struct an_change *change, struct an_times *t);
 /* When a step ends in replayed times. */
-int64_t an_replay_step_end(const struct an_replay *r, const struct an_replay_step *s, const struct an_times *t);
+int64_t an_replay_step_end(const struct an_replay *r, const struct an_replay_step *s,
+                           const struct an_times *t);
 /* ns of a step in replayed times, phases cut out. */
-int64_t an_replay_step_ns(const struct an_replay *r, const struct an_replay_step *s, const struct an_times *t);
-/* Does a step count for a prediction? All but the first of each frame and lane do, where there are three or more: the first one
- * begins with what was recorded before it. */
+int64_t an_replay_step_ns(const struct an_replay *r, const struct an_replay_step *s,
+                          const struct an_times *t);
+/* Does a step count for a prediction? All but the first of each frame and lane do, where there are
+ * three or more: the first one begins with what was recorded before it. */
 static inline bool an_replay_counts(const struct an_replay_step *s)
 {
     return s->ordinal || s->of < 3;
 }
-/* Means over blocks of `period` steps, in ns a step, of `value` of every step of r->step (NULL: the recorded ones); only blocks
- * that are whole and not of a lane's first steps (an_replay_counts), and with parity 0 or 1 only even or odd ones, of pairs
+/* Means over blocks of `period` steps, in ns a step, of `value` of every step of r->step (NULL: the
+ * recorded ones); only blocks that are whole and not of a lane's first steps (an_replay_counts),
+ * and with parity 0 or 1 only even or odd ones, of pairs
  * (-1: all). `out` has room for step_count values; returns how many it got. */
 size_t an_replay_blocks(const struct an_replay *r, const double *value, int parity, double *out);
 /* Does edge e only end waiting of node n? */
 bool an_replay_ends_waiting(const struct an_graph *g, uint32_t n, size_t e);
 
-/* own[] (of every node of the graph, r->own before) becomes the least that each piece can be thought to take: as much below its
- * fastest repeat in the run as that is below the usual one; of transfers on threads, whose own work is an upper bound, 0
- * (replay_fast.c). 0 or TACHO_ENOMEM. */
+/* own[] (of every node of the graph, r->own before) becomes the least that each piece can be
+ * thought to take: as much below its fastest repeat in the run as that is below the usual one; of
+ * transfers on threads, whose own work is an upper bound, 0 (replay_fast.c). 0 or TACHO_ENOMEM. */
 int an_replay_fastest(const struct an_replay *r, int64_t *own);
 
 /* ---- slack and derivative (sensitivity.c) ---------------------------------------------------------------------------------- */
 
-/* How long after its end each node's work reaches the end of the frame's longest lane: tail[n], AN_NEVER for those that do not.
- * slack of n = sink - (end(n) + tail(n)). */
+/* How long after its end each node's work reaches the end of the frame's longest lane: tail[n],
+ * AN_NEVER for those that do not. slack of n = sink - (end(n) + tail(n)). */
 struct an_slack {
     int64_t *tail;       /* from end(n) */
-    int64_t *tail_start; /* from start(n), without its own work: through edges that release at the start */
+    int64_t *tail_start; /* from start(n), without its own work: through edges that release at the
+                            start */
     int64_t sink;        /* time of the sink */
 };
 
 /* Tails of every node of the graph, all AN_NEVER, in the work arena. 0 or TACHO_ENOMEM. */
 int an_slack_new(const struct an_replay *r, struct an_slack **out);
-void an_slack_free(const struct an_replay *r, struct an_slack *s); /* before the arena goes; NULL is fine */
+void an_slack_free(const struct an_replay *r,
+                   struct an_slack *s); /* before the arena goes; NULL is fine */
 /* The step that a frame ends with: the last one of the lane that takes longest. NULL: none. */
-const struct an_replay_step *an_replay_sink(const struct an_replay *r, size_t frame, const struct an_times *t);
+const struct an_replay_step *an_replay_sink(const struct an_replay *r, size_t frame,
+                                            const struct an_times *t);
 /* Backward pass over one frame after an_replay_run(r, NULL, t). */
-void an_replay_back(const struct an_replay *r, size_t frame, const struct an_replay_step *sink, const struct an_times *t,
-                    struct an_slack *s);
-/* How much longer n's own work may take without the frame getting longer; INT64_MAX: it leads nowhere. */
+void an_replay_back(const struct an_replay *r, size_t frame, const struct an_replay_step *sink,
+                    const struct an_times *t, struct an_slack *s);
+/* How much longer n's own work may take without the frame getting longer; INT64_MAX: it leads
+ * nowhere. */
 static inline int64_t an_slack_ns(const struct an_slack *s, const struct an_times *t, uint32_t n)
 {
     return s->tail[n] == AN_NEVER ? INT64_MAX : s->sink - t->end[n] - s->tail[n];
 }
-/* Of every node of the frame (by place in an_replay.node, from the frame's first): do all longest paths to the end of `sink`
- * lead through its own work, so that one ns less of it is one less of the frame? 0 or TACHO_ENOMEM. */
+/* Of every node of the frame (by place in an_replay.node, from the frame's first): do all longest
+ * paths to the end of `sink` lead through its own work, so that one ns less of it is one less of
+ * the frame? 0 or TACHO_ENOMEM. */
 int an_replay_on_every_path(const struct an_replay *r, size_t frame, const struct an_times *t,
                             const struct an_replay_step *sink, bool *every);
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who wants how much of what (replay_shares.h). A thread of the run that works wants one core; a thread that sleeps in a range,
- * or works on several cores (OpenMP), cannot be seen in ranges: the CPU time that was sampled meanwhile tells.
+ * Who wants how much of what (replay_shares.h). A thread of the run that works wants one core; a
+ * thread that sleeps in a range, or works on several cores (OpenMP), cannot be seen in ranges: the
+ * CPU time that was sampled meanwhile tells.
  *
- *     wanted = sum of demand x work as recorded       used = CPU time of the run's processes       ready = used + waited for a
- * core
+ *     wanted = sum of demand x work as recorded       used = CPU time of the run's processes ready
+ * = used + waited for a core
  *
- * More ready than wanted: compute runs on several cores each. Less: threads slept in their ranges, the loader's first. Then
- * what others want, O, is what explains that only so much was used. Where the time threads wait for a core was not sampled,
- * ready is wanted on a machine that has no core free, and used on one that has.
+ * More ready than wanted: compute runs on several cores each. Less: threads slept in their ranges,
+ * the loader's first. Then what others want, O, is what explains that only so much was used. Where
+ * the time threads wait for a core was not sampled, ready is wanted on a machine that has no core
+ * free, and used on one that has.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -42,7 +44,8 @@ static bool is_work(const struct an_shares *s, uint32_t n)
     case AN_NODE_THINK:
         return s->lane[g->track[n]];
     case AN_NODE_WAIT: /* in line a fetch is work */
-        return s->lane[g->track[n]] && g->cause[n] == AN_CAUSE_INPUT && workers->valid && !workers->value;
+        return s->lane[g->track[n]] && g->cause[n] == AN_CAUSE_INPUT && workers->valid &&
+               !workers->value;
     default:
         return false;
     }
@@ -87,8 +90,8 @@ static int find_cores(struct an_shares *s, size_t *room)
     return rc;
 }
 
-/* Copies of one kind on one device share its link to the host; transfers of collectives on one device, where they are told from
- * waiting, its link to the others. */
+/* Copies of one kind on one device share its link to the host; transfers of collectives on one
+ * device, where they are told from waiting, its link to the others. */
 static int find_links(struct an_shares *s, size_t *room)
 {
     const struct an_context *c = s->r->c;
@@ -100,11 +103,13 @@ static int find_links(struct an_shares *s, size_t *room)
     int rc = 0;
     for (size_t d = 0; d < c->gpu->device_count && !rc; d++) {
         size_t links = 0;
-        for (size_t i = c->gpu->device[d].first; i < c->gpu->device[d].first + c->gpu->device[d].count && !rc; i++) {
+        for (size_t i = c->gpu->device[d].first;
+             i < c->gpu->device[d].first + c->gpu->device[d].count && !rc; i++) {
             const struct an_detail *x = an_trace_detail(c->t, c->t->slice.detail[o->slice[i]]);
-            const char *kind = o->class[i] == AN_DEVICE_COPY && x && *x->copy_kind                     ? x->copy_kind
-                               : o->class[i] == AN_DEVICE_COMM && c->r->communication.waiting_ms.valid ? ""
-                                                                                                       : NULL;
+            const char *kind =
+                o->class[i] == AN_DEVICE_COPY && x && *x->copy_kind ? x->copy_kind
+                : o->class[i] == AN_DEVICE_COMM && c->r->communication.waiting_ms.valid ? ""
+                                                                                        : NULL;
             uint32_t n = s->r->g->op_node[i];
             size_t k = 0;
             if (!kind || n == AN_NONE || !s->r->inside[n])
@@ -227,8 +232,8 @@ static double others_of(struct an_shares *s, double used, double least, const st
     return low;
 }
 
-/* Of a thread that is ready for a part of its time only, that part shrinks when it need not share: `speed` is the mean at which
- * threads that were ready worked. */
+/* Of a thread that is ready for a part of its time only, that part shrinks when it need not share:
+ * `speed` is the mean at which threads that were ready worked. */
 static void set_demands(struct an_shares *s, double speed)
 {
     for (size_t k = 0; k < AN_CAUSE_COUNT; k++) {
@@ -240,15 +245,19 @@ static void set_demands(struct an_shares *s, double speed)
 /* Compute on several cores each, so that what is wanted is what was ready. */
 static void more_cores(struct an_shares *s, double ready, const struct sums *x)
 {
-    double compute = x->time > 0 ? x->work[AN_CAUSE_COMPUTE] / x->time : 0, rest = wanted_of(s, x) - compute;
+    double compute = x->time > 0 ? x->work[AN_CAUSE_COMPUTE] / x->time : 0,
+           rest = wanted_of(s, x) - compute;
     double each = compute > 0 ? (ready - rest) / compute : 1;
-    s->demand[AN_CAUSE_COMPUTE] = (float)(each < 1 ? 1 : each > s->share[0].capacity ? s->share[0].capacity : each);
+    s->demand[AN_CAUSE_COMPUTE] = (float)(each < 1                      ? 1
+                                          : each > s->share[0].capacity ? s->share[0].capacity
+                                                                        : each);
 }
 
 /* Threads that slept in their ranges: the loader's, then all. */
 static void less_cores(struct an_shares *s, double ready, const struct sums *x)
 {
-    double input = x->time > 0 ? x->work[AN_CAUSE_INPUT] / x->time : 0, rest = wanted_of(s, x) - input;
+    double input = x->time > 0 ? x->work[AN_CAUSE_INPUT] / x->time : 0,
+           rest = wanted_of(s, x) - input;
     double each = input > 0 && ready > rest ? (ready - rest) / input : 0;
     if (input > 0)
         s->demand[AN_CAUSE_INPUT] = (float)(each < 1 ? each : 1);
@@ -259,7 +268,8 @@ static void less_cores(struct an_shares *s, double ready, const struct sums *x)
 
 static void core_use_absent(struct an_core_use *use, const char *why)
 {
-    struct an_value *all[] = {&use->wanted, &use->used, &use->others, &use->short_pct, &use->slowdown_pct};
+    struct an_value *all[] = {&use->wanted, &use->used, &use->others, &use->short_pct,
+                              &use->slowdown_pct};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i] = an_num_none(why);
 }
@@ -280,8 +290,10 @@ static void fill(const struct an_shares *s, const struct sums *x, struct an_core
         alone += ns / an_use_stretch(s, n, &u);
     }
     use->wanted = an_num(wanted_of(s, x) / (double)s->hosts);
-    use->short_pct = x->time > 0 ? an_num(100 * full / x->time / (double)s->hosts) : an_num_none("the steps take no time");
-    use->slowdown_pct = alone > 0 ? an_num(100 * (stretched / alone - 1)) : an_num_none("no thread works in the steps");
+    use->short_pct = x->time > 0 ? an_num(100 * full / x->time / (double)s->hosts)
+                                 : an_num_none("the steps take no time");
+    use->slowdown_pct = alone > 0 ? an_num(100 * (stretched / alone - 1))
+                                  : an_num_none("no thread works in the steps");
 }
 
 /* What was sampled: cores that the run got, and that its threads were ready for. */
@@ -296,7 +308,8 @@ struct sampled {
 static struct sampled sampled_of(struct an_shares *s, struct an_core_use *use)
 {
     const struct an_replay *r = s->r;
-    struct an_value busy = an_system_busy(r->c, r->frame[0].start, r->frame[r->frame_count - 1].end);
+    struct an_value busy =
+        an_system_busy(r->c, r->frame[0].start, r->frame[r->frame_count - 1].end);
     struct an_value waited = over_frames(r, "cpu_wait", NULL);
     const char *text = an_trace_key(r->c->t, "cpu.online");
     double online = text ? strtod(text, NULL) : s->share[0].capacity;
@@ -322,7 +335,8 @@ static void spinning(struct an_shares *s, double ready, const struct sums *x)
 }
 
 /* Demands and what others want, as the surplus is read. */
-static void read_surplus(struct an_shares *s, enum an_surplus surplus, const struct sampled *m, struct sums *x, double *others)
+static void read_surplus(struct an_shares *s, enum an_surplus surplus, const struct sampled *m,
+                         struct sums *x, double *others)
 {
     double ready = m->ready, got = m->got;
     bool more = ready > wanted_of(s, x);
@@ -343,8 +357,8 @@ static void read_surplus(struct an_shares *s, enum an_surplus surplus, const str
 }
 
 /* One reading, from the uses as recorded. 0 or TACHO_ENOMEM. */
-static int add_reading(struct an_shares *s, enum an_surplus surplus, const struct sampled *m, const struct an_times *base,
-                       struct sums *x)
+static int add_reading(struct an_shares *s, enum an_surplus surplus, const struct sampled *m,
+                       const struct an_times *base, struct sums *x)
 {
     size_t nodes = s->r->g->node_count;
     struct an_reading *reading = &s->reading[s->reading_count++];
@@ -376,7 +390,8 @@ static int add_reading(struct an_shares *s, enum an_surplus surplus, const struc
     return 0;
 }
 
-static int calibrate_cores(struct an_shares *s, const struct an_times *base, struct an_core_use *use)
+static int calibrate_cores(struct an_shares *s, const struct an_times *base,
+                           struct an_core_use *use)
 {
     const struct sampled m = sampled_of(s, use);
     struct sums x;
@@ -400,7 +415,8 @@ int an_shares_calibrate(struct an_shares *s, const struct an_times *base, struct
     const struct an_count *cores = &s->r->c->r->run.cores;
     struct sums x;
     use->cores = cores->valid ? an_num((double)cores->value) : an_num_none(cores->reason);
-    int rc = s->cores ? calibrate_cores(s, base, use) : add_reading(s, AN_SURPLUS_WORK, NULL, base, &x);
+    int rc =
+        s->cores ? calibrate_cores(s, base, use) : add_reading(s, AN_SURPLUS_WORK, NULL, base, &x);
     if (!s->cores)
         core_use_absent(use, cores->valid ? "no thread of the run is replayed" : cores->reason);
     if (!rc)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How far the replay misses the run: the graph of the odd steps gets the work of the even ones and has to predict their median
- * (docs/advise.md). Nodes match by the part their track plays, their name and their ordinal in the step.
+ * How far the replay misses the run: the graph of the odd steps gets the work of the even ones and
+ * has to predict their median (docs/advise.md). Nodes match by the part their track plays, their
+ * name and their ordinal in the step.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -54,7 +55,8 @@ static int lane_steps_of(const struct an_replay *r, struct lane_steps *l)
 }
 
 /* The step of a lane that holds `time`: on the host where there is one beside a device. */
-static uint32_t step_of(const struct an_replay *r, const struct lane_steps *l, uint32_t lane, int64_t time)
+static uint32_t step_of(const struct an_replay *r, const struct lane_steps *l, uint32_t lane,
+                        int64_t time)
 {
     bool host = r->c->lane[lane].device != AN_NONE;
     size_t low = l->first[lane], high = l->first[lane + 1];
@@ -72,7 +74,8 @@ static uint32_t step_of(const struct an_replay *r, const struct lane_steps *l, u
     return time >= (host ? s->host_start : s->start) ? l->list[low] : AN_NONE;
 }
 
-/* Batches belong to the step that takes them: `hand` has, for each node, the node that it hands a batch over to. */
+/* Batches belong to the step that takes them: `hand` has, for each node, the node that it hands a
+ * batch over to. */
 static void follow_batches(const struct an_replay *r, const uint32_t *hand, uint32_t *of)
 {
     const struct an_graph *g = r->g;
@@ -95,7 +98,8 @@ static int steps_of_batches(const struct an_replay *r, uint32_t *of)
     memset(hand, 0xff, (g->node_count + 1) * sizeof *hand);
     for (size_t i = 0; i < r->node_count; i++) {
         uint32_t n = r->node[i];
-        for (size_t e = g->in_first[n]; g->cause[n] == AN_CAUSE_INPUT && e < g->in_first[n + 1]; e++)
+        for (size_t e = g->in_first[n]; g->cause[n] == AN_CAUSE_INPUT && e < g->in_first[n + 1];
+             e++)
             if ((g->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_HANDOFF)
                 hand[g->in_from[e]] = n;
     }
@@ -111,9 +115,11 @@ static void steps_by_time(const struct an_replay *r, const struct lane_steps *l,
     const struct an_graph *g = r->g;
     for (uint32_t k = 0; k < r->c->t->track_count; k++) {
         size_t end = g->track_first[k + 1];
-        uint32_t lane = g->track_first[k] < end ? an_lane_of_process(r->c, r->c->t->track[k].process) : AN_NONE;
+        uint32_t lane =
+            g->track_first[k] < end ? an_lane_of_process(r->c, r->c->t->track[k].process) : AN_NONE;
         for (size_t n = g->track_first[k]; n < end; n++)
-            of[n] = lane != AN_NONE && r->inside[n] ? step_of(r, l, lane, decided(g, (uint32_t)n)) : AN_NONE;
+            of[n] = lane != AN_NONE && r->inside[n] ? step_of(r, l, lane, decided(g, (uint32_t)n))
+                                                    : AN_NONE;
     }
 }
 
@@ -171,13 +177,17 @@ static void parts_of(const struct an_replay *r, uint32_t *part)
         part[k] = k;
         while (length && strchr("0123456789 #:-", t->track[k].name[length - 1]))
             length--;
-        if (!length || !strcmp(t->track[k].kind, "stream") || r->g->track_first[k] == r->g->track_first[k + 1])
+        if (!length || !strcmp(t->track[k].kind, "stream") ||
+            r->g->track_first[k] == r->g->track_first[k + 1])
             continue;
         for (uint32_t i = 0; i < k && part[k] == k; i++)
-            if (r->g->track_first[i] < r->g->track_first[i + 1] && !strcmp(t->track[i].kind, t->track[k].kind) &&
+            if (r->g->track_first[i] < r->g->track_first[i + 1] &&
+                !strcmp(t->track[i].kind, t->track[k].kind) &&
                 !strncmp(t->track[i].name, t->track[k].name, length) &&
-                strspn(t->track[i].name + length, "0123456789 #:-") == strlen(t->track[i].name + length) &&
-                an_lane_of_process(r->c, t->track[i].process) == an_lane_of_process(r->c, t->track[k].process))
+                strspn(t->track[i].name + length, "0123456789 #:-") ==
+                    strlen(t->track[i].name + length) &&
+                an_lane_of_process(r->c, t->track[i].process) ==
+                    an_lane_of_process(r->c, t->track[k].process))
                 part[k] = part[i];
     }
 }
@@ -185,10 +195,12 @@ static void parts_of(const struct an_replay *r, uint32_t *part)
 static uint64_t key_of(const struct an_replay *r, const struct queues *q, uint32_t n)
 {
     const struct an_graph *g = r->g;
-    bool named = g->slice[n] != AN_NONE && g->kind[n] != AN_NODE_THINK; /* what marks a step may hold its number */
+    bool named = g->slice[n] != AN_NONE &&
+                 g->kind[n] != AN_NODE_THINK; /* what marks a step may hold its number */
     uint32_t name = named ? r->c->t->slice.name[g->slice[n]] : AN_NONE;
     uint64_t key = ((uint64_t)q->part[g->track[n]] << 32 | name) * 0x9e3779b97f4a7c15ull;
-    key ^= (uint64_t)g->kind[n] << 8 ^ g->cause[n]; /* pieces of one range with and without waiting */
+    key ^=
+        (uint64_t)g->kind[n] << 8 ^ g->cause[n]; /* pieces of one range with and without waiting */
     if (g->kind[n] == AN_NODE_WAIT && g->in_first[n] == g->in_first[n + 1])
         key ^= 1u << 16; /* nothing recorded ends it: its own work is the whole wait, no other's */
     return key ? key : 1;
@@ -202,10 +214,10 @@ static size_t place(const struct queues *q, uint64_t key)
     return i;
 }
 
-/* Gives the nodes of a block of steps that begins with `to` the own work of that which begins with `from`; counts those that
- * found none. */
-static void lend(const struct an_replay *r, struct queues *q, const struct step_nodes *x, size_t from, size_t to, size_t steps,
-                 int64_t *own, int64_t *alone, int64_t *all)
+/* Gives the nodes of a block of steps that begins with `to` the own work of that which begins with
+ * `from`; counts those that found none. */
+static void lend(const struct an_replay *r, struct queues *q, const struct step_nodes *x,
+                 size_t from, size_t to, size_t steps, int64_t *own, int64_t *alone, int64_t *all)
 {
     memset(q->key, 0, (q->mask + 1) * sizeof *q->key);
     for (size_t i = x->first[from]; i < x->first[from + steps]; i++) {
@@ -257,11 +269,11 @@ static int queues_new(const struct an_replay *r, const struct step_nodes *x, str
 
 /* ---- the error -------------------------------------------------------------------------------------------------------------- */
 
-/* Every block of steps gets the work of the one before: the odd ones, which are looked at, that of the even ones; and the even
- * ones that of the odd ones before them, so that an odd one begins as its even one did, with the same rank ahead and as many
- * batches made. */
-static void lend_all(const struct an_replay *r, struct queues *q, const struct step_nodes *x, int64_t *own, int64_t *alone,
-                     int64_t *all)
+/* Every block of steps gets the work of the one before: the odd ones, which are looked at, that of
+ * the even ones; and the even ones that of the odd ones before them, so that an odd one begins as
+ * its even one did, with the same rank ahead and as many batches made. */
+static void lend_all(const struct an_replay *r, struct queues *q, const struct step_nodes *x,
+                     int64_t *own, int64_t *alone, int64_t *all)
 {
     for (size_t i = 0; i < r->step_count; i++) {
         const struct an_replay_step *s = &r->step[i];
@@ -277,9 +289,11 @@ static double median_of(double *x, size_t n)
     return an_quantile_of(x, n, 0.5);
 }
 
-static int predict(const struct an_replay *r, const int64_t *own, struct an_times *t, struct an_replay_error *e)
+static int predict(const struct an_replay *r, const int64_t *own, struct an_times *t,
+                   struct an_replay_error *e)
 {
-    double *value = malloc((r->step_count + 1) * sizeof *value), *x = malloc((r->step_count + 1) * sizeof *x);
+    double *value = malloc((r->step_count + 1) * sizeof *value),
+           *x = malloc((r->step_count + 1) * sizeof *x);
     int rc = value && x ? 0 : TACHO_ENOMEM;
     if (!rc) {
         an_replay_run(r, &(struct an_change){.own = own, .latency = 1}, t);

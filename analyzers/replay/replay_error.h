@@ -8,12 +8,15 @@
 #include "analyzers/replay/replay.h"
 
 struct an_replay_error {
-    double pct;           /* predicted median of the even steps / their recorded one - 1; NAN: too few steps */
-    double unmatched_pct; /* of the own work of the odd steps, that of nodes without a partner: it stays theirs */
+    double
+        pct; /* predicted median of the even steps / their recorded one - 1; NAN: too few steps */
+    double unmatched_pct; /* of the own work of the odd steps, that of nodes without a partner: it
+                             stays theirs */
     size_t odd, even;     /* steps of all lanes */
 };
 
-/* Predicts the even steps from the graph of the odd ones; `t` are times to work in. 0 or TACHO_ENOMEM. */
+/* Predicts the even steps from the graph of the odd ones; `t` are times to work in. 0 or
+ * TACHO_ENOMEM. */
 int an_replay_odd_even(const struct an_replay *r, struct an_times *t, struct an_replay_error *e);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How fast each piece of work was at best (replay.h): what the rest of a step can come to when most of it goes.
+ * How fast each piece of work was at best (replay.h): what the rest of a step can come to when most
+ * of it goes.
  */
 #include <stdlib.h>
 
@@ -11,16 +12,19 @@
 #define REPEATS_LEAST 8
 #define PIECES_MOST   1023 /* of one range that are told apart */
 
-/* Pieces that do the same: of one track, kind and cause, of ranges that share name and detail, and the same piece of them. */
+/* Pieces that do the same: of one track, kind and cause, of ranges that share name and detail, and
+ * the same piece of them. */
 static uint64_t key_of(const struct an_replay *r, uint32_t n, uint32_t piece)
 {
     const struct an_graph *g = r->g;
     const struct an_slices *x = &r->c->t->slice;
-    uint32_t slice = g->slice[n], name = slice != AN_NONE && g->kind[n] != AN_NODE_THINK ? x->name[slice] : AN_NONE;
+    uint32_t slice = g->slice[n],
+             name = slice != AN_NONE && g->kind[n] != AN_NODE_THINK ? x->name[slice] : AN_NONE;
     uint32_t detail = slice != AN_NONE && g->kind[n] != AN_NODE_THINK ? x->detail[slice] : AN_NONE;
     uint64_t key = ((uint64_t)g->track[n] << 32 | name) * 0x9e3779b97f4a7c15u;
     key ^= key >> 29;
-    key = (key ^ ((uint64_t)detail << 16 | (uint64_t)g->kind[n] << 8 | g->cause[n])) * 0xbf58476d1ce4e5b9u;
+    key = (key ^ ((uint64_t)detail << 16 | (uint64_t)g->kind[n] << 8 | g->cause[n])) *
+          0xbf58476d1ce4e5b9u;
     key ^= key >> 32;
     return (key ^ piece) * 0x94d049bb133111ebu;
 }
@@ -40,8 +44,8 @@ static size_t gather(const struct an_replay *r, uint16_t *pieces, struct an_pair
     return count;
 }
 
-/* As much below the fastest repeat as that is below the usual one: every repeat in the run came behind the same pause, so even
- * the fastest may have begun with cold caches. */
+/* As much below the fastest repeat as that is below the usual one: every repeat in the run came
+ * behind the same pause, so even the fastest may have begun with cold caches. */
 static double below_fastest(double *x, size_t n)
 {
     double fastest = x[0];
@@ -53,7 +57,8 @@ static double below_fastest(double *x, size_t n)
 
 int an_replay_fastest(const struct an_replay *r, int64_t *own)
 {
-    struct an_pair *pair = malloc((r->node_count + 1) * sizeof *pair), *room = malloc((r->node_count + 1) * sizeof *room);
+    struct an_pair *pair = malloc((r->node_count + 1) * sizeof *pair),
+                   *room = malloc((r->node_count + 1) * sizeof *room);
     double *x = (void *)room; /* the room to sort in is free when it is sorted */
     uint16_t *pieces = calloc(r->c->t->slice.count + 1, sizeof *pieces);
     int rc = pair && room && pieces ? 0 : TACHO_ENOMEM;
@@ -71,7 +76,8 @@ int an_replay_fastest(const struct an_replay *r, int64_t *own)
     }
     for (size_t i = 0; i < r->node_count && !rc; i++)
         if (r->g->kind[r->node[i]] == AN_NODE_COLLECTIVE)
-            own[r->node[i]] = 0; /* on threads it holds waking up behind the last arrival: an upper bound */
+            own[r->node[i]] =
+                0; /* on threads it holds waking up behind the last arrival: an upper bound */
     free(pair);
     free(room);
     free(pieces);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two passes of the replay (replay.h): forward, when each node starts and ends; backward, how long after its end each
- * reaches the end of the frame. Both walk the same releases.
+ * The two passes of the replay (replay.h): forward, when each node starts and ends; backward, how
+ * long after its end each reaches the end of the frame. Both walk the same releases.
  */
 #include <string.h>
 
@@ -12,10 +12,12 @@ bool an_replay_ends_waiting(const struct an_graph *g, uint32_t n, size_t e)
 {
     if (g->kind[n] == AN_NODE_WAIT || g->kind[n] == AN_NODE_COLLECTIVE)
         return true;
-    return g->kind[n] == AN_NODE_DEVICE && (g->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_COLLECTIVE;
+    return g->kind[n] == AN_NODE_DEVICE &&
+           (g->in_kind[e] & AN_EDGE_KIND_MASK) == AN_EDGE_COLLECTIVE;
 }
 
-/* Ops of one stream, and of a damaged file, may overlap: by how much does n start before the node before it ends? */
+/* Ops of one stream, and of a damaged file, may overlap: by how much does n start before the node
+ * before it ends? */
 static int64_t overlap_of(const struct an_graph *g, uint32_t before, uint32_t n)
 {
     int64_t over = an_time_sub(g->end[before], g->start[n]);
@@ -25,40 +27,46 @@ static int64_t overlap_of(const struct an_graph *g, uint32_t before, uint32_t n)
 static bool left_out(const struct an_change *x, const struct an_graph *g, uint32_t n, size_t e)
 {
     enum an_edge_kind k = (enum an_edge_kind)(g->in_kind[e] & AN_EDGE_KIND_MASK);
-    return (x->without_peers && k == AN_EDGE_COLLECTIVE) || (x->without_syncs && k == AN_EDGE_SYNC) ||
+    return (x->without_peers && k == AN_EDGE_COLLECTIVE) ||
+           (x->without_syncs && k == AN_EDGE_SYNC) ||
            (x->route && an_route_replaces(x->route, g, n, k));
 }
 
-static int64_t latency_of(const struct an_replay *r, const struct an_change *x, uint32_t n, enum an_latency kind)
+static int64_t latency_of(const struct an_replay *r, const struct an_change *x, uint32_t n,
+                          enum an_latency kind)
 {
     if (r->g->kind[n] != AN_NODE_DEVICE)
         return 0;
-    int32_t ns =
-        r->latency[(size_t)r->g->track[n] * 2 * AN_LATENCIES + (r->g->cause[n] == AN_CAUSE_COPY ? AN_LATENCIES : 0) + kind];
+    int32_t ns = r->latency[(size_t)r->g->track[n] * 2 * AN_LATENCIES +
+                            (r->g->cause[n] == AN_CAUSE_COPY ? AN_LATENCIES : 0) + kind];
     return x->latency == 1 ? ns : (int64_t)((double)ns * x->latency);
 }
 
-/* What lets n start when nothing does: the frame on a device, its recorded start on a thread (why is not known). */
+/* What lets n start when nothing does: the frame on a device, its recorded start on a thread (why
+ * is not known). */
 static int64_t base_of(const struct an_replay *r, const struct an_replay_frame *f, uint32_t n)
 {
-    return r->g->kind[n] == AN_NODE_DEVICE && r->g->start[n] >= f->start ? f->start : r->g->start[n];
+    return r->g->kind[n] == AN_NODE_DEVICE && r->g->start[n] >= f->start ? f->start
+                                                                         : r->g->start[n];
 }
 
-/* How long before its end a node lets others go. The part of a lead that lies in its own work shrinks with it; what is longer
- * than its own work lies in its waiting, and stays; so does one before its start: less work never lets anything go later. */
+/* How long before its end a node lets others go. The part of a lead that lies in its own work
+ * shrinks with it; what is longer than its own work lies in its waiting, and stays; so does one
+ * before its start: less work never lets anything go later. */
 static int64_t lead_of(const struct an_replay *r, const struct an_change *x, size_t e)
 {
     int64_t lead = r->g->in_lead[e];
     uint32_t from = r->g->in_from[e];
-    if (!x->scale_leads || !lead || (r->g->in_kind[e] & AN_EDGE_AT_START) || x->own[from] >= r->own[from])
+    if (!x->scale_leads || !lead || (r->g->in_kind[e] & AN_EDGE_AT_START) ||
+        x->own[from] >= r->own[from])
         return lead;
     if (lead >= r->own[from])
         return lead - (r->own[from] - x->own[from]);
     return (int64_t)((double)lead * (double)x->own[from] / (double)r->own[from]);
 }
 
-static void one_node(const struct an_replay *r, const struct an_replay_frame *f, const struct an_change *x, uint32_t n,
-                     struct an_times *t)
+static void one_node(const struct an_replay *r, const struct an_replay_frame *f,
+                     const struct an_change *x, uint32_t n, struct an_times *t)
 {
     const struct an_graph *g = r->g;
     uint32_t before = an_graph_before(g, n);
@@ -69,7 +77,8 @@ static void one_node(const struct an_replay *r, const struct an_replay_frame *f,
         uint32_t from = g->in_from[e];
         if (left_out(x, g, n, e))
             continue;
-        int64_t release = (g->in_kind[e] & AN_EDGE_AT_START ? t->start[from] : t->end[from]) - lead_of(r, x, e);
+        int64_t release =
+            (g->in_kind[e] & AN_EDGE_AT_START ? t->start[from] : t->end[from]) - lead_of(r, x, e);
         if (an_replay_ends_waiting(g, n, e))
             body = release > body ? release : body;
         else if ((release += latency_of(r, x, n, AN_AFTER_EDGE)) > start)
@@ -96,7 +105,8 @@ void an_replay_run(const struct an_replay *r, const struct an_change *change, st
     }
 }
 
-int64_t an_replay_step_end(const struct an_replay *r, const struct an_replay_step *s, const struct an_times *t)
+int64_t an_replay_step_end(const struct an_replay *r, const struct an_replay_step *s,
+                           const struct an_times *t)
 {
     int64_t end = AN_NEVER;
     for (size_t i = 0; i < s->op_count; i++) {
@@ -106,7 +116,8 @@ int64_t an_replay_step_end(const struct an_replay *r, const struct an_replay_ste
     return end != AN_NEVER ? end : t->start[s->to] + s->to_offset;
 }
 
-int64_t an_replay_step_ns(const struct an_replay *r, const struct an_replay_step *s, const struct an_times *t)
+int64_t an_replay_step_ns(const struct an_replay *r, const struct an_replay_step *s,
+                          const struct an_times *t)
 {
     return an_replay_step_end(r, s, t) - (t->start[s->from] + s->from_offset) - s->cut;
 }
@@ -130,17 +141,21 @@ static void one_node_back(const struct an_replay *r, uint32_t n, struct an_slack
         return;
     s->tail_start[n] = start;
     if (before != AN_NONE)
-        later(&s->tail[before], start - overlap_of(g, before, n) + latency_of(r, &as_recorded, n, AN_AFTER_ORDER));
+        later(&s->tail[before],
+              start - overlap_of(g, before, n) + latency_of(r, &as_recorded, n, AN_AFTER_ORDER));
     for (size_t e = g->in_first[n]; e < g->in_first[n + 1]; e++) {
         bool waiting = an_replay_ends_waiting(g, n, e);
         int64_t from = waiting ? body : start + latency_of(r, &as_recorded, n, AN_AFTER_EDGE);
         if (waiting && body == AN_NEVER)
             continue;
-        later(g->in_kind[e] & AN_EDGE_AT_START ? &s->tail_start[g->in_from[e]] : &s->tail[g->in_from[e]], from - g->in_lead[e]);
+        later(g->in_kind[e] & AN_EDGE_AT_START ? &s->tail_start[g->in_from[e]]
+                                               : &s->tail[g->in_from[e]],
+              from - g->in_lead[e]);
     }
 }
 
-const struct an_replay_step *an_replay_sink(const struct an_replay *r, size_t frame, const struct an_times *t)
+const struct an_replay_step *an_replay_sink(const struct an_replay *r, size_t frame,
+                                            const struct an_times *t)
 {
     const struct an_replay_frame *f = &r->frame[frame];
     const struct an_replay_step *sink = NULL;
@@ -152,8 +167,8 @@ const struct an_replay_step *an_replay_sink(const struct an_replay *r, size_t fr
     return sink;
 }
 
-void an_replay_back(const struct an_replay *r, size_t frame, const struct an_replay_step *sink, const struct an_times *t,
-                    struct an_slack *s)
+void an_replay_back(const struct an_replay *r, size_t frame, const struct an_replay_step *sink,
+                    const struct an_times *t, struct an_slack *s)
 {
     const struct an_replay_frame *f = &r->frame[frame];
     if (sink->op) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Work that shares cores and links, and the replay with it (replay_shares.h). A sweep over the starts and ends of all work
- * keeps for each share the integral of its speed over time; the mean speed of a piece of work follows from the integral at its
- * ends.
+ * Work that shares cores and links, and the replay with it (replay_shares.h). A sweep over the
+ * starts and ends of all work keeps for each share the integral of its speed over time; the mean
+ * speed of a piece of work follows from the integral at its ends.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,8 @@ static double speed_of(const struct an_share *x)
     return wanted > x->capacity ? x->capacity / wanted : 1;
 }
 
-/* The same of a team's work: what threads of the run take of each other is shared, what other programs take holds all of it up.
+/* The same of a team's work: what threads of the run take of each other is shared, what other
+ * programs take holds all of it up.
  */
 static double pace_of(const struct an_share *x)
 {
@@ -33,7 +34,8 @@ static double pace_of(const struct an_share *x)
 
 static void advance(struct an_share *x, int64_t time)
 {
-    double ns = time > x->time ? (double)an_time_sub(time, x->time) : 0; /* back in damaged files only */
+    double ns =
+        time > x->time ? (double)an_time_sub(time, x->time) : 0; /* back in damaged files only */
     x->integral += ns * speed_of(x);
     x->paced += ns * pace_of(x);
     x->received += ns * speed_of(x) * x->demand;
@@ -71,7 +73,8 @@ void an_shares_sweep(struct an_shares *s)
             x->demand += (double)u.demand;
             continue;
         }
-        double ns = (double)an_time_sub(u.end, u.start), mean = ns > 0 ? (*sum - s->found[id]) / ns : 1;
+        double ns = (double)an_time_sub(u.end, u.start),
+               mean = ns > 0 ? (*sum - s->found[id]) / ns : 1;
         s->found[id] = mean < 1 ? fmax(mean, SPEED_LEAST) : 1;
         x->demand -= (double)u.demand;
         x->demand = x->demand > 1e-6 ? x->demand : 0;
@@ -81,7 +84,8 @@ void an_shares_sweep(struct an_shares *s)
 /* ---- the replay ---------------------------------------------------------------------------------------------------------------- */
 
 /* The edit's own work with new slowdowns: `stretch` instead of the recorded ones. */
-static void stretch_own(const struct an_shares *s, const int64_t *own, const float *stretch, int64_t *to)
+static void stretch_own(const struct an_shares *s, const int64_t *own, const float *stretch,
+                        int64_t *to)
 {
     for (size_t i = 0; i < s->r->node_count; i++) {
         uint32_t n = s->r->node[i];
@@ -94,7 +98,8 @@ static void stretch_own(const struct an_shares *s, const int64_t *own, const flo
 /* Half way to the slowdowns that the sweep found. */
 static void move_on(struct an_shares *s, struct an_route *route, float *stretch)
 {
-    uint32_t nodes = (uint32_t)s->r->g->node_count, batches = route ? (uint32_t)an_route_count(route) : 0;
+    uint32_t nodes = (uint32_t)s->r->g->node_count,
+             batches = route ? (uint32_t)an_route_count(route) : 0;
     struct an_use u;
     for (size_t i = 0; i < s->r->node_count; i++) {
         uint32_t n = s->r->node[i];
@@ -106,7 +111,8 @@ static void move_on(struct an_shares *s, struct an_route *route, float *stretch)
     }
     for (uint32_t i = 0; i < batches; i++)
         if (an_use_get(s, nodes + i, &u) && u.demand > 0)
-            an_route_stretch(route, i, (an_use_stretch(s, nodes + i, &u) + an_route_stretched(route, i)) / 2);
+            an_route_stretch(route, i,
+                             (an_use_stretch(s, nodes + i, &u) + an_route_stretched(route, i)) / 2);
 }
 
 static double length_of(const struct an_replay *r, const struct an_times *t)
@@ -117,7 +123,8 @@ static double length_of(const struct an_replay *r, const struct an_times *t)
     return sum;
 }
 
-/* What batches of the route took of cores when they were recorded: the mean slowdown of the loader's work. */
+/* What batches of the route took of cores when they were recorded: the mean slowdown of the
+ * loader's work. */
 static double loader_stretch(const struct an_shares *s)
 {
     double stretched = 0, alone = 0;
@@ -131,7 +138,8 @@ static double loader_stretch(const struct an_shares *s)
     return alone > 0 ? stretched / alone : 1;
 }
 
-int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, double others, struct an_times *t)
+int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, double others,
+                  struct an_times *t)
 {
     const struct an_replay *r = s->r;
     size_t nodes = r->g->node_count;
@@ -195,7 +203,8 @@ void an_shares_read(struct an_shares *s, size_t k)
         s->share[h].others = x->others;
 }
 
-int an_shares_of(const struct an_replay *r, const struct an_times *base, struct an_shares **out, struct an_core_use *use)
+int an_shares_of(const struct an_replay *r, const struct an_times *base, struct an_shares **out,
+                 struct an_core_use *use)
 {
     struct an_shares *s = an_arena_zero(r->c->work, 1, sizeof *s);
     size_t nodes = r->g->node_count;

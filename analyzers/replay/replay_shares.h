@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: resources that nodes of the replay share (docs/advise.md): the cores of a host, and the links of a
- * rank or device.
+ * Private to analyzers/: resources that nodes of the replay share (docs/advise.md): the cores of a
+ * host, and the links of a rank or device.
  *
- * Threads that are ready at once share the cores fairly (processor sharing, Kleinrock 1967): with a demand of D cores of the
- * run, O of other programs, and C cores, every one of them works at the speed min(1, C / (D + O)). What was recorded holds that
- * slowdown already: the speed at which a node worked when it was recorded, by what else was ready then, says how much work it
- * is; the replay of an edit stretches that work by what is ready at once after the edit. The times after an edit and the
- * slowdown depend on each other: they are found by iterating. As recorded they are what they were, to the nanosecond.
+ * Threads that are ready at once share the cores fairly (processor sharing, Kleinrock 1967): with a
+ * demand of D cores of the run, O of other programs, and C cores, every one of them works at the
+ * speed min(1, C / (D + O)). What was recorded holds that slowdown already: the speed at which a
+ * node worked when it was recorded, by what else was ready then, says how much work it is; the
+ * replay of an edit stretches that work by what is ready at once after the edit. The times after an
+ * edit and the slowdown depend on each other: they are found by iterating. As recorded they are
+ * what they were, to the nanosecond.
  *
- * A link is shared the same way by the transfers that are on it at once: its capacity is one of them at full speed.
+ * A link is shared the same way by the transfers that are on it at once: its capacity is one of
+ * them at full speed.
  */
 #ifndef ANALYZERS_REPLAY_SHARES_H
 #define ANALYZERS_REPLAY_SHARES_H
@@ -18,17 +21,21 @@
 
 struct an_shares;
 
-/* Finds demands and slowdowns in the replay as recorded, `base`. *out is NULL where nothing is shared or the cores are not
- * known; *use is filled in any case. Lies in the work arena. 0 or TACHO_ENOMEM. */
-int an_shares_of(const struct an_replay *r, const struct an_times *base, struct an_shares **out, struct an_core_use *use);
-/* How the run's CPU time can be read: 1, or more where threads kept more cores busy than their ranges account for, which may be
- * work or spinning. `an_shares_read` makes one of them the one that an_shares_run goes by. */
+/* Finds demands and slowdowns in the replay as recorded, `base`. *out is NULL where nothing is
+ * shared or the cores are not known; *use is filled in any case. Lies in the work arena. 0 or
+ * TACHO_ENOMEM. */
+int an_shares_of(const struct an_replay *r, const struct an_times *base, struct an_shares **out,
+                 struct an_core_use *use);
+/* How the run's CPU time can be read: 1, or more where threads kept more cores busy than their
+ * ranges account for, which may be work or spinning. `an_shares_read` makes one of them the one
+ * that an_shares_run goes by. */
 size_t an_shares_readings(const struct an_shares *s);
 void an_shares_read(struct an_shares *s, size_t k);
-/* an_replay_run with the resources: after the edit hosts have `cores` (0: as many as there are), of which other programs want
- * `others` (below 0: as much as before). x->own is the edit's own work, as long as
- * it would take with the recorded slowdown. 0 or TACHO_ENOMEM. */
-int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, double others, struct an_times *t);
+/* an_replay_run with the resources: after the edit hosts have `cores` (0: as many as there are), of
+ * which other programs want `others` (below 0: as much as before). x->own is the edit's own work,
+ * as long as it would take with the recorded slowdown. 0 or TACHO_ENOMEM. */
+int an_shares_run(struct an_shares *s, const struct an_change *x, double cores, double others,
+                  struct an_times *t);
 /* Was more wanted of the cores than there is for so much of the time (5 %) that it matters? */
 static inline bool an_cores_short(const struct an_core_use *x)
 {

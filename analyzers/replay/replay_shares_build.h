@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to replay_shares.c (who is slowed down by whom) and replay_demand.c (who wants how much of what).
+ * Private to replay_shares.c (who is slowed down by whom) and replay_demand.c (who wants how much
+ * of what).
  */
 #ifndef ANALYZERS_REPLAY_SHARES_BUILD_H
 #define ANALYZERS_REPLAY_SHARES_BUILD_H
@@ -12,12 +13,15 @@
 /* A host's cores, or a link. */
 struct an_share {
     double capacity, others;
-    double demand, integral, full_ns; /* while a sweep runs: integral of the speed over time; ns for which it is short */
-    double team, paced, received;     /* threads of a team that run at once; integrals of its pace and of the cores it gets */
+    double demand, integral,
+        full_ns; /* while a sweep runs: integral of the speed over time; ns for which it is short */
+    double team, paced, received; /* threads of a team that run at once; integrals of its pace and
+                                     of the cores it gets */
     int64_t time;
 };
 
-/* A stretch of work on a share: of a node, or of a worker of the route. Its id is the node, or behind all nodes the batch. */
+/* A stretch of work on a share: of a node, or of a worker of the route. Its id is the node, or
+ * behind all nodes the batch. */
 struct an_use {
     int64_t start, end;
     uint32_t share;
@@ -26,11 +30,13 @@ struct an_use {
     bool spins;   /* while it waits for other ranks; nobody waits for what it does */
 };
 
-/* CPU time beyond what the ranges account for may be compute on several cores each, or threads that spin while they wait: for
- * their team at the end of a parallel region, or for other ranks. CPU time does not tell which. */
+/* CPU time beyond what the ranges account for may be compute on several cores each, or threads that
+ * spin while they wait: for their team at the end of a parallel region, or for other ranks. CPU
+ * time does not tell which. */
 enum an_surplus {
     AN_SURPLUS_WORK,   /* all of it is work: compute wants several cores */
-    AN_SURPLUS_YIELDS, /* spinning that gives way where cores are short (OpenMP): it wants nothing */
+    AN_SURPLUS_YIELDS, /* spinning that gives way where cores are short (OpenMP): it wants nothing
+                        */
     AN_SURPLUS_SPINS,  /* waiting for other ranks takes a core (MPI); what is left is compute's */
     AN_SURPLUSES
 };
@@ -50,25 +56,26 @@ struct an_shares {
     uint16_t *of;                            /* of every node of the graph; AN_NO_SHARE: none */
     struct an_reading reading[AN_SURPLUSES]; /* the first one is the one that is told */
     size_t reading_count;
-    float *stretch;                                     /* of the reading at hand */
-    uint16_t *host;                                     /* of every track: the share of its host's cores */
-    bool *lane;                                         /* of every track: it runs steps */
+    float *stretch; /* of the reading at hand */
+    uint16_t *host; /* of every track: the share of its host's cores */
+    bool *lane;     /* of every track: it runs steps */
     float demand[AN_CAUSE_COUNT], part[AN_CAUSE_COUNT]; /* of a use, by the cause of its node */
-    float spin;                                         /* cores that a thread wants while it waits for other ranks */
-    size_t waits;                                       /* of threads for other ranks */
+    float spin;   /* cores that a thread wants while it waits for other ranks */
+    size_t waits; /* of threads for other ranks */
     /* from an_shares_uses to an_shares_rest: 16 bytes a node */
     const int64_t *own;
     struct an_route *route;
     const struct an_times *t;
     uint32_t *event; /* id << 1 | is it the end?, of every use, in order of time */
-    double
-        *found; /* of every id: the speed that the last sweep found, the mean of its share's (of a team the pace); 1 at first */
+    double *found; /* of every id: the speed that the last sweep found, the mean of its share's (of
+                      a team the pace); 1 at first */
     size_t event_count, event_room, ids;
 };
 
-/* Uses of the replayed times: nodes' own work `own`, and the batches of the route; all three have to stay until the sweeps are
- * over. 0 or TACHO_ENOMEM. */
-int an_shares_uses(struct an_shares *s, const int64_t *own, struct an_route *route, const struct an_times *t);
+/* Uses of the replayed times: nodes' own work `own`, and the batches of the route; all three have
+ * to stay until the sweeps are over. 0 or TACHO_ENOMEM. */
+int an_shares_uses(struct an_shares *s, const int64_t *own, struct an_route *route,
+                   const struct an_times *t);
 /* Does n, a node of a thread, wait for other ranks? */
 static inline bool an_share_waits(const struct an_graph *g, uint32_t n)
 {
@@ -76,7 +83,8 @@ static inline bool an_share_waits(const struct an_graph *g, uint32_t n)
 }
 /* Frees what the sweeps need, until the next uses. */
 void an_shares_rest(struct an_shares *s);
-/* The use of a node, of a batch, of an id; false: it works on no share. Inline, because sweeps ask for nothing else. */
+/* The use of a node, of a batch, of an id; false: it works on no share. Inline, because sweeps ask
+ * for nothing else. */
 static inline bool an_use_of_node(const struct an_shares *s, uint32_t n, struct an_use *u)
 {
     const struct an_graph *g = s->r->g;
@@ -107,16 +115,17 @@ static inline bool an_use_get(const struct an_shares *s, uint32_t id, struct an_
     size_t nodes = s->r->g->node_count;
     return id < nodes ? an_use_of_node(s, id, u) : an_use_of_batch(s, id - (uint32_t)nodes, u);
 }
-/* How much longer than alone it took, by the last sweep. A team of threads (demand above 1) gets on only while all of those of
- * its threads that run at once have a core: where other programs take the part 1 - v of each, its work is done at the pace
- * v^threads (threads that wait for each other want to run together, Ousterhout 1982), and the rest of the cores' time is spent
- * spinning. */
+/* How much longer than alone it took, by the last sweep. A team of threads (demand above 1) gets on
+ * only while all of those of its threads that run at once have a core: where other programs take
+ * the part 1 - v of each, its work is done at the pace v^threads (threads that wait for each other
+ * want to run together, Ousterhout 1982), and the rest of the cores' time is spent spinning. */
 double an_use_stretch(const struct an_shares *s, uint32_t id, const struct an_use *u);
 /* Finds the speed of every use; again for other demands. */
 void an_shares_sweep(struct an_shares *s);
 /* Who shares what: of[], share[], lane[]. 0 or TACHO_ENOMEM. */
 int an_shares_find(struct an_shares *s);
-/* The readings of what the run did to cores, by the CPU time that was sampled; fills *use from the first. 0 or TACHO_ENOMEM. */
+/* The readings of what the run did to cores, by the CPU time that was sampled; fills *use from the
+ * first. 0 or TACHO_ENOMEM. */
 int an_shares_calibrate(struct an_shares *s, const struct an_times *base, struct an_core_use *use);
 
 #endif

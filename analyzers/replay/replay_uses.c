@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who works when (replay_shares_build.h). Nothing is copied: a use is its node, or the batch of the route, and its times are
- * the replay's. Pieces of one thread follow each other, so the starts and ends of a thread are in order as they are, and those
- * of all threads are merged; only ops of devices and the route's batches, which may overlap, are sorted.
+ * Who works when (replay_shares_build.h). Nothing is copied: a use is its node, or the batch of the
+ * route, and its times are the replay's. Pieces of one thread follow each other, so the starts and
+ * ends of a thread are in order as they are, and those of all threads are merged; only ops of
+ * devices and the route's batches, which may overlap, are sorted.
  */
 #include <stdlib.h>
 
@@ -20,7 +21,8 @@ bool an_use_of_batch(const struct an_shares *s, uint32_t batch, struct an_use *u
 
 /* ---- all of them, in order of time ------------------------------------------------------------------------------------------------ */
 
-/* Replayed nodes of one thread, one behind the other; or (`sorted`) the events of everything else. */
+/* Replayed nodes of one thread, one behind the other; or (`sorted`) the events of everything else.
+ */
 struct strand {
     uint32_t at, stop;
     bool open; /* the use at `at` has begun */
@@ -45,7 +47,8 @@ static int add_strand(struct line *l, struct strand x)
     return 0;
 }
 
-/* The strands of threads: where nodes between are not replayed a new one begins, because what is before may now end later. */
+/* The strands of threads: where nodes between are not replayed a new one begins, because what is
+ * before may now end later. */
 static int find_strands(const struct an_shares *s, struct line *l)
 {
     const struct an_graph *g = s->r->g;
@@ -54,7 +57,8 @@ static int find_strands(const struct an_shares *s, struct line *l)
         while (last < g->node_count && g->track[last] == g->track[n] && s->r->inside[last])
             last++;
         first = last == n ? n + 1 : last;
-        if (last > n && !an_graph_on_device(g, n) && add_strand(l, (struct strand){.at = n, .stop = last}))
+        if (last > n && !an_graph_on_device(g, n) &&
+            add_strand(l, (struct strand){.at = n, .stop = last}))
             return TACHO_ENOMEM;
     }
     return 0;
@@ -124,7 +128,8 @@ static uint32_t take_event(struct strand *x)
 
 static bool earlier(const struct line *l, uint32_t a, uint32_t b)
 {
-    return l->strand[a].time < l->strand[b].time || (l->strand[a].time == l->strand[b].time && a < b);
+    return l->strand[a].time < l->strand[b].time ||
+           (l->strand[a].time == l->strand[b].time && a < b);
 }
 
 static void sift_down(struct line *l, size_t i)
@@ -182,7 +187,8 @@ void an_shares_rest(struct an_shares *s)
     s->event_count = 0;
 }
 
-int an_shares_uses(struct an_shares *s, const int64_t *own, struct an_route *route, const struct an_times *t)
+int an_shares_uses(struct an_shares *s, const int64_t *own, struct an_route *route,
+                   const struct an_times *t)
 {
     struct line l = {0};
     size_t batches = route ? an_route_count(route) : 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the longest paths of a replayed frame consist of (replay.h). A path is tight when every release on it is the one that
- * counted. With several tight paths, shortening one of them alone gains nothing: what is gained by less work of some kind is
- * the least that any tight path holds of it, and a node counts alone only if all of them lead through it.
+ * What the longest paths of a replayed frame consist of (replay.h). A path is tight when every
+ * release on it is the one that counted. With several tight paths, shortening one of them alone
+ * gains nothing: what is gained by less work of some kind is the least that any tight path holds of
+ * it, and a node counts alone only if all of them lead through it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,9 @@ struct tight_walk {
 static int64_t latency_of(const struct an_replay *r, uint32_t n, enum an_latency kind)
 {
     size_t copy = r->g->cause[n] == AN_CAUSE_COPY ? AN_LATENCIES : 0;
-    return r->g->kind[n] == AN_NODE_DEVICE ? r->latency[(size_t)r->g->track[n] * 2 * AN_LATENCIES + copy + kind] : 0;
+    return r->g->kind[n] == AN_NODE_DEVICE
+               ? r->latency[(size_t)r->g->track[n] * 2 * AN_LATENCIES + copy + kind]
+               : 0;
 }
 
 static struct tight_walk walk_of(const struct an_replay *r, const struct an_times *t, uint32_t n)
@@ -38,7 +41,8 @@ static struct tight_walk walk_of(const struct an_replay *r, const struct an_time
     return (struct tight_walk){.r = r, .t = t, .n = n, .edge = r->g->in_first[n], .order = true};
 }
 
-/* The next tight release of the node; false: no more. Those of nodes that are not replayed are sources and left out. */
+/* The next tight release of the node; false: no more. Those of nodes that are not replayed are
+ * sources and left out. */
 static bool next_tight(struct tight_walk *w, struct tight *x)
 {
     const struct an_graph *g = w->r->g;
@@ -55,11 +59,13 @@ static bool next_tight(struct tight_walk *w, struct tight *x)
     }
     for (; w->edge < g->in_first[n + 1]; w->edge++) {
         size_t e = w->edge;
-        *x = (struct tight){
-            .from = g->in_from[e], .at_start = g->in_kind[e] & AN_EDGE_AT_START, .body = an_replay_ends_waiting(g, n, e)};
+        *x = (struct tight){.from = g->in_from[e],
+                            .at_start = g->in_kind[e] & AN_EDGE_AT_START,
+                            .body = an_replay_ends_waiting(g, n, e)};
         int64_t release = (x->at_start ? start : end)[x->from] - g->in_lead[e];
         x->latency = x->body ? 0 : latency_of(w->r, n, AN_AFTER_EDGE);
-        if (w->r->inside[x->from] && release + x->latency == (x->body ? end[n] - w->r->own[n] : start[n])) {
+        if (w->r->inside[x->from] &&
+            release + x->latency == (x->body ? end[n] - w->r->own[n] : start[n])) {
             w->edge++;
             return true;
         }
@@ -69,7 +75,8 @@ static bool next_tight(struct tight_walk *w, struct tight *x)
 
 static bool starts_work(const struct an_replay *r, const struct an_times *t, uint32_t n)
 {
-    return t->start[n] + r->own[n] == t->end[n]; /* its start, not a release behind it, is what its work followed */
+    return t->start[n] + r->own[n] ==
+           t->end[n]; /* its start, not a release behind it, is what its work followed */
 }
 
 /* ---- which nodes lie on all tight paths --------------------------------------------------------------------------------------- */
@@ -85,13 +92,14 @@ static uint64_t multiply(uint64_t a, uint64_t b)
     return (uint64_t)((unsigned __int128)a * b % PRIME);
 }
 
-/* Numbers of tight paths that lead to the start and to the end of each node, and from there to the sink. */
+/* Numbers of tight paths that lead to the start and to the end of each node, and from there to the
+ * sink. */
 struct paths {
     uint64_t *to_start, *to_end, *from_start, *from_end;
 };
 
-static void count_forward(const struct an_replay *r, const uint32_t *node, size_t count, const struct an_times *t,
-                          struct paths *p)
+static void count_forward(const struct an_replay *r, const uint32_t *node, size_t count,
+                          const struct an_times *t, struct paths *p)
 {
     for (size_t i = 0; i < count; i++) {
         uint32_t n = node[i];
@@ -113,8 +121,8 @@ static void count_forward(const struct an_replay *r, const uint32_t *node, size_
     }
 }
 
-static void count_backward(const struct an_replay *r, const uint32_t *node, size_t count, const struct an_times *t,
-                           struct paths *p)
+static void count_backward(const struct an_replay *r, const uint32_t *node, size_t count,
+                           const struct an_times *t, struct paths *p)
 {
     for (size_t i = count; i-- > 0;) {
         uint32_t n = node[i];
@@ -129,8 +137,10 @@ static void count_backward(const struct an_replay *r, const uint32_t *node, size
     }
 }
 
-/* The next tight way into the end of the step a frame ends with: *i from 0. The node, AN_NONE: no more. */
-static uint32_t next_into(const struct an_replay *r, const struct an_replay_step *sink, const struct an_times *t, size_t *i)
+/* The next tight way into the end of the step a frame ends with: *i from 0. The node, AN_NONE: no
+ * more. */
+static uint32_t next_into(const struct an_replay *r, const struct an_replay_step *sink,
+                          const struct an_times *t, size_t *i)
 {
     if (!sink->op)
         return (*i)++ ? AN_NONE : sink->to;
@@ -160,7 +170,8 @@ int an_replay_on_every_path(const struct an_replay *r, size_t frame, const struc
         }
         count_backward(r, node, f->count, t, &p);
         for (size_t i = 0; i < f->count; i++)
-            every[i] = p.from_end[node[i]] && multiply(p.to_end[node[i]], p.from_end[node[i]]) == all_paths;
+            every[i] = p.from_end[node[i]] &&
+                       multiply(p.to_end[node[i]], p.from_end[node[i]]) == all_paths;
     }
     free(p.to_start);
     free(p.to_end);
@@ -172,8 +183,8 @@ int an_replay_on_every_path(const struct an_replay *r, size_t frame, const struc
 /* ---- what they hold --------------------------------------------------------------------------------------------------------- */
 
 /* Nodes of the frame of which the start or the end lies on a tight path to the sink, in order. */
-static size_t critical_nodes(const struct an_replay *r, const struct an_replay_frame *f, const struct an_times *t,
-                             const struct an_slack *s, uint32_t *list)
+static size_t critical_nodes(const struct an_replay *r, const struct an_replay_frame *f,
+                             const struct an_times *t, const struct an_slack *s, uint32_t *list)
 {
     size_t count = 0;
     for (size_t i = f->first; i < f->first + f->count; i++) {
@@ -185,22 +196,25 @@ static size_t critical_nodes(const struct an_replay *r, const struct an_replay_f
     return count;
 }
 
-/* Least ns of one row on a tight path to the start and to the end of each critical node of a frame; 0 of its other nodes. */
+/* Least ns of one row on a tight path to the start and to the end of each critical node of a frame;
+ * 0 of its other nodes. */
 struct least {
     const struct an_replay_frame *frame;
     int64_t *to_start, *to_end;
 };
 
-/* Once it is known which nodes are critical, the tails of the frame are not needed any more: their arrays take the sums. */
-static struct least least_of_frame(const struct an_replay *r, const struct an_replay_frame *f, struct an_slack *s)
+/* Once it is known which nodes are critical, the tails of the frame are not needed any more: their
+ * arrays take the sums. */
+static struct least least_of_frame(const struct an_replay *r, const struct an_replay_frame *f,
+                                   struct an_slack *s)
 {
     for (size_t i = f->first; i < f->first + f->count; i++)
         s->tail_start[r->node[i]] = s->tail[r->node[i]] = 0;
     return (struct least){f, s->tail_start, s->tail};
 }
 
-static void least_of_node(const struct an_replay *r, const struct an_times *t, const struct an_rows *rows, size_t row,
-                          uint32_t n, struct least *l)
+static void least_of_node(const struct an_replay *r, const struct an_times *t,
+                          const struct an_rows *rows, size_t row, uint32_t n, struct least *l)
 {
     struct tight_walk w = walk_of(r, t, n);
     struct tight x;
@@ -221,8 +235,8 @@ static void least_of_node(const struct an_replay *r, const struct an_times *t, c
     l->to_end[n] = (end == INT64_MAX ? 0 : end) + own;
 }
 
-static int64_t least_into(const struct an_replay *r, const struct an_replay_step *sink, const struct an_times *t,
-                          const struct least *l)
+static int64_t least_into(const struct an_replay *r, const struct an_replay_step *sink,
+                          const struct an_times *t, const struct least *l)
 {
     int64_t least = INT64_MAX;
     size_t i = 0;
@@ -233,7 +247,8 @@ static int64_t least_into(const struct an_replay *r, const struct an_replay_step
     return least == INT64_MAX ? 0 : least;
 }
 
-int an_sensitivity(const struct an_replay *r, const struct an_times *t, const struct an_rows *rows, int64_t *ns)
+int an_sensitivity(const struct an_replay *r, const struct an_times *t, const struct an_rows *rows,
+                   int64_t *ns)
 {
     struct an_slack *s = NULL;
     uint32_t *list = malloc((r->node_count + 1) * sizeof *list);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: the rows that edits and sensitivities name, and what the longest paths hold of each (docs/advise.md).
+ * Private to analyzers/: the rows that edits and sensitivities name, and what the longest paths
+ * hold of each (docs/advise.md).
  */
 #ifndef ANALYZERS_SENSITIVITY_H
 #define ANALYZERS_SENSITIVITY_H
@@ -9,7 +10,8 @@
 
 #define AN_ROWS_MOST 96
 
-/* What a part of the work is called where it is edited: "op:matrix", "loader.decode", "collective:all_reduce", "launch". */
+/* What a part of the work is called where it is edited: "op:matrix", "loader.decode",
+ * "collective:all_reduce", "launch". */
 struct an_row {
     const char *key;
     int64_t own_ns; /* of its replayed nodes, all tracks */
@@ -25,8 +27,10 @@ struct an_rows {
 /* Names the rows of the replayed nodes. Lies in the arenas. 0 or TACHO_ENOMEM. */
 int an_rows_of(const struct an_replay *r, struct an_rows *rows);
 
-/* Adds to ns[row] the least that a longest path of each frame holds of that row, after an_replay_run(r, NULL, t): by so much
- * the frames get shorter, in proportion, when the row's work does. 0 or TACHO_ENOMEM. */
-int an_sensitivity(const struct an_replay *r, const struct an_times *t, const struct an_rows *rows, int64_t *ns);
+/* Adds to ns[row] the least that a longest path of each frame holds of that row, after
+ * an_replay_run(r, NULL, t): by so much the frames get shorter, in proportion, when the row's work
+ * does. 0 or TACHO_ENOMEM. */
+int an_sensitivity(const struct an_replay *r, const struct an_times *t, const struct an_rows *rows,
+                   int64_t *ns);
 
 #endif

@@ -17,10 +17,18 @@
 static const struct {
     const char *key;
     enum an_cause cause;
-} cause_keys[] = {{"comm", AN_CAUSE_TRANSFER},    {"peers", AN_CAUSE_PEERS},           {"copy", AN_CAUSE_COPY},
-                  {"compute", AN_CAUSE_COMPUTE},  {"loader", AN_CAUSE_INPUT},          {"launch", AN_CAUSE_LAUNCH},
-                  {"sync", AN_CAUSE_SYNC},        {"allocation", AN_CAUSE_ALLOCATION}, {"collection", AN_CAUSE_COLLECTION},
-                  {"compile", AN_CAUSE_COMPILE},  {"framework", AN_CAUSE_FRAMEWORK},   {"think", AN_CAUSE_THINK},
+} cause_keys[] = {{"comm", AN_CAUSE_TRANSFER},
+                  {"peers", AN_CAUSE_PEERS},
+                  {"copy", AN_CAUSE_COPY},
+                  {"compute", AN_CAUSE_COMPUTE},
+                  {"loader", AN_CAUSE_INPUT},
+                  {"launch", AN_CAUSE_LAUNCH},
+                  {"sync", AN_CAUSE_SYNC},
+                  {"allocation", AN_CAUSE_ALLOCATION},
+                  {"collection", AN_CAUSE_COLLECTION},
+                  {"compile", AN_CAUSE_COMPILE},
+                  {"framework", AN_CAUSE_FRAMEWORK},
+                  {"think", AN_CAUSE_THINK},
                   {"profiler", AN_CAUSE_PROFILER}};
 
 static enum an_cause cause_named(const char *key)
@@ -115,7 +123,8 @@ static int apply_scale(struct an_plan *p, const struct an_edit *e)
     return rc;
 }
 
-/* A captured graph: of the calls that launch, one a step is left; the framework between them does not run. */
+/* A captured graph: of the calls that launch, one a step is left; the framework between them does
+ * not run. */
 static void apply_graph(struct an_plan *p)
 {
     const struct an_replay *r = p->s->r;
@@ -123,11 +132,12 @@ static void apply_graph(struct an_plan *p)
     const struct an_step *open = NULL;
     for (size_t i = 0; i < r->node_count; i++) {
         uint32_t n = r->node[i], cause = g->cause[n];
-        if (an_graph_on_device(g, n) ||
-            (cause != AN_CAUSE_LAUNCH && cause != AN_CAUSE_FRAMEWORK && cause != AN_CAUSE_ALLOCATION))
+        if (an_graph_on_device(g, n) || (cause != AN_CAUSE_LAUNCH && cause != AN_CAUSE_FRAMEWORK &&
+                                         cause != AN_CAUSE_ALLOCATION))
             continue;
         uint32_t lane = an_lane_of_process(r->c, r->c->t->track[g->track[n]].process);
-        const struct an_step *step = lane == AN_NONE ? NULL : an_step_at_host(r->c, &r->c->lane[lane], g->start[n]);
+        const struct an_step *step =
+            lane == AN_NONE ? NULL : an_step_at_host(r->c, &r->c->lane[lane], g->start[n]);
         p->touched = an_time_add(p->touched, r->own[n]);
         if (cause == AN_CAUSE_LAUNCH && step && step != open)
             open = step;
@@ -158,35 +168,42 @@ static void apply_overlap(struct an_plan *p)
     }
     if (!sum)
         p->unknown = "comm";
-    p->ceiling = "compute and communication slow each other down where they overlap, and by how much was not measured";
+    p->ceiling = "compute and communication slow each other down where they overlap, and by how "
+                 "much was not measured";
 }
 
-/* Cores that the run is known to keep busy, whatever thread they are on, bound a step that gets shorter. */
+/* Cores that the run is known to keep busy, whatever thread they are on, bound a step that gets
+ * shorter. */
 void an_plan_cores(struct an_plan *p)
 {
     const struct an_core_use *x = &p->s->cores;
     struct an_context *c = p->s->r->c;
     if (!x->cores.valid) {
         if (p->workers)
-            p->condition = "a free core for each worker: the run does not say how many cores there are";
+            p->condition =
+                "a free core for each worker: the run does not say how many cores there are";
         return;
     }
     double cores = p->cores > 0 ? p->cores : x->cores.value;
     if (!x->used.valid) {
-        p->condition =
-            an_arena_format(c->a, "that threads of the run have the %.0f cores to themselves: %.150s", cores, x->used.reason);
+        p->condition = an_arena_format(
+            c->a, "that threads of the run have the %.0f cores to themselves: %.150s", cores,
+            x->used.reason);
         return;
     }
-    const char *others =
-        p->others >= 0 ? an_arena_format(c->a, "; other programs want %s", an_number_words(c->a, p->others, 2))
-        : x->others.valid && x->others.value >= 0.05
-            ? an_arena_format(c->a, "; other programs want %s, as they did", an_number_words(c->a, x->others.value, 2))
-            : "";
+    const char *others = p->others >= 0 ? an_arena_format(c->a, "; other programs want %s",
+                                                          an_number_words(c->a, p->others, 2))
+                         : x->others.valid && x->others.value >= 0.05
+                             ? an_arena_format(c->a, "; other programs want %s, as they did",
+                                               an_number_words(c->a, x->others.value, 2))
+                             : "";
     const char *spin = p->s->shares && an_shares_readings(p->s->shares) > 1
-                           ? "; of that its ranges account for less: the rest is work, or threads that spin while they wait"
+                           ? "; of that its ranges account for less: the rest is work, or threads "
+                             "that spin while they wait"
                            : "";
-    p->condition = an_arena_format(c->a, "%.0f cores that threads share fairly; the run kept %s busy%s%s", cores,
-                                   an_number_words(c->a, x->used.value, 2), spin, others);
+    p->condition =
+        an_arena_format(c->a, "%.0f cores that threads share fairly; the run kept %s busy%s%s",
+                        cores, an_number_words(c->a, x->used.value, 2), spin, others);
     for (size_t i = 0; i < p->s->steps && p->route; i++) {
         double least = p->s->b[i] * x->used.value / cores;
         p->floor[i] = p->floor[i] > least ? p->floor[i] : least;
@@ -220,7 +237,9 @@ static int apply_link(struct an_plan *p, const struct an_edit *e)
         uint32_t n = s->r->node[i];
         if (s->r->g->cause[n] != AN_CAUSE_TRANSFER)
             continue;
-        double own = (double)s->own[n], latency = fit.ns.valid && fit.ns.value < own ? fit.ns.value : fit.ns.valid ? own : 0;
+        double own = (double)s->own[n], latency = fit.ns.valid && fit.ns.value < own ? fit.ns.value
+                                                  : fit.ns.valid                     ? own
+                                                                                     : 0;
         s->own[n] = (int64_t)(latency + (own - latency) / e->factor);
     }
     if (!fit.nodes)
@@ -257,7 +276,8 @@ int an_plan_apply(struct an_plan *p, const struct an_edit *e)
             p->others = e->factor;
         p->more = true;
         if (!an_shares_has_cores(p->s->shares))
-            p->reason = p->s->cores.cores.valid ? p->s->cores.wanted.reason : p->s->cores.cores.reason;
+            p->reason =
+                p->s->cores.cores.valid ? p->s->cores.wanted.reason : p->s->cores.cores.reason;
         return 0;
     case AN_EDIT_LINK:
         return apply_link(p, e);

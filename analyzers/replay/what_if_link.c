@@ -37,7 +37,8 @@ static struct an_value latency_of(const struct transfer *x, size_t n, double *wo
     while (large && x[large - 1].bytes >= x[n - 1].bytes / NEAR)
         large--;
     if (x[n - 1].bytes < APART * x[0].bytes)
-        return an_num_none("the collectives are all about as large: what of their time is latency is not in the run");
+        return an_num_none("the collectives are all about as large: what of their time is latency "
+                           "is not in the run");
     double t0 = median_ns(x, small, work), t1 = median_ns(x + large, n - large, work);
     double latency = t0 - x[0].bytes * (t1 - t0) / (x[n - 1].bytes - x[0].bytes);
     return an_num(latency < 0 ? 0 : latency < t0 ? latency : t0);
@@ -52,7 +53,8 @@ int an_link_latency(const struct an_replay *r, struct an_latency_fit *fit)
     *fit = (struct an_latency_fit){0};
     for (size_t i = 0; x && work && i < r->node_count; i++) {
         uint32_t node = r->node[i], slice = r->g->slice[node];
-        const struct an_detail *d = slice != AN_NONE ? an_trace_detail(t, t->slice.detail[slice]) : NULL;
+        const struct an_detail *d =
+            slice != AN_NONE ? an_trace_detail(t, t->slice.detail[slice]) : NULL;
         if (r->g->cause[node] != AN_CAUSE_TRANSFER)
             continue;
         fit->nodes++;

@@ -12,8 +12,8 @@ struct an_latency_fit {
     struct an_value ns; /* latency of one; absent: the run's collectives do not tell */
 };
 
-/* time = latency + bytes / bandwidth (Hockney 1994) of the replayed transfers: the line through the medians of the smallest and
- * the largest size. 0 or TACHO_ENOMEM. */
+/* time = latency + bytes / bandwidth (Hockney 1994) of the replayed transfers: the line through the
+ * medians of the smallest and the largest size. 0 or TACHO_ENOMEM. */
 int an_link_latency(const struct an_replay *r, struct an_latency_fit *fit);
 
 #endif

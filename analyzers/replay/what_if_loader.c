@@ -9,7 +9,8 @@
 #include "analyzers/replay/replay.h"
 #include "analyzers/replay/what_if_loader.h"
 
-#define AHEAD_TURNS   2 /* batches that each worker makes before they are taken: PyTorch's default */
+#define AHEAD_TURNS 2   /* batches that each worker makes before they are taken: PyTorch's default \
+                         */
 #define AHEAD_WHOEVER 4 /* the engine's, of all workers together (docs/loader.md) */
 
 /* Where a step's thread takes a batch: consecutive nodes of one range. */
@@ -27,7 +28,7 @@ struct an_route {
     size_t *base; /* of each lane: its first take in the frame */
     int64_t workers, ahead, frame, pin;
     bool whoever;
-    int64_t *free_at;                            /* lane by lane, `workers` each: when they are done; whoever only */
+    int64_t *free_at; /* lane by lane, `workers` each: when they are done; whoever only */
     double factor, write_ns, batch_ns, recorded; /* recorded: the slowdown that work holds */
 };
 
@@ -43,15 +44,18 @@ static uint32_t root_of(const struct an_context *c, const struct an_graph *g, ui
     return root;
 }
 
-/* ns of writing the batch once, inside one range of the thread: its collate, else what torch calls collating. */
+/* ns of writing the batch once, inside one range of the thread: its collate, else what torch calls
+ * collating. */
 static int64_t write_of(const struct an_context *c, uint32_t root)
 {
     const struct an_trace *t = c->t;
     int64_t end = an_slice_end(t, root), sum = 0, until = INT64_MIN;
     for (size_t i = (size_t)root + 1;
-         i < t->slice.count && t->slice.start[i] < end && t->slice.start[i] >= t->slice.start[root]; i++) {
+         i < t->slice.count && t->slice.start[i] < end && t->slice.start[i] >= t->slice.start[root];
+         i++) {
         const char *name = an_trace_name(t, t->slice.name[i]);
-        bool writes = an_slice_role(t, i) == AN_ROLE_COLLATE || !strcmp(name, "aten::stack") || !strcmp(name, "aten::cat");
+        bool writes = an_slice_role(t, i) == AN_ROLE_COLLATE || !strcmp(name, "aten::stack") ||
+                      !strcmp(name, "aten::cat");
         if (!writes || t->slice.start[i] < until)
             continue;
         until = an_slice_end(t, i);
@@ -60,13 +64,15 @@ static int64_t write_of(const struct an_context *c, uint32_t root)
     return sum;
 }
 
-static int add_takes(const struct an_replay *r, uint32_t lane, bool in_line, int64_t *own, struct an_route *x, double *written)
+static int add_takes(const struct an_replay *r, uint32_t lane, bool in_line, int64_t *own,
+                     struct an_route *x, double *written)
 {
     const struct an_context *c = r->c;
     const struct an_graph *g = r->g;
     uint32_t track = c->lane[lane].track, last_root = AN_NONE;
     for (size_t n = g->track_first[track]; n < g->track_first[track + 1]; n++) {
-        uint32_t root = g->cause[n] == AN_CAUSE_INPUT && r->inside[n] ? root_of(c, g, g->slice[n]) : AN_NONE;
+        uint32_t root =
+            g->cause[n] == AN_CAUSE_INPUT && r->inside[n] ? root_of(c, g, g->slice[n]) : AN_NONE;
         if (root == AN_NONE)
             continue;
         if (root != last_root) {
@@ -78,7 +84,8 @@ static int add_takes(const struct an_replay *r, uint32_t lane, bool in_line, int
         }
         struct take *k = &x->take[x->count - 1];
         if (!in_line) { /* what is left behind the release is taking over */
-            k->wait = g->kind[n] == AN_NODE_WAIT && g->kind[k->wait] != AN_NODE_WAIT ? (uint32_t)n : k->wait;
+            k->wait = g->kind[n] == AN_NODE_WAIT && g->kind[k->wait] != AN_NODE_WAIT ? (uint32_t)n
+                                                                                     : k->wait;
             continue;
         }
         k->work = an_time_add(k->work, own[n]);
@@ -100,7 +107,8 @@ static const struct an_loader_rank *loader_of(const struct an_context *c, uint32
 static int64_t pin_of(const struct an_context *c, bool in_line)
 {
     for (size_t i = 0; !in_line && i < c->r->loader.stage_count; i++)
-        if (!strcmp(c->r->loader.stages[i].name, "pin") && c->r->loader.stages[i].ms_per_batch.valid)
+        if (!strcmp(c->r->loader.stages[i].name, "pin") &&
+            c->r->loader.stages[i].ms_per_batch.valid)
             return (int64_t)(c->r->loader.stages[i].ms_per_batch.value * 1e6);
     return 0;
 }
@@ -115,7 +123,8 @@ static uint32_t handed_by(const struct an_graph *g, uint32_t n)
     return AN_NONE;
 }
 
-/* Own work of the batch whose last stage is node n: what the worker did since the batch before. `last` marks last stages. */
+/* Own work of the batch whose last stage is node n: what the worker did since the batch before.
+ * `last` marks last stages. */
 static int64_t work_until(const struct an_replay *r, const bool *last, uint32_t n)
 {
     const struct an_graph *g = r->g;
@@ -130,7 +139,8 @@ static int64_t work_until(const struct an_replay *r, const bool *last, uint32_t 
 }
 
 /* Batches differ: each has its own work where the hand-over tells which it is, else the mean. */
-static int work_of_batches(const struct an_replay *r, struct an_route *x, size_t first, int64_t mean)
+static int work_of_batches(const struct an_replay *r, struct an_route *x, size_t first,
+                           int64_t mean)
 {
     const struct an_graph *g = r->g;
     bool *last = calloc(g->node_count + 1, sizeof *last);
@@ -143,7 +153,8 @@ static int work_of_batches(const struct an_replay *r, struct an_route *x, size_t
     }
     for (size_t i = first; i < x->count; i++) {
         uint32_t from = handed_by(g, x->take[i].wait);
-        uint32_t before = from != AN_NONE && x->pin ? an_graph_before(g, from) : AN_NONE; /* a pin thread's wait */
+        uint32_t before = from != AN_NONE && x->pin ? an_graph_before(g, from)
+                                                    : AN_NONE; /* a pin thread's wait */
         from = before != AN_NONE ? handed_by(g, before) : from;
         int64_t work = from != AN_NONE ? work_until(r, last, from) : 0;
         x->take[i].work = work > 0 ? work : mean;
@@ -152,8 +163,8 @@ static int work_of_batches(const struct an_replay *r, struct an_route *x, size_t
     return 0;
 }
 
-static int route_lane(const struct an_replay *r, uint32_t lane, int64_t *own, struct an_route *x, const char **why,
-                      double *written)
+static int route_lane(const struct an_replay *r, uint32_t lane, int64_t *own, struct an_route *x,
+                      const char **why, double *written)
 {
     const struct an_loader *all = &r->c->r->loader;
     const struct an_loader_rank *l = loader_of(r->c, lane);
@@ -182,7 +193,8 @@ static int take_order(const void *a, const void *b)
     return (x->wait > y->wait) - (x->wait < y->wait);
 }
 
-/* The largest copy that the step's thread launches between one batch and the next: it is the first to read the batch. */
+/* The largest copy that the step's thread launches between one batch and the next: it is the first
+ * to read the batch. */
 static void find_copies(const struct an_replay *r, struct take *take, size_t count)
 {
     const struct an_graph *g = r->g;
@@ -196,7 +208,8 @@ static void find_copies(const struct an_replay *r, struct take *take, size_t cou
         while (k && (call == AN_NONE || take[k - 1].wait > call))
             k--;
         struct take *x = k ? &take[k - 1] : NULL;
-        if (x && g->track[x->wait] == g->track[call] && (x->copy == AN_NONE || r->own[n] > r->own[x->copy]))
+        if (x && g->track[x->wait] == g->track[call] &&
+            (x->copy == AN_NONE || r->own[n] > r->own[x->copy]))
             x->copy = n;
     }
 }
@@ -214,8 +227,8 @@ static void charge(const struct an_replay *r, struct an_route *x, double hand_ov
     }
 }
 
-int an_route_new(const struct an_replay *r, const struct an_route_plan *plan, int64_t *own, struct an_route **out,
-                 const char **why)
+int an_route_new(const struct an_replay *r, const struct an_route_plan *plan, int64_t *own,
+                 struct an_route **out, const char **why)
 {
     struct an_context *c = r->c;
     struct an_route *x = an_arena_zero(c->work, 1, sizeof *x);
@@ -249,7 +262,8 @@ int an_route_new(const struct an_replay *r, const struct an_route_plan *plan, in
     x->batch_ns = work / (double)x->count;
     charge(r, x, plan->hand_over, own);
     x->ahead = plan->ahead ? plan->ahead : x->whoever ? AHEAD_WHOEVER : AHEAD_TURNS * x->workers;
-    if (x->whoever && !(x->free_at = an_arena_zero(c->work, x->lanes * (size_t)x->workers, sizeof *x->free_at)))
+    if (x->whoever &&
+        !(x->free_at = an_arena_zero(c->work, x->lanes * (size_t)x->workers, sizeof *x->free_at)))
         return TACHO_ENOMEM;
     *out = x;
     return 0;
@@ -274,7 +288,8 @@ static struct take *take_at(const struct an_route *x, uint32_t n)
     return bsearch(&key, x->take, x->count, sizeof key, take_order);
 }
 
-bool an_route_replaces(const struct an_route *x, const struct an_graph *g, uint32_t n, enum an_edge_kind kind)
+bool an_route_replaces(const struct an_route *x, const struct an_graph *g, uint32_t n,
+                       enum an_edge_kind kind)
 {
     (void)g;
     return kind == AN_EDGE_HANDOFF && take_at(x, n);

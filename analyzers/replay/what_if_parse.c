@@ -15,11 +15,12 @@
 #define NUMBER_MOST 4096
 #define FACTOR_MOST 1000.0
 
-static const char *const keys[] = {"comm",     "peers",       "copy",           "compute",         "loader",     "launch",
-                                   "sync",     "allocation",  "collection",     "compile",         "framework",  "think",
-                                   "dispatch", "profiler",    "loader.workers", "loader.prefetch", "cores",      "others",
-                                   "link",     "loader.read", "loader.decode",  "loader.collate",  "loader.pin", "loader.fetch",
-                                   "ranks",    NULL};
+static const char *const keys[] = {
+    "comm",     "peers",       "copy",           "compute",         "loader",     "launch",
+    "sync",     "allocation",  "collection",     "compile",         "framework",  "think",
+    "dispatch", "profiler",    "loader.workers", "loader.prefetch", "cores",      "others",
+    "link",     "loader.read", "loader.decode",  "loader.collate",  "loader.pin", "loader.fetch",
+    "ranks",    NULL};
 static const char *const prefixes[] = {"op:", "kernel:", "collective:", "copy:", NULL};
 
 const char *const *an_edit_keys(void)
@@ -34,7 +35,8 @@ static bool is_rank(const char *key)
     if (strncmp(key, "rank:", 5) != 0 || !key[5])
         return false;
     const char *rest = key + 5 + strspn(key + 5, "0123456789");
-    return rest > key + 5 && rest - key < 15 && (!*rest || (*rest == ':' && an_stage_named(rest + 1, &stage)));
+    return rest > key + 5 && rest - key < 15 &&
+           (!*rest || (*rest == ':' && an_stage_named(rest + 1, &stage)));
 }
 
 static bool known(const char *key)
@@ -58,7 +60,8 @@ static bool factor_of(const char *text, double *factor)
         return false;
     errno = 0;
     *factor = strtod(text, &end);
-    if (errno || end == text || !isfinite(*factor) || strchr(text, 'X') || (text[0] == '0' && text[1] == 'x'))
+    if (errno || end == text || !isfinite(*factor) || strchr(text, 'X') ||
+        (text[0] == '0' && text[1] == 'x'))
         return false;
     if (!strcmp(end, "%"))
         *factor /= 100;
@@ -88,32 +91,37 @@ static bool cores_of(const char *text, double *cores)
 static const struct {
     const char *key, *what, *hint;
     enum an_edit_kind kind;
-} numbers[] = {{"loader.workers", "workers", "give a number of workers: loader.workers=4", AN_EDIT_WORKERS},
-               {"loader.prefetch", "batches", "give a number of batches made ahead: loader.prefetch=8", AN_EDIT_AHEAD},
-               {"cores", "cores", "give the number of cores of each host: cores=8", AN_EDIT_CORES}};
+} numbers[] = {
+    {"loader.workers", "workers", "give a number of workers: loader.workers=4", AN_EDIT_WORKERS},
+    {"loader.prefetch", "batches", "give a number of batches made ahead: loader.prefetch=8",
+     AN_EDIT_AHEAD},
+    {"cores", "cores", "give the number of cores of each host: cores=8", AN_EDIT_CORES}};
 
 static int value_of(struct an_edit *e, const char *value, struct tacho_error *err)
 {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!strcmp(e->key, numbers[i].key)) {
             e->kind = numbers[i].kind;
-            return number_of(value, &e->number) ? 0
-                                                : tacho_fail(err, TACHO_EUSAGE, numbers[i].hint,
-                                                             "--what-if: %.80s: '%.60s' is no number of %s from 1 to %d",
-                                                             e->key, value, numbers[i].what, NUMBER_MOST);
+            return number_of(value, &e->number)
+                       ? 0
+                       : tacho_fail(err, TACHO_EUSAGE, numbers[i].hint,
+                                    "--what-if: %.80s: '%.60s' is no number of %s from 1 to %d",
+                                    e->key, value, numbers[i].what, NUMBER_MOST);
         }
     if (!strcmp(e->key, "others")) {
         e->kind = AN_EDIT_OTHERS;
         if (cores_of(value, &e->factor))
             return 0;
-        return tacho_fail(err, TACHO_EUSAGE, "give the cores that other programs want: others=0 is none, others=2.5",
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "give the cores that other programs want: others=0 is none, others=2.5",
                           "--what-if: others: '%.60s' is no number of cores", value);
     }
     if (!strcmp(e->key, "link")) {
         e->kind = AN_EDIT_LINK;
         if (factor_of(value, &e->factor) && e->factor > 0)
             return 0;
-        return tacho_fail(err, TACHO_EUSAGE, "give how fast the link is then: link=2x is twice as fast",
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "give how fast the link is then: link=2x is twice as fast",
                           "--what-if: link: '%.60s' is no speed", value);
     }
     if (!strcmp(e->key, "launch") && !strcmp(value, "graph")) {
@@ -128,22 +136,27 @@ static int value_of(struct an_edit *e, const char *value, struct tacho_error *er
         e->kind = AN_EDIT_PEERS;
         if (strcmp(e->key, "ranks") != 0 || !strcmp(value, "even"))
             return 0;
-        return tacho_fail(err, TACHO_EUSAGE, "give ranks=even, or one of them: rank:2=peers, rank:2:backward=0.5x",
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "give ranks=even, or one of them: rank:2=peers, rank:2:backward=0.5x",
                           "--what-if: ranks: '%.60s' is nothing that all ranks can become", value);
     }
     e->kind = AN_EDIT_SCALE;
     if (factor_of(value, &e->factor))
         return 0;
-    return tacho_fail(err, TACHO_EUSAGE, "give what is left of its time: 0.5x, 50% or 0 (also launch=graph, comm=overlap)",
-                      "--what-if: %.80s: '%.60s' is no share of its time", e->key, value);
+    return tacho_fail(
+        err, TACHO_EUSAGE,
+        "give what is left of its time: 0.5x, 50% or 0 (also launch=graph, comm=overlap)",
+        "--what-if: %.80s: '%.60s' is no share of its time", e->key, value);
 }
 
-static int one_edit(const char *text, size_t length, struct an_edit *e, char *wrong, struct tacho_error *err)
+static int one_edit(const char *text, size_t length, struct an_edit *e, char *wrong,
+                    struct tacho_error *err)
 {
     const char *equals = memchr(text, '=', length);
     *e = (struct an_edit){.factor = 1};
     if (!equals || equals == text || length >= AN_EDIT_KEY)
-        return tacho_fail(err, TACHO_EUSAGE, "give edits as NAME=VALUE,...: comm=0.5x,loader.workers=8",
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "give edits as NAME=VALUE,...: comm=0.5x,loader.workers=8",
                           "--what-if: '%.*s' is no edit", (int)(length < 80 ? length : 80), text);
     snprintf(e->text, sizeof e->text, "%.*s", (int)length, text);
     snprintf(e->key, sizeof e->key, "%.*s", (int)(equals - text), text);
@@ -156,25 +169,28 @@ static int one_edit(const char *text, size_t length, struct an_edit *e, char *wr
     return value_of(e, e->text + strlen(e->key) + 1, err);
 }
 
-int an_edits_parse(const char *text, struct an_edit edit[AN_EDITS_MOST], size_t *count, char wrong[AN_EDIT_KEY],
-                   struct tacho_error *err)
+int an_edits_parse(const char *text, struct an_edit edit[AN_EDITS_MOST], size_t *count,
+                   char wrong[AN_EDIT_KEY], struct tacho_error *err)
 {
     *count = 0;
     if (wrong)
         *wrong = 0;
     if (!*text)
-        return tacho_fail(err, TACHO_EUSAGE, "give edits as NAME=VALUE,...: comm=0.5x,loader.workers=8",
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "give edits as NAME=VALUE,...: comm=0.5x,loader.workers=8",
                           "--what-if: it is empty");
     for (;;) {
         size_t length = strcspn(text, ",");
         if (*count == AN_EDITS_MOST)
-            return tacho_fail(err, TACHO_EUSAGE, NULL, "--what-if: more than %d edits", AN_EDITS_MOST);
+            return tacho_fail(err, TACHO_EUSAGE, NULL, "--what-if: more than %d edits",
+                              AN_EDITS_MOST);
         int rc = one_edit(text, length, &edit[*count], wrong, err);
         if (rc)
             return rc;
         for (size_t i = 0; i < *count; i++)
             if (!strcmp(edit[i].key, edit[*count].key))
-                return tacho_fail(err, TACHO_EUSAGE, NULL, "--what-if: '%.80s' stands there twice", edit[i].key);
+                return tacho_fail(err, TACHO_EUSAGE, NULL, "--what-if: '%.80s' stands there twice",
+                                  edit[i].key);
         (*count)++;
         if (!text[length])
             return 0;

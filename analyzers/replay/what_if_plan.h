@@ -17,7 +17,7 @@ struct an_plan {
     const char *condition;
     int64_t workers, ahead, touched; /* touched: ns of own work that edits name */
     bool route;                      /* the loader's workers or queue change */
-    bool more;                       /* something gets more work, or other threads: a step may get longer */
+    bool more; /* something gets more work, or other threads: a step may get longer */
     double worker_factor;
     double cores;  /* of a host after the edits; 0: as many as there are */
     double others; /* cores that other programs want after the edits; below 0: as many as before */
@@ -28,7 +28,8 @@ struct an_plan {
 int an_plan_apply(struct an_plan *p, const struct an_edit *e);
 /* What of the workers' work is left after the edits, as a share. */
 double an_plan_worker_share(const struct an_what_if_state *s);
-/* How long a step takes at least by the cores that the run keeps busy, and what of them is taken for granted. */
+/* How long a step takes at least by the cores that the run keeps busy, and what of them is taken
+ * for granted. */
 void an_plan_cores(struct an_plan *p);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks made alike in the replay: whose own work, in which step and stage, and what it would be on its peers.
+ * Ranks made alike in the replay: whose own work, in which step and stage, and what it would be on
+ * its peers.
  */
 #include "analyzers/replay/what_if_ranks.h"
 
@@ -27,7 +28,8 @@ struct even {
     uint32_t reference;       /* the lane whose steps are the columns */
     size_t columns;
     struct an_stage_map map;
-    struct an_stage_span **span; /* of every lane without a device: the stages on its thread, in order */
+    struct an_stage_span *
+        *span; /* of every lane without a device: the stages on its thread, in order */
     size_t *spans, *span_room;
     uint32_t *lane;         /* of every track */
     double *work[PLACES];   /* [lane * columns + column] ns; ELSEWHERE: [lane], a step */
@@ -50,14 +52,16 @@ static size_t column_of(const struct even *x, const struct an_step *s)
         else
             high = middle;
     }
-    return s && low < l->first + l->count && x->c->step[low].index == s->index ? low - l->first : SIZE_MAX;
+    return s && low < l->first + l->count && x->c->step[low].index == s->index ? low - l->first
+                                                                               : SIZE_MAX;
 }
 
 /* Stage of a lane's thread at `time`; other: none. */
 static enum an_step_stage stage_at(const struct even *x, uint32_t lane, int64_t time)
 {
     const struct an_stage_span *a = x->span[lane];
-    size_t i = an_rows_seek(a, sizeof *a, offsetof(struct an_stage_span, end), x->spans[lane], time);
+    size_t i =
+        an_rows_seek(a, sizeof *a, offsetof(struct an_stage_span, end), x->spans[lane], time);
     return i < x->spans[lane] && a[i].start <= time ? a[i].stage : AN_STAGE_OTHER;
 }
 
@@ -73,7 +77,8 @@ static enum an_step_stage stage_of_node(const struct even *x, uint32_t lane, uin
 
 static bool is_meant(const struct even *x, enum an_step_stage s)
 {
-    return x->stage == AN_STAGE_COUNT || s == x->stage || (x->stage == AN_STAGE_COMPUTE && s == AN_STAGE_FORWARD);
+    return x->stage == AN_STAGE_COUNT || s == x->stage ||
+           (x->stage == AN_STAGE_COMPUTE && s == AN_STAGE_FORWARD);
 }
 
 static void add(struct even *x, uint32_t lane, enum place p, size_t column, uint32_t n)
@@ -109,8 +114,9 @@ static void pieces(struct even *x)
     for (size_t i = 0; i < x->r->node_count; i++) {
         uint32_t n = x->r->node[i], lane = x->lane[g->track[n]];
         bool ended = g->kind[n] == AN_NODE_WAIT && g->in_first[n] < g->in_first[n + 1];
-        if (lane == AN_NONE || an_graph_on_device(g, n) || !x->own[n] || ended || g->cause[n] == AN_CAUSE_TRANSFER ||
-            g->cause[n] == AN_CAUSE_PEERS || !is_meant(x, stage_of_node(x, lane, n)))
+        if (lane == AN_NONE || an_graph_on_device(g, n) || !x->own[n] || ended ||
+            g->cause[n] == AN_CAUSE_TRANSFER || g->cause[n] == AN_CAUSE_PEERS ||
+            !is_meant(x, stage_of_node(x, lane, n)))
             continue;
         const struct an_lane *l = &x->c->lane[lane];
         bool main = g->track[n] == l->track;
@@ -141,7 +147,8 @@ static double steps_of(const struct even *x, uint32_t lane)
     return x->c->lane[lane].count ? (double)x->c->lane[lane].count : 1;
 }
 
-/* What the lane's work in a column would be: the median of its peers', or the mean of all; -1: nobody else has it. */
+/* What the lane's work in a column would be: the median of its peers', or the mean of all; -1:
+ * nobody else has it. */
 static double goal(const struct even *x, uint32_t lane, enum place p, size_t column, double *others)
 {
     size_t n = 0;
@@ -149,7 +156,8 @@ static double goal(const struct even *x, uint32_t lane, enum place p, size_t col
     for (uint32_t k = 0; k < x->c->lane_count; k++) {
         if ((k == lane && x->target != AN_NONE) || !are_peers(x->c, lane, k))
             continue;
-        double ns = p == ELSEWHERE ? x->work[p][k] / steps_of(x, k) : x->work[p][k * x->columns + column];
+        double ns =
+            p == ELSEWHERE ? x->work[p][k] / steps_of(x, k) : x->work[p][k * x->columns + column];
         if (p != ELSEWHERE && x->work[ON_THREAD][k * x->columns + column] == 0 &&
             x->work[ON_DEVICE][k * x->columns + column] == 0)
             continue; /* this rank does not have the step */
@@ -174,13 +182,15 @@ static void factors(struct even *x, double *others)
         for (size_t i = 0; i < x->columns; i++)
             for (int p = ON_THREAD; p <= ON_DEVICE; p++) {
                 size_t at = k * x->columns + i;
-                x->factor[p][at] = x->e->kind == AN_EDIT_SCALE
-                                       ? x->e->factor
-                                       : factor(x, x->work[p][at], goal(x, k, (enum place)p, i, others));
+                x->factor[p][at] =
+                    x->e->kind == AN_EDIT_SCALE
+                        ? x->e->factor
+                        : factor(x, x->work[p][at], goal(x, k, (enum place)p, i, others));
             }
         x->factor[ELSEWHERE][k] = x->e->kind == AN_EDIT_SCALE
                                       ? x->e->factor
-                                      : factor(x, x->work[ELSEWHERE][k] / steps_of(x, k), goal(x, k, ELSEWHERE, 0, others));
+                                      : factor(x, x->work[ELSEWHERE][k] / steps_of(x, k),
+                                               goal(x, k, ELSEWHERE, 0, others));
     }
 }
 
@@ -216,7 +226,8 @@ static bool read_key(struct even *x, const char **reason)
     if (*end == ':')
         an_stage_named(end + 1, &x->stage);
     if (x->target == AN_NONE)
-        *reason = an_arena_format(c->a, "rank %lld is not in this run: it has %s", rank, ranks_of(c));
+        *reason =
+            an_arena_format(c->a, "rank %lld is not in this run: it has %s", rank, ranks_of(c));
     return x->target != AN_NONE;
 }
 
@@ -225,7 +236,8 @@ static int allocate(struct even *x)
     struct an_context *c = x->c;
     size_t lanes = c->lane_count, tracks = c->t->track_count;
     x->columns = c->lane[x->reference].count;
-    for (uint32_t k = 0; k < lanes && x->target == AN_NONE; k++) /* the lane with most steps has most columns */
+    for (uint32_t k = 0; k < lanes && x->target == AN_NONE;
+         k++) /* the lane with most steps has most columns */
         if (c->lane[k].count > x->columns) {
             x->reference = k;
             x->columns = c->lane[k].count;
@@ -247,7 +259,8 @@ static int allocate(struct even *x)
         x->lane[k] = an_lane_of_process(c, c->t->track[k].process);
     for (size_t i = 0; i < c->step_count; i++) {
         uint32_t k = c->step[i].lane;
-        if (c->lane[k].device == AN_NONE && c->lane[k].track != AN_NONE && an_step_detailed(&c->step[i]) &&
+        if (c->lane[k].device == AN_NONE && c->lane[k].track != AN_NONE &&
+            an_step_detailed(&c->step[i]) &&
             an_stage_spans(&x->map, &c->step[i], &x->span[k], &x->spans[k], &x->span_room[k]))
             return TACHO_ENOMEM;
     }
@@ -268,7 +281,8 @@ static void release(struct even *x)
     }
 }
 
-int an_what_if_ranks(const struct an_replay *r, const struct an_edit *e, int64_t *own, int64_t *touched, const char **reason)
+int an_what_if_ranks(const struct an_replay *r, const struct an_edit *e, int64_t *own,
+                     int64_t *touched, const char **reason)
 {
     struct even x = {.r = r, .c = r->c, .e = e, .own = own};
     if (!read_key(&x, reason))

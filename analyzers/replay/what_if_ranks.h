@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: edits that make ranks alike (docs/advise.md): rank:2=peers, rank:2:backward=peers, ranks=even.
+ * Private to analyzers/: edits that make ranks alike (docs/advise.md): rank:2=peers,
+ * rank:2:backward=peers, ranks=even.
  */
 #ifndef ANALYZERS_WHAT_IF_RANKS_H
 #define ANALYZERS_WHAT_IF_RANKS_H
@@ -9,12 +10,14 @@
 #include "analyzers/replay/what_if.h"
 
 /* Scales own work in own[] (of every node of the graph) as an edit of ranks says:
- *   AN_EDIT_PEERS  of one rank: in each step down to the median of its peers (pipelines: the ranks of its stage); what is less
- *                  stays. "ranks": every rank up or down to the mean of all.
+ *   AN_EDIT_PEERS  of one rank: in each step down to the median of its peers (pipelines: the ranks
+ * of its stage); what is less stays. "ranks": every rank up or down to the mean of all.
  *   AN_EDIT_SCALE  of one rank: times the factor.
- * Thread of the step, device and other threads are scaled apart, the last as one for the whole run, for loaders work ahead.
- * Collectives, and waits that something ends, are nobody's own work and stay. *touched grows by the own work that is named.
- * *reason is set where the edit cannot be done in this run. 0 or TACHO_ENOMEM. */
-int an_what_if_ranks(const struct an_replay *r, const struct an_edit *e, int64_t *own, int64_t *touched, const char **reason);
+ * Thread of the step, device and other threads are scaled apart, the last as one for the whole run,
+ * for loaders work ahead. Collectives, and waits that something ends, are nobody's own work and
+ * stay. *touched grows by the own work that is named. *reason is set where the edit cannot be done
+ * in this run. 0 or TACHO_ENOMEM. */
+int an_what_if_ranks(const struct an_replay *r, const struct an_edit *e, int64_t *own,
+                     int64_t *touched, const char **reason);
 
 #endif

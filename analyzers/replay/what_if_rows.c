@@ -9,7 +9,8 @@
 
 #define ROW_UNKNOWN 0xff
 
-static size_t row_named(struct an_context *c, struct an_rows *rows, const char *key, enum an_cause cause)
+static size_t row_named(struct an_context *c, struct an_rows *rows, const char *key,
+                        enum an_cause cause)
 {
     for (size_t i = 0; i < rows->count; i++)
         if (!strcmp(rows->row[i].key, key))
@@ -18,7 +19,8 @@ static size_t row_named(struct an_context *c, struct an_rows *rows, const char *
         key = "op:others";
     if (rows->count == AN_ROWS_MOST)
         return AN_ROWS_MOST - 1;
-    rows->row[rows->count] = (struct an_row){.key = an_arena_text(c->a, key), .cause = (uint8_t)cause};
+    rows->row[rows->count] =
+        (struct an_row){.key = an_arena_text(c->a, key), .cause = (uint8_t)cause};
     return rows->count++;
 }
 
@@ -40,7 +42,8 @@ static const char *stage_key(const struct an_context *c, uint32_t slice)
 
 static const char *collective_key(const struct an_context *c, uint32_t slice)
 {
-    const struct an_detail *d = slice != AN_NONE ? an_trace_detail(c->t, c->t->slice.detail[slice]) : NULL;
+    const struct an_detail *d =
+        slice != AN_NONE ? an_trace_detail(c->t, c->t->slice.detail[slice]) : NULL;
     const char *name = d && *d->collective ? d->collective
                        : slice != AN_NONE  ? an_trace_name(c->t, c->t->slice.name[slice])
                                            : "";
@@ -66,10 +69,13 @@ static const char *device_key(const struct an_context *c, size_t op)
         return collective_key(c, o->slice[op]);
     if (o->class[op] == AN_DEVICE_COPY)
         return d && *d->copy_kind ? an_arena_format(c->work, "copy:%.40s", d->copy_kind) : "copy";
-    return an_arena_format(c->work, "op:%s", o->class[op] == AN_DEVICE_OTHER ? "other" : an_device_class_key(o->class[op]));
+    return an_arena_format(c->work, "op:%s",
+                           o->class[op] == AN_DEVICE_OTHER ? "other"
+                                                           : an_device_class_key(o->class[op]));
 }
 
-/* Device ops by class; those that are told apart by more than that by the detail and name they share. */
+/* Device ops by class; those that are told apart by more than that by the detail and name they
+ * share. */
 static int device_rows(const struct an_replay *r, struct an_rows *rows)
 {
     struct an_context *c = r->c;
@@ -83,11 +89,13 @@ static int device_rows(const struct an_replay *r, struct an_rows *rows)
         memset(of_detail, ROW_UNKNOWN, c->t->detail_count + 1);
     }
     for (size_t i = 0; !rc && i < o->count; i++) {
-        uint32_t n = r->g->op_node[i], detail = c->t->slice.detail[o->slice[i]], name = c->t->slice.name[o->slice[i]];
-        uint8_t *memo = o->class[i] != AN_DEVICE_COMM && o->class[i] != AN_DEVICE_COPY ? &of_class[o->class[i]]
-                        : detail != AN_NONE                                            ? &of_detail[detail]
-                        : name != AN_NONE                                              ? &of_name[name]
-                                                                                       : &of_name[c->t->string_count];
+        uint32_t n = r->g->op_node[i], detail = c->t->slice.detail[o->slice[i]],
+                 name = c->t->slice.name[o->slice[i]];
+        uint8_t *memo = o->class[i] != AN_DEVICE_COMM && o->class[i] != AN_DEVICE_COPY
+                            ? &of_class[o->class[i]]
+                        : detail != AN_NONE ? &of_detail[detail]
+                        : name != AN_NONE   ? &of_name[name]
+                                            : &of_name[c->t->string_count];
         if (n == AN_NONE || !r->inside[n])
             continue;
         if (*memo == ROW_UNKNOWN)
@@ -99,7 +107,8 @@ static int device_rows(const struct an_replay *r, struct an_rows *rows)
     return rc;
 }
 
-/* Pieces of threads: by cause, and those of compute, loaders and collectives by the range they are a piece of. */
+/* Pieces of threads: by cause, and those of compute, loaders and collectives by the range they are
+ * a piece of. */
 static int thread_rows(const struct an_replay *r, struct an_rows *rows)
 {
     struct an_context *c = r->c;
@@ -111,13 +120,16 @@ static int thread_rows(const struct an_replay *r, struct an_rows *rows)
     memset(memo, ROW_UNKNOWN, AN_CAUSE_COUNT * names);
     for (size_t i = 0; i < r->node_count; i++) {
         uint32_t n = r->node[i], slice = g->slice[n];
-        if (an_graph_on_device(g, n) && g->kind[n] != AN_NODE_WAIT) /* that is waiting for other ranks, as on a thread */
+        if (an_graph_on_device(g, n) &&
+            g->kind[n] != AN_NODE_WAIT) /* that is waiting for other ranks, as on a thread */
             continue;
-        bool apart = g->cause[n] == AN_CAUSE_INPUT || g->cause[n] == AN_CAUSE_TRANSFER || g->cause[n] == AN_CAUSE_COMPUTE;
+        bool apart = g->cause[n] == AN_CAUSE_INPUT || g->cause[n] == AN_CAUSE_TRANSFER ||
+                     g->cause[n] == AN_CAUSE_COMPUTE;
         uint32_t name = apart && slice != AN_NONE ? c->t->slice.name[slice] : AN_NONE;
         uint8_t *of = &memo[g->cause[n] * names + (name == AN_NONE ? names - 1 : name)];
         if (*of == ROW_UNKNOWN)
-            *of = (uint8_t)row_named(c, rows, thread_key(c, slice, g->cause[n]), (enum an_cause)g->cause[n]);
+            *of = (uint8_t)row_named(c, rows, thread_key(c, slice, g->cause[n]),
+                                     (enum an_cause)g->cause[n]);
         rows->of[n] = *of;
     }
     free(memo);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Predictions: the replay says what becomes of the steps under edits (what_if_edits.c). The interval is that of the steps
- * (block bootstrap), widened by the error the replay was seen to make.
+ * Predictions: the replay says what becomes of the steps under edits (what_if_edits.c). The
+ * interval is that of the steps (block bootstrap), widened by the error the replay was seen to
+ * make.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -13,12 +14,16 @@
 #include "analyzers/replay/what_if_loader.h"
 #include "analyzers/replay/what_if_plan.h"
 
-#define ROUNDS       1000
-#define ERROR_MAX    20.0 /* % of a step: a replay that misses the run by more predicts nothing */
-#define MOST_GOES    0.5  /* share of the step that is left: below it what the rest takes is bounded from below, too */
-#define MEDIAN_LEAST 8    /* steps: of fewer the sums are looked at */
+#define ROUNDS    1000
+#define ERROR_MAX 20.0 /* % of a step: a replay that misses the run by more predicts nothing */
+#define MOST_GOES \
+    0.5 /* share of the step that is left: below it what the rest takes is bounded from below, too \
+         */
+#define MEDIAN_LEAST 8 /* steps: of fewer the sums are looked at */
 #define SEED         0x7461636f
-#define PASSES       2.0 /* at worst the bytes of a batch move through memory twice more: received, and read cold */
+#define PASSES \
+    2.0 /* at worst the bytes of a batch move through memory twice more: received, and read cold \
+         */
 
 /* ---- over steps -------------------------------------------------------------------------------------------------------------- */
 
@@ -38,7 +43,8 @@ static double middle_of(double *work, const double *x, size_t n)
     return an_quantile_of(work, n, 0.5);
 }
 
-/* The share of the typical step: of the medians; where steps differ by design, and of few, of the sums. */
+/* The share of the typical step: of the medians; where steps differ by design, and of few, of the
+ * sums. */
 static double share_of(const double *e, const double *b, size_t n, bool middle, double *work)
 {
     if (!middle)
@@ -54,11 +60,11 @@ static size_t stretch_steps(const struct an_replay *r, size_t n)
     return periods * r->period < n ? periods * r->period : n;
 }
 
-/* What the steps of stretches of `length` neighbours are as a share of all of b, 95 % of such stretches: the machine's state
- * may last longer than a run, so a new run is at least as different from this one as stretches of it are from each other.
- * `room` is for 2 n. */
-static void stretches(const double *e, const double *b, size_t n, size_t length, bool middle, double *room,
-                      struct an_interval *x)
+/* What the steps of stretches of `length` neighbours are as a share of all of b, 95 % of such
+ * stretches: the machine's state may last longer than a run, so a new run is at least as different
+ * from this one as stretches of it are from each other. `room` is for 2 n. */
+static void stretches(const double *e, const double *b, size_t n, size_t length, bool middle,
+                      double *room, struct an_interval *x)
 {
     double *share = room, *work = room + n, before = 0;
     size_t count = n - length + 1;
@@ -91,14 +97,15 @@ int an_what_if_stretches(const struct an_what_if_state *s, size_t *length, struc
     return 0;
 }
 
-/* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3) long, drawn with replacement
- * (Kunsch 1989). *out: of the same steps before and after. *other: of other steps, as a new run has them, held against those of
- * the run: drawn alike, or a stretch. */
-static int bootstrap(const double *e, const double *b, size_t n, size_t stretch, bool middle, struct an_interval *out,
-                     struct an_interval *other)
+/* 95 % intervals of the edited steps' share of the replayed ones: blocks of neighbours, n^(1/3)
+ * long, drawn with replacement (Kunsch 1989). *out: of the same steps before and after. *other: of
+ * other steps, as a new run has them, held against those of the run: drawn alike, or a stretch. */
+static int bootstrap(const double *e, const double *b, size_t n, size_t stretch, bool middle,
+                     struct an_interval *out, struct an_interval *other)
 {
     size_t block = (size_t)ceil(cbrt((double)n)), rounds = n > 2000 ? ROUNDS * 2000 / n : ROUNDS;
-    double *room = malloc((2 * ROUNDS + 3 * n + 1) * sizeof *room), *x = room ? room + 2 * ROUNDS : NULL;
+    double *room = malloc((2 * ROUNDS + 3 * n + 1) * sizeof *room),
+           *x = room ? room + 2 * ROUNDS : NULL;
     uint64_t state = SEED;
     if (!room)
         return TACHO_ENOMEM;
@@ -130,8 +137,8 @@ static int bootstrap(const double *e, const double *b, size_t n, size_t stretch,
     return 0;
 }
 
-/* Less work lets nothing end later (test_an_replay.c). The steps that count may still sum to more, because the first of them
- * begins earlier by more than the last one ends. */
+/* Less work lets nothing end later (test_an_replay.c). The steps that count may still sum to more,
+ * because the first of them begins earlier by more than the last one ends. */
 static void no_longer(struct an_interval *x)
 {
     x->low = x->low < 1 ? x->low : 1;
@@ -141,8 +148,8 @@ static void no_longer(struct an_interval *x)
 
 /* ---- the replay of a plan ------------------------------------------------------------------------------------------------------- */
 
-/* What the replays of one plan say of the step, as a share of the recorded one: the hull of all, and the mean of those that are
- * the ends of what is expected. */
+/* What the replays of one plan say of the step, as a share of the recorded one: the hull of all,
+ * and the mean of those that are the ends of what is expected. */
 struct outcome {
     double low, high, sum;
     double new_low, new_high; /* of a new run's steps */
@@ -178,9 +185,9 @@ static int add_outcome(struct an_plan *p, struct outcome *o, bool expected)
     return 0;
 }
 
-/* With the resources shared as the model says, which is what is expected (the mean of the readings, where CPU time can be read
- * in more ways than one), and with every piece of work as slow as it was recorded: the truth lies between, where threads do not
- * share fairly. */
+/* With the resources shared as the model says, which is what is expected (the mean of the readings,
+ * where CPU time can be read in more ways than one), and with every piece of work as slow as it was
+ * recorded: the truth lies between, where threads do not share fairly. */
 static int replay_shared(struct an_plan *p, struct outcome *o)
 {
     struct an_what_if_state *s = p->s;
@@ -200,23 +207,29 @@ static int replay_shared(struct an_plan *p, struct outcome *o)
     return add_outcome(p, o, !s->shares);
 }
 
-/* The loader on other threads, handing over for nothing and for what moving the batch through memory takes. */
+/* The loader on other threads, handing over for nothing and for what moving the batch through
+ * memory takes. */
 static int replay_route(struct an_plan *p, struct outcome *o)
 {
     struct an_what_if_state *s = p->s;
     size_t nodes = s->r->g->node_count;
     int64_t *kept = malloc((nodes + 1) * sizeof *kept);
     bool in_line = s->r->c->r->loader.workers.valid && !s->r->c->r->loader.workers.value;
-    bool engine = an_findings_framework(s->r->c) == AN_FRAMEWORK_LIBTRAIN, unknown = in_line && !engine; /* by address */
-    double share = in_line ? 1 : an_plan_worker_share(s); /* in line the work that moves is the scaled one */
+    bool engine = an_findings_framework(s->r->c) == AN_FRAMEWORK_LIBTRAIN,
+         unknown = in_line && !engine; /* by address */
+    double share =
+        in_line ? 1 : an_plan_worker_share(s); /* in line the work that moves is the scaled one */
     if (!kept)
         return TACHO_ENOMEM;
     memcpy(kept, s->own, nodes * sizeof *kept);
     int rc = 0;
     for (int worst = 0; worst < (unknown ? 2 : 1) && !rc && !p->reason; worst++) {
         memcpy(s->own, kept, nodes * sizeof *kept);
-        const struct an_route_plan plan = {
-            .workers = p->workers, .ahead = p->ahead, .whoever = engine, .work_factor = share, .hand_over = worst ? PASSES : 0};
+        const struct an_route_plan plan = {.workers = p->workers,
+                                           .ahead = p->ahead,
+                                           .whoever = engine,
+                                           .work_factor = share,
+                                           .hand_over = worst ? PASSES : 0};
         rc = an_route_new(s->r, &plan, s->own, &p->change.route, &p->reason);
         if (!rc && !p->reason)
             rc = replay_shared(p, o);
@@ -234,8 +247,9 @@ static bool on_threads(const struct an_context *c)
     return true;
 }
 
-/* Most of a thread's step goes: how fast the rest is when it runs without pauses, with warm caches and a core of its own, the
- * steps as recorded do not tell: it is bounded by the fastest repeats of its pieces. */
+/* Most of a thread's step goes: how fast the rest is when it runs without pauses, with warm caches
+ * and a core of its own, the steps as recorded do not tell: it is bounded by the fastest repeats of
+ * its pieces. */
 static int replay_fastest(struct an_plan *p, struct outcome *o)
 {
     struct an_what_if_state *s = p->s;
@@ -264,7 +278,8 @@ static int replay_fastest(struct an_plan *p, struct outcome *o)
 
 static int replay_plan(struct an_plan *p, struct outcome *o)
 {
-    *o = (struct outcome){.low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
+    *o = (struct outcome){
+        .low = INFINITY, .high = -INFINITY, .new_low = INFINITY, .new_high = -INFINITY};
     if (p->route || p->cores > 0 || p->others >= 0 || an_cores_short(&p->s->cores))
         an_plan_cores(p);
     int rc = p->route ? replay_route(p, o) : replay_shared(p, o);
@@ -274,7 +289,8 @@ static int replay_plan(struct an_plan *p, struct outcome *o)
 
 /* ---- intervals ------------------------------------------------------------------------------------------------------------------ */
 
-/* As a share: what the replay was seen to miss, of the odd steps with the work of the even ones and of all as they are. */
+/* As a share: what the replay was seen to miss, of the odd steps with the work of the even ones and
+ * of all as they are. */
 static double error_of(const struct an_what_if_state *s)
 {
     double a = fabs(s->error.pct) / 100, b = fabs(s->base_pct) / 100;
@@ -287,7 +303,8 @@ const char *an_what_if_none(struct an_context *c, const struct an_what_if_state 
     if (pct <= ERROR_MAX)
         return NULL;
     return an_arena_format(c->a,
-                           "the replay misses the recorded steps by %.0f %%, so it predicts nothing: the trace lacks what its "
+                           "the replay misses the recorded steps by %.0f %%, so it predicts "
+                           "nothing: the trace lacks what its "
                            "time depends on (calls that launch and synchronise, all threads)",
                            pct);
 }
@@ -295,23 +312,27 @@ const char *an_what_if_none(struct an_context *c, const struct an_what_if_state 
 static void fill(struct an_plan *p, const struct outcome *o, struct an_what_if *w)
 {
     struct an_what_if_state *s = p->s;
-    double error = error_of(s), low = s->median_ms * o->low * (1 - error), high = s->median_ms * o->high * (1 + error);
+    double error = error_of(s), low = s->median_ms * o->low * (1 - error),
+           high = s->median_ms * o->high * (1 + error);
     double expected = s->median_ms * o->sum / o->count;
     const char *none = p->ceiling;
     if (!none && isnan(s->error.pct))
-        none = "too few steps to see how well the replay predicts this run (4 consecutive ones are needed)";
+        none = "too few steps to see how well the replay predicts this run (4 consecutive ones are "
+               "needed)";
     w->ceiling = none;
     w->condition = p->condition;
     double step_low = s->median_ms * fmin(o->low, o->new_low) * (1 - error);
     double step_high = s->median_ms * fmax(o->high, o->new_high) * (1 + error);
-    w->step_low_ms = low > 0 ? an_num(none ? low : step_low) : an_num_none("nothing is left of the step");
+    w->step_low_ms =
+        low > 0 ? an_num(none ? low : step_low) : an_num_none("nothing is left of the step");
     w->step_ms = none ? an_num_none(none) : an_num(expected);
     w->step_high_ms = none ? an_num_none(none) : an_num(step_high);
-    w->gain =
-        (struct an_gain){.low = none ? an_num_none(none) : an_num(100 * (s->median_ms / high - 1)),
-                         .expected = none ? an_num_none(none) : an_num(100 * (s->median_ms / expected - 1)),
-                         .high = low > 0 ? an_num(100 * (s->median_ms / low - 1)) : an_num_none("nothing is left of the step"),
-                         .ceiling = none != NULL};
+    w->gain = (struct an_gain){
+        .low = none ? an_num_none(none) : an_num(100 * (s->median_ms / high - 1)),
+        .expected = none ? an_num_none(none) : an_num(100 * (s->median_ms / expected - 1)),
+        .high = low > 0 ? an_num(100 * (s->median_ms / low - 1))
+                        : an_num_none("nothing is left of the step"),
+        .ceiling = none != NULL};
 }
 
 static void absent(struct an_what_if *w, const char *reason)
@@ -335,10 +356,12 @@ static const char *names_like(const struct an_what_if_state *s, const char *key)
 
 /* ---- all of it ------------------------------------------------------------------------------------------------------------------ */
 
-int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_t count, struct an_what_if *w)
+int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_t count,
+                   struct an_what_if *w)
 {
     struct an_context *c = s->r->c;
-    struct an_plan p = {.s = s, .others = -1, .change = {.own = s->own, .latency = 1, .scale_leads = true}};
+    struct an_plan p = {
+        .s = s, .others = -1, .change = {.own = s->own, .latency = 1, .scale_leads = true}};
     struct outcome outcome;
     const char *text = "";
     for (size_t i = 0; i < count; i++)
@@ -358,7 +381,8 @@ int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_
         const char *like = names_like(s, p.unknown);
         w->unknown = an_arena_text(c->a, p.unknown);
         w->known = like;
-        p.reason = an_arena_format(c->a, "nothing in the replayed steps is called %.100s", p.unknown);
+        p.reason =
+            an_arena_format(c->a, "nothing in the replayed steps is called %.100s", p.unknown);
     }
     if (!rc && !p.reason)
         rc = replay_plan(&p, &outcome);

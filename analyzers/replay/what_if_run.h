@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: what edits of the graph do to the step (docs/advise.md). The state is made once, by the analyzer
- * "replay", and kept in an_context.what_if.
+ * Private to analyzers/: what edits of the graph do to the step (docs/advise.md). The state is made
+ * once, by the analyzer "replay", and kept in an_context.what_if.
  */
 #ifndef ANALYZERS_WHAT_IF_RUN_H
 #define ANALYZERS_WHAT_IF_RUN_H
@@ -17,7 +17,8 @@ struct an_what_if_state {
     struct an_rows rows;
     struct an_replay_error error;
     double base_pct;              /* replayed steps / recorded ones - 1, of those that count */
-    struct an_times base, edited; /* base: until all that is of the run as recorded is known, then they are `edited` */
+    struct an_times base, edited; /* base: until all that is of the run as recorded is known, then
+                                     they are `edited` */
     int64_t *own;                 /* of the edit at hand */
     struct an_shares *shares;     /* NULL: nothing is shared */
     struct an_core_use cores;
@@ -29,11 +30,12 @@ struct an_what_if_state {
 
 /* Why the replay of this run can predict nothing, or NULL. */
 const char *an_what_if_none(struct an_context *c, const struct an_what_if_state *s);
-/* By how much stretches of *length neighbouring steps of the run differ from all of it (1 = not at all): 95 % of them lie in
- * *x. 0 or TACHO_ENOMEM. */
+/* By how much stretches of *length neighbouring steps of the run differ from all of it (1 = not at
+ * all): 95 % of them lie in *x. 0 or TACHO_ENOMEM. */
 int an_what_if_stretches(const struct an_what_if_state *s, size_t *length, struct an_interval *x);
 /* Predicts the step under edits. Texts live in the result. 0 or TACHO_ENOMEM. */
-int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_t count, struct an_what_if *out);
+int an_what_if_run(struct an_what_if_state *s, const struct an_edit *edit, size_t count,
+                   struct an_what_if *out);
 /* The same from text, for findings; `out->reason` is set where the text is no edit. */
 int an_what_if_of(struct an_context *c, const char *text, struct an_what_if *out);
 

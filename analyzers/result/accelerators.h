@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Part of the result (result.h): what is said of accelerators. First what a trace tells of the work on devices and of the calls
- * that asked for it, then what the hardware counts of itself. Ownership, units and texts: as result.h says.
+ * Part of the result (result.h): what is said of accelerators. First what a trace tells of the work
+ * on devices and of the calls that asked for it, then what the hardware counts of itself.
+ * Ownership, units and texts: as result.h says.
  */
 #ifndef ANALYZERS_ACCELERATORS_H
 #define ANALYZERS_ACCELERATORS_H
@@ -14,19 +15,23 @@
 
 /* ---- work on devices ---------------------------------------------------------------------------------------------------- */
 
-/* One device of one process, over everything that was recorded on it. Device ops are kernels, copies, memsets and opaque
- * graphs; every _ns is the measure of a union (DESIGN 5), exact. Invariant: compute + exposed_comm + exposed_copy + opaque +
- * idle = span.
+/* One device of one process, over everything that was recorded on it. Device ops are kernels,
+ * copies, memsets and opaque graphs; every _ns is the measure of a union (DESIGN 5), exact.
+ * Invariant: compute + exposed_comm + exposed_copy + opaque + idle = span.
  */
 struct an_gpu_device {
-    int64_t rank, process, device; /* rank: of the process, else its ordinal among processes with devices */
-    const char *name, *host;       /* "" when unknown */
+    int64_t rank, process,
+        device; /* rank: of the process, else its ordinal among processes with devices */
+    const char *name, *host; /* "" when unknown */
     int64_t ops, streams;
-    struct an_count span_ns, busy_ns, compute_ns, comm_ns, copy_ns, exposed_comm_ns, exposed_copy_ns, opaque_ns, idle_ns;
-    struct an_count compute_sum_ns, comm_sum_ns, copy_sum_ns; /* sums of durations: above the union where streams overlap */
-    struct an_value overlap_pct;                              /* of communication, by compute; absent without communication */
+    struct an_count span_ns, busy_ns, compute_ns, comm_ns, copy_ns, exposed_comm_ns,
+        exposed_copy_ns, opaque_ns, idle_ns;
+    struct an_count compute_sum_ns, comm_sum_ns,
+        copy_sum_ns;             /* sums of durations: above the union where streams overlap */
+    struct an_value overlap_pct; /* of communication, by compute; absent without communication */
     struct an_count blocking_proven_ns, blocking_inferred_ns, blocking_unknown_ns;
-    struct an_count absent_launch_starved_ns, absent_blocked_ns, absent_dispatch_ns, absent_dependency_ns;
+    struct an_count absent_launch_starved_ns, absent_blocked_ns, absent_dispatch_ns,
+        absent_dependency_ns;
 };
 
 /* Parts of the compute-absent time. name, key, text */
@@ -42,9 +47,20 @@ enum an_absent_part {
         AN_ABSENT_PARTS
 };
 /* What occupied the device meanwhile. */
-enum an_occupant { AN_OCCUPIED_COMM, AN_OCCUPIED_COPY, AN_OCCUPIED_OPAQUE, AN_OCCUPIED_NOTHING, AN_OCCUPANTS };
+enum an_occupant {
+    AN_OCCUPIED_COMM,
+    AN_OCCUPIED_COPY,
+    AN_OCCUPIED_OPAQUE,
+    AN_OCCUPIED_NOTHING,
+    AN_OCCUPANTS
+};
 /* How it is known that communication blocks. */
-enum an_blocking { AN_BLOCKING_PROVEN, AN_BLOCKING_INFERRED, AN_BLOCKING_UNKNOWN, AN_BLOCKING_COUNT };
+enum an_blocking {
+    AN_BLOCKING_PROVEN,
+    AN_BLOCKING_INFERRED,
+    AN_BLOCKING_UNKNOWN,
+    AN_BLOCKING_COUNT
+};
 
 /* What the host did: time by cause and by the name of the range that tells it. */
 struct an_absent_cause {
@@ -54,9 +70,9 @@ struct an_absent_cause {
     double pct; /* of the time the rows sum to */
 };
 
-/* Why a device does not compute in the counted steps (in the whole capture where there are none); on a CPU: why the thread that
- * runs the steps does not. Exact: the parts sum to absent_ns, a part's occupants to the part, the causes to the part
- * launch-starved (CPU: to absent_ns). */
+/* Why a device does not compute in the counted steps (in the whole capture where there are none);
+ * on a CPU: why the thread that runs the steps does not. Exact: the parts sum to absent_ns, a
+ * part's occupants to the part, the causes to the part launch-starved (CPU: to absent_ns). */
 struct an_absent {
     int64_t rank;
     struct an_count device; /* absent: the thread that runs the steps */
@@ -64,8 +80,10 @@ struct an_absent {
     int64_t steps;          /* 0: the whole capture */
     int64_t window_ns, absent_ns;
     struct an_count part_ns[AN_ABSENT_PARTS], occupied_ns[AN_ABSENT_PARTS][AN_OCCUPANTS];
-    struct an_count unlinked_ns;   /* of dependency: no next kernel, or one whose launch is not in the file */
-    struct an_count after_wait_ns; /* of launch-starved: gaps in which the launching thread came back from a call that waits */
+    struct an_count
+        unlinked_ns; /* of dependency: no next kernel, or one whose launch is not in the file */
+    struct an_count after_wait_ns; /* of launch-starved: gaps in which the launching thread came
+                                      back from a call that waits */
     struct an_count blocking_ns[AN_BLOCKING_COUNT];
     const struct an_absent_cause *causes; /* largest first */
     size_t cause_count;
@@ -82,11 +100,13 @@ struct an_launches {
     int64_t calls, matched; /* launching calls; those whose device op is in the file */
     int64_t graphs;         /* of the calls, launches of CUDA graphs */
     struct an_value host_mean_us;
-    struct an_value delay_mean_us, delay_median_us, delay_p95_us, delay_max_us; /* end of the call to start on the device */
-    struct an_value queue_mean, queue_max; /* launched and not started, per stream, weighted by time; the longest of all */
-    struct an_value full_queue_pct;        /* of the span, time with 1024 or more waiting on a stream */
-    struct an_count short_kernels;         /* shorter on the device than their launch call on the host */
-    struct an_value short_pct;             /* of the matched kernels */
+    struct an_value delay_mean_us, delay_median_us, delay_p95_us,
+        delay_max_us; /* end of the call to start on the device */
+    struct an_value queue_mean,
+        queue_max; /* launched and not started, per stream, weighted by time; the longest of all */
+    struct an_value full_queue_pct; /* of the span, time with 1024 or more waiting on a stream */
+    struct an_count short_kernels;  /* shorter on the device than their launch call on the host */
+    struct an_value short_pct;      /* of the matched kernels */
     const struct an_launch_row *rows;
     size_t row_count;
 };
@@ -95,7 +115,8 @@ struct an_copy_row {
     const char *kind;   /* "HtoD" ... "memset" */
     const char *memory; /* "pageable", "pinned" ..., "" when not known */
     int64_t count, total_ns;
-    int64_t exposed_ns;          /* union of the row's copies without compute and communication; of memsets: without others */
+    int64_t exposed_ns; /* union of the row's copies without compute and communication; of memsets:
+                           without others */
     struct an_count bytes;       /* of those whose size the trace says */
     struct an_count synchronous; /* of the count, the host call waited for them */
     const char *rule;            /* why they are synchronous, NULL where none is */
@@ -110,7 +131,8 @@ struct an_sync_row {
 
 struct an_precision {
     const char *reason;
-    int64_t matrix_ns, matrix_unit_ns; /* sums over matrix and attention kernels; of these, kernels on matrix units */
+    int64_t matrix_ns, matrix_unit_ns; /* sums over matrix and attention kernels; of these, kernels
+                                          on matrix units */
     struct an_value matrix_unit_pct;
     const struct an_precision_row {
         const char *dtype; /* of the kernel, by its name: "bf16", "tf32" ..., "unknown" */
@@ -125,29 +147,34 @@ struct an_precision {
 struct an_quality {
     const char *reason; /* no foreign or accelerator trace */
     struct an_count launches_without_op, ops_without_launch, zero_times, unknown_kernels, cut_steps;
-    struct an_count kernels_lost;  /* of launches_without_op, launches of kernels and graphs: copies of 0 bytes have no op */
+    struct an_count kernels_lost;  /* of launches_without_op, launches of kernels and graphs: copies
+                                      of 0 bytes have no op */
     struct an_count unknown_names; /* distinct names of unknown_kernels */
     struct an_value unknown_pct;   /* of the time of all kernels, summed */
-    struct an_value start_gap_ms;  /* first launching call to first device op whose launch is known */
+    struct an_value
+        start_gap_ms; /* first launching call to first device op whose launch is known */
     struct an_value profiler_overhead_ms; /* in overhead rows of the trace */
     struct an_value step_overhead_pct;    /* of the host steps, in overhead rows */
-    const char *const *signs;             /* sentences: what suggests that recording changed the times; what limits them */
+    const char *const
+        *signs; /* sentences: what suggests that recording changed the times; what limits them */
     size_t sign_count;
 };
 
 /* Device time by what asked for it. */
 struct an_attribution_row {
     const char *name;
-    int64_t count;              /* calls (op, module, annotation) or visits (line) */
-    int64_t kernels;            /* device ops launched from it */
-    int64_t device_ns, host_ns; /* sum over its device ops; host time in itself without what it calls */
-    struct an_value share_pct;  /* of all attributed and unattributed device time */
+    int64_t count;   /* calls (op, module, annotation) or visits (line) */
+    int64_t kernels; /* device ops launched from it */
+    int64_t device_ns,
+        host_ns; /* sum over its device ops; host time in itself without what it calls */
+    struct an_value share_pct; /* of all attributed and unattributed device time */
     struct an_count flops, bytes;
     struct an_value flops_per_s;
 };
 struct an_attribution {
-    const char *by;     /* "op", "module", "line", "annotation" */
-    const char *reason; /* why there is no table: what the trace did not record, and how to record it */
+    const char *by; /* "op", "module", "line", "annotation" */
+    const char
+        *reason; /* why there is no table: what the trace did not record, and how to record it */
     int64_t unattributed_ns;
     const struct an_attribution_row *rows; /* by device time, largest first */
     size_t row_count;
@@ -155,38 +182,46 @@ struct an_attribution {
 
 /* ---- hardware ----------------------------------------------------------------------------------------------------------- */
 
-/* A reason why a GPU ran below its clocks; share of the window. `fault`: not a choice of anybody's, as heat is. */
+/* A reason why a GPU ran below its clocks; share of the window. `fault`: not a choice of anybody's,
+ * as heat is. */
 struct an_throttle {
     const char *name;
     double pct;
     bool fault;
 };
 
-/* What the hardware counted in one whole step of the device, or in a range (tacho run --counters roofline). Operations of the
- * matrix units are as the hardware counts them; an FP32 multiply-add is 2. */
+/* What the hardware counted in one whole step of the device, or in a range (tacho run --counters
+ * roofline). Operations of the matrix units are as the hardware counts them; an FP32 multiply-add
+ * is 2. */
 struct an_step_counted {
     struct an_value matrix_ops, fp32_flops, dram_bytes, l2_bytes, l1_bytes, time_ms, occupancy_pct;
-    struct an_value intensity, flops_per_s, dram_bytes_per_s;            /* of matrix_ops + fp32_flops */
-    struct an_value stall_memory, stall_barrier, stall_math, stall_wait; /* warps that waited for it, mean while one issued */
+    struct an_value intensity, flops_per_s, dram_bytes_per_s; /* of matrix_ops + fp32_flops */
+    struct an_value stall_memory, stall_barrier, stall_math,
+        stall_wait; /* warps that waited for it, mean while one issued */
 };
 
-/* Ranges of a step that were counted one by one: what lies in this range and in none inside it, in one step. */
+/* Ranges of a step that were counted one by one: what lies in this range and in none inside it, in
+ * one step. */
 struct an_range_counted {
     int64_t rank, device; /* device: the process's own number */
-    const char *name;     /* names of the ranges around it, outermost first: "forward/h.0"; "(no range)" */
-    const char *dtype;    /* of most of its operations: "bf16" ...; "fp32" */
-    int64_t pieces;       /* of the step: times that it was cut there */
+    const char
+        *name; /* names of the ranges around it, outermost first: "forward/h.0"; "(no range)" */
+    const char *dtype; /* of most of its operations: "bf16" ...; "fp32" */
+    int64_t pieces;    /* of the step: times that it was cut there */
     struct an_step_counted counted;
 };
 
-/* A GPU that the run used, as NVML samples it, over the counted steps (window): shares are means over time. */
+/* A GPU that the run used, as NVML samples it, over the counted steps (window): shares are means
+ * over time. */
 struct an_gpu_hardware {
     int64_t gpu;             /* NVML's number, by bus */
     const char *name, *uuid; /* "" when unknown */
-    struct an_value power_w, power_limit_w, energy_j, clock_sm_mhz, clock_sm_max_mhz, temperature_max_c, memory_used_bytes;
-    struct an_value sm_active_pct, sm_occupancy_pct, tensor_active_pct, dram_active_pct, fp32_active_pct, fp16_active_pct,
-        fp64_active_pct;
-    struct an_value pm_sm_active_pct, pm_tensor_active_pct, pm_dram_read_pct, pm_dram_write_pct; /* --counters sampled */
+    struct an_value power_w, power_limit_w, energy_j, clock_sm_mhz, clock_sm_max_mhz,
+        temperature_max_c, memory_used_bytes;
+    struct an_value sm_active_pct, sm_occupancy_pct, tensor_active_pct, dram_active_pct,
+        fp32_active_pct, fp16_active_pct, fp64_active_pct;
+    struct an_value pm_sm_active_pct, pm_tensor_active_pct, pm_dram_read_pct,
+        pm_dram_write_pct; /* --counters sampled */
     struct an_step_counted step;
     struct an_value throttled_pct;     /* held back by any reason of the list */
     const struct an_throttle *reasons; /* those that were seen, largest first */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Part of the result (result.h): what the pictures of a report and of the dashboard are drawn from. Every picture has a table
- * beside it, made of the same rows. Ownership and texts: as result.h says.
+ * Part of the result (result.h): what the pictures of a report and of the dashboard are drawn from.
+ * Every picture has a table beside it, made of the same rows. Ownership and texts: as result.h
+ * says.
  */
 #ifndef ANALYZERS_PICTURES_H
 #define ANALYZERS_PICTURES_H
@@ -10,8 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One step of one rank, for trends: every step in the file with an end, by rank and start; rows beyond `AN_STEP_POINTS_MOST`
- * are merged pairwise (ms: mean, worst_ms: the longest), and `steps` says how many steps a row is. */
+/* One step of one rank, for trends: every step in the file with an end, by rank and start; rows
+ * beyond `AN_STEP_POINTS_MOST` are merged pairwise (ms: mean, worst_ms: the longest), and `steps`
+ * says how many steps a row is. */
 #define AN_STEP_POINTS_MOST 4096
 struct an_step_point {
     int64_t rank, index, steps;
@@ -23,8 +25,9 @@ struct an_step_point {
     double class_ms[8]; /* by enum an_class; only where detailed */
 };
 
-/* A stretch of a track in the picture of a step. Neighbours too short to be seen are merged: `merged` says how many ranges the
- * stretch stands for (1: one range, and `name` is its name; else the name of the longest), `busy` which share of it they fill.
+/* A stretch of a track in the picture of a step. Neighbours too short to be seen are merged:
+ * `merged` says how many ranges the stretch stands for (1: one range, and `name` is its name; else
+ * the name of the longest), `busy` which share of it they fill.
  */
 struct an_timeline_span {
     int64_t start_ns, dur_ns; /* from the step's start */
@@ -37,8 +40,8 @@ struct an_timeline_span {
 struct an_timeline_track {
     const char *name, *kind, *device; /* "main", "thread"; "stream 7", "stream" */
     int64_t rank, process;
-    int64_t busy_ns;                     /* union of its ranges inside the step */
-    int depth;                           /* 0: the outermost ranges of a thread; 1: those nested in them (ops) */
+    int64_t busy_ns; /* union of its ranges inside the step */
+    int depth;       /* 0: the outermost ranges of a thread; 1: those nested in them (ops) */
     const struct an_timeline_span *span; /* by start, disjoint */
     size_t span_count;
 };
@@ -55,15 +58,19 @@ struct an_timeline {
     size_t step_count; /* 0..2 */
 };
 
-/* The critical path through one step, the median, weighted by time, of those that it was followed through, cut at the step's
- * ends: what it spends that step with, from lane to lane. Stretches cover the step without holes. What is too short to be seen
- * is merged with its neighbours: `merged` says how many stretches one stands for; lane, name and cause are of the longest.
- * Times of lanes and causes are those of all stretches before any was merged. */
+/* The critical path through one step, the median, weighted by time, of those that it was followed
+ * through, cut at the step's ends: what it spends that step with, from lane to lane. Stretches
+ * cover the step without holes. What is too short to be seen is merged with its neighbours:
+ * `merged` says how many stretches one stands for; lane, name and cause are of the longest. Times
+ * of lanes and causes are those of all stretches before any was merged. */
 #define AN_PATH_STRETCHES_MOST 400
 #define AN_PATH_LANES_MOST     24
-#define AN_PATH_SEVERAL        "several" /* link of merged stretches whose hand-over was not between the lanes that are shown */
+#define AN_PATH_SEVERAL \
+    "several" /* link of merged stretches whose hand-over was not between the lanes that are shown \
+               */
 struct an_path_lane {
-    const char *name, *kind; /* of the track; the last lane may stand for several: "other tracks", "" */
+    const char *name,
+        *kind; /* of the track; the last lane may stand for several: "other tracks", "" */
     int64_t rank;
     int64_t ns; /* of the step, on the path */
 };
@@ -77,8 +84,9 @@ struct an_path_stretch {
     int lane;                 /* row of `lane`; -1: a gap */
     int reason;               /* row of `reason` */
     const char *name;         /* of the device op or innermost range; "": outside of every range */
-    const char *link;         /* hand-over to the stretch behind: "launch", "order" ...; "": the step ends */
-    bool inferred;            /* that hand-over: only times tell */
+    const char
+        *link;     /* hand-over to the stretch behind: "launch", "order" ...; "": the step ends */
+    bool inferred; /* that hand-over: only times tell */
     uint32_t merged;
 };
 struct an_path_step {
@@ -98,8 +106,9 @@ static inline bool an_path_hands_over(const struct an_path_step *x, size_t i)
     return i + 1 < x->stretch_count && s->lane >= 0 && s[1].lane >= 0 && s->lane != s[1].lane;
 }
 
-/* Rank x step, of the steps that count. cell[r * steps + s]; NAN: not known. More than AN_HEAT_STEPS_MOST steps are merged into
- * columns of equal width (mean), more ranks than AN_HEAT_RANKS_MOST into rows of neighbours. */
+/* Rank x step, of the steps that count. cell[r * steps + s]; NAN: not known. More than
+ * AN_HEAT_STEPS_MOST steps are merged into columns of equal width (mean), more ranks than
+ * AN_HEAT_RANKS_MOST into rows of neighbours. */
 #define AN_HEAT_STEPS_MOST 200
 #define AN_HEAT_RANKS_MOST 64
 struct an_heat {

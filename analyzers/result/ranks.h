@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Part of the result (result.h): the ranks of a run beside each other (docs/ranks.md). Ownership and texts: as result.h says.
- * All of it stands on the compared steps: those that every compared rank has with all its parts.
+ * Part of the result (result.h): the ranks of a run beside each other (docs/ranks.md). Ownership
+ * and texts: as result.h says. All of it stands on the compared steps: those that every compared
+ * rank has with all its parts.
  */
 #ifndef ANALYZERS_RANKS_H
 #define ANALYZERS_RANKS_H
@@ -12,8 +13,9 @@
 
 #include "analyzers/result/value.h"
 
-/* Stages of a step, in the order of the frontier: name, key. What lies between two of them belongs to the later one; other:
- * what is left behind the last one, and of a device what is neither input, compute nor communication. */
+/* Stages of a step, in the order of the frontier: name, key. What lies between two of them belongs
+ * to the later one; other: what is left behind the last one, and of a device what is neither input,
+ * compute nor communication. */
 #define AN_STAGE_MAP(X) \
     X(INPUT, "input") \
     X(FORWARD, "forward") \
@@ -41,7 +43,8 @@ struct an_rank_row {
     struct an_value stage_ms[AN_STAGE_COUNT];
     struct an_value tokens_per_step, samples_per_step;
     struct an_value all_to_all_bytes; /* a step */
-    /* Median over steps of 100 (own time / median of the peers' - 1); the bounds are simultaneous over all ranks, 95 % */
+    /* Median over steps of 100 (own time / median of the peers' - 1); the bounds are simultaneous
+     * over all ranks, 95 % */
     struct an_value excess_pct, excess_low_pct, excess_high_pct;
     const char *verdict; /* "straggler", "the slower of two", "none", "not compared: why" */
 };
@@ -52,7 +55,8 @@ struct an_straggler {
     int64_t rank;       /* of these the slowest */
     const char *says;   /* "rank 3", "rank 1 (the slower of two)", "none" */
     struct an_value excess_pct, excess_low_pct, excess_high_pct;
-    /* More samples/s if these ranks' own time were no longer than that of the others: 95 % interval */
+    /* More samples/s if these ranks' own time were no longer than that of the others: 95 % interval
+     */
     struct an_value gain_low_pct, gain_pct, gain_high_pct;
     bool by_data; /* most of its excess is data: it gets more tokens or samples */
 };
@@ -70,15 +74,18 @@ struct an_frontier {
     const struct an_frontier_row *row;
     size_t row_count;
     int64_t increment_ns[AN_STAGE_COUNT], slowest_ns; /* sums over steps: exact */
-    /* Where the delay first appears: the first stage in which a rank takes longer than its peers; stage AN_STAGE_COUNT: none */
+    /* Where the delay first appears: the first stage in which a rank takes longer than its peers;
+     * stage AN_STAGE_COUNT: none */
     enum an_step_stage stage;
     int64_t rank;
-    struct an_value delay_ms, delay_pct, delay_low_pct; /* of the step; low: simultaneous over ranks and stages, 95 % */
+    struct an_value delay_ms, delay_pct,
+        delay_low_pct; /* of the step; low: simultaneous over ranks and stages, 95 % */
 };
 
 struct an_clock_row {
     int64_t rank;
-    const char *host, *how; /* "reference", "the same clock", "matched collectives", "nothing in common" ... */
+    const char *host,
+        *how; /* "reference", "the same clock", "matched collectives", "nothing in common" ... */
     struct an_value drift_error_ppm;
     struct an_value offset_ns, drift_ppm; /* its time = reference + offset + drift x (t - pivot) */
     struct an_value error_ns;             /* that the times in this report may still be off by */
@@ -96,8 +103,9 @@ struct an_clocks {
 struct an_pipeline {
     const char *reason;
     int64_t stages, micro_batches;
-    struct an_value bubble_ms, bubble_pct; /* of a step, mean over ranks: exposed waiting in send and recv */
-    struct an_value ideal_pct;             /* 100 (p - 1) / (m + p - 1) */
+    struct an_value bubble_ms,
+        bubble_pct;            /* of a step, mean over ranks: exposed waiting in send and recv */
+    struct an_value ideal_pct; /* 100 (p - 1) / (m + p - 1) */
 };
 
 struct an_experts {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public header of the room analyzers/: the one typed result that every analyzer writes into and every renderer reads from.
+ * Public header of the room analyzers/: the one typed result that every analyzer writes into and
+ * every renderer reads from.
  *
- * A number is never bare: it carries whether it is known, and if not, why. Renderers print the reason and never a 0.
- * Units stand in the names (_ns, _ms, _pct, _bytes, ...). Shares named _pct are 0..100; mfu, hfu ... are ratios 0..1.
- * Ownership: everything in a result, arrays and texts alike, belongs to the result and lives until an_result_free().
- * Texts come from the program that was profiled: they may hold any byte. A renderer must neutralise them.
- * The formulas stand in an_metrics (docs/metrics.md, the report's appendix), the classes in DESIGN 5.
+ * A number is never bare: it carries whether it is known, and if not, why. Renderers print the
+ * reason and never a 0. Units stand in the names (_ns, _ms, _pct, _bytes, ...). Shares named _pct
+ * are 0..100; mfu, hfu ... are ratios 0..1. Ownership: everything in a result, arrays and texts
+ * alike, belongs to the result and lives until an_result_free(). Texts come from the program that
+ * was profiled: they may hold any byte. A renderer must neutralise them. The formulas stand in
+ * an_metrics (docs/metrics.md, the report's appendix), the classes in DESIGN 5.
  */
 #ifndef ANALYZERS_RESULT_H
 #define ANALYZERS_RESULT_H
@@ -32,14 +34,16 @@ struct an_key {
 };
 
 struct an_run {
-    const char *file;                  /* as the caller named it */
-    const char *program;               /* first process that marked steps, else the first one; "" when unknown */
-    const char *host;                  /* "" when unknown */
-    const char *command;               /* as one types it; NULL when unknown */
-    const char *ended;                 /* how the main process ended, "" when unknown */
-    bool live;                         /* the file is still being written */
-    const char *window;                /* the part of the run that was looked at: "steps 421 to 450"; NULL: all of it */
-    int64_t part_start, part_end;      /* of that part, ns of the file; part_end INT64_MAX: to the end of the run */
+    const char *file;    /* as the caller named it */
+    const char *program; /* first process that marked steps, else the first one; "" when unknown */
+    const char *host;    /* "" when unknown */
+    const char *command; /* as one types it; NULL when unknown */
+    const char *ended;   /* how the main process ended, "" when unknown */
+    bool live;           /* the file is still being written */
+    const char
+        *window; /* the part of the run that was looked at: "steps 421 to 450"; NULL: all of it */
+    int64_t part_start,
+        part_end; /* of that part, ns of the file; part_end INT64_MAX: to the end of the run */
     int64_t processes, ranks, threads; /* ranks: processes that marked steps */
     struct an_count exit_status;
     struct an_count cores;      /* cores the target may use */
@@ -69,18 +73,21 @@ struct an_step_group {
 };
 
 struct an_steps {
-    const char *source; /* "tacho.step", "ProfilerStep", "Optimizer.step", "nvtx:NAME", NULL = no steps were found */
+    const char *source; /* "tacho.step", "ProfilerStep", "Optimizer.step", "nvtx:NAME", NULL = no
+                           steps were found */
     const char *reason; /* why there are none, and what to do; NULL when there are */
     int64_t count;      /* complete steps found */
     int64_t counted;    /* of these, in the statistics */
     int64_t paused;     /* of the counted, run with recording paused */
-    int64_t detailed;   /* of the counted, with all their parts in the file: the base of budget and utilization */
+    int64_t detailed;   /* of the counted, with all their parts in the file: the base of budget and
+                           utilization */
     int64_t first_index, last_index; /* of the counted */
     struct an_value median_ms, mean_ms, p95_ms, min_ms, max_ms, sd_ms;
-    struct an_value host_median_ms;              /* the host step; equals the step on a CPU */
-    int64_t micro_steps;                         /* marked ranges that make one step: gradient accumulation; 0: one */
-    const char *note;                            /* what the reader should know of these steps, NULL: nothing */
-    struct an_value tokens_per_s, samples_per_s; /* sum of tokens / sum of step time, added over ranks */
+    struct an_value host_median_ms; /* the host step; equals the step on a CPU */
+    int64_t micro_steps; /* marked ranges that make one step: gradient accumulation; 0: one */
+    const char *note;    /* what the reader should know of these steps, NULL: nothing */
+    struct an_value tokens_per_s,
+        samples_per_s; /* sum of tokens / sum of step time, added over ranks */
     struct an_value tokens_per_step, samples_per_step;
     struct an_value between_ms; /* mean time between a step and the next one that no phase covers */
     const struct an_step_exclusion *excluded;
@@ -120,7 +127,8 @@ enum an_class {
         AN_CLASS_COUNT
 };
 
-/* Shares of the step. Absent classes hold no time: the valid ones sum to 100. ns: exact, the valid ones sum to step_ns. */
+/* Shares of the step. Absent classes hold no time: the valid ones sum to 100. ns: exact, the valid
+ * ones sum to step_ns. */
 struct an_budget {
     const char *reason; /* why there is no budget; NULL when there is */
     struct an_value pct[AN_CLASS_COUNT];
@@ -149,17 +157,19 @@ struct an_utilization {
     struct an_value achieved_flops; /* hardware FLOP/s in steps */
     const char *dtype;              /* "fp32", "bf16+fp32", NULL = unknown */
     const char *dtype_reason;
-    struct an_value peak_flops;                                  /* all devices; of mixed types: the mean weighted by FLOPs */
-    const char *peak_source;                                     /* "measured: ...", "datasheet", "--peak"; NULL = unknown */
-    struct an_value roof_measured_flops;                         /* all devices, as peak_flops */
-    const char *roof_source;                                     /* "measured: ...", "this run: ..."; NULL = unknown */
-    struct an_count recomputed_flops, recomputed_flops_per_step; /* of the hardware FLOPs, those of recomputation passes */
+    struct an_value peak_flops; /* all devices; of mixed types: the mean weighted by FLOPs */
+    const char *peak_source;    /* "measured: ...", "datasheet", "--peak"; NULL = unknown */
+    struct an_value roof_measured_flops; /* all devices, as peak_flops */
+    const char *roof_source;             /* "measured: ...", "this run: ..."; NULL = unknown */
+    struct an_count recomputed_flops,
+        recomputed_flops_per_step; /* of the hardware FLOPs, those of recomputation passes */
     struct an_value flop_coverage_pct;
 };
 
 /* ---- ops ---------------------------------------------------------------------------------------------------------------- */
 
-/* One name, category and kind over all threads of the recorded steps (of the whole run where there are no steps). */
+/* One name, category and kind over all threads of the recorded steps (of the whole run where there
+ * are no steps). */
 struct an_op {
     const char *name, *category, *kind, *pass; /* kind: "matrix", "input_wait" ... or "" */
     int64_t count, total_ns, self_ns;
@@ -171,22 +181,26 @@ struct an_op {
 
 /* ---- roofline ----------------------------------------------------------------------------------------------------------- */
 
-/* A point on the roofline: one op (or kernel) of one type and pass over the steps. Where its shapes differ in intensity, one
- * point for each class of shapes. */
+/* A point on the roofline: one op (or kernel) of one type and pass over the steps. Where its shapes
+ * differ in intensity, one point for each class of shapes. */
 struct an_roofline_point {
     const char *name, *dtype;
-    const char *pass, *kind;              /* "forward" ... "recompute"; "matrix", "attention", "convolution", "other"; or "" */
-    bool product;                         /* matrix, attention, convolution: may run on matrix units */
-    int64_t count, flops, bytes, time_ns; /* time: union of its kernels; on the CPU of its ranges on one machine */
-    int64_t shapes;                       /* of its calls, told apart by FLOPs and bytes */
+    const char *pass,
+        *kind; /* "forward" ... "recompute"; "matrix", "attention", "convolution", "other"; or "" */
+    bool product; /* matrix, attention, convolution: may run on matrix units */
+    int64_t count, flops, bytes,
+        time_ns;    /* time: union of its kernels; on the CPU of its ranges on one machine */
+    int64_t shapes; /* of its calls, told apart by FLOPs and bytes */
     struct an_count flops_per_call, bytes_per_call;
     double intensity, achieved_flops;
     double attainable_flops; /* NAN: no peak is known for its type */
     double peak_flops;       /* of its arithmetic, 0: not known */
-    /* "compute", "memory"; above their roof: "cached" (of the memory, with bytes of a model), "reduced" (a convolution with
-     * fewer multiplications than are counted), "impossible"; NULL: not known */
+    /* "compute", "memory"; above their roof: "cached" (of the memory, with bytes of a model),
+     * "reduced" (a convolution with fewer multiplications than are counted), "impossible"; NULL:
+     * not known */
     const char *bound;
-    /* "dram": bound by memory; "l3", "l2", "l1": cached, and below the roof of that level; NULL: see the reason */
+    /* "dram": bound by memory; "l3", "l2", "l1": cached, and below the roof of that level; NULL:
+     * see the reason */
     const char *level;
     const char *level_reason;
     bool bytes_measured;
@@ -195,7 +209,13 @@ struct an_roofline_point {
 /* ---- other tools' arithmetic -------------------------------------------------------------------------------------------- */
 
 /* Another tool's arithmetic, for people who compare. */
-enum an_compat { AN_COMPAT_NONE, AN_COMPAT_TRACELENS, AN_COMPAT_HTA, AN_COMPAT_HTA_LAST, AN_COMPAT_TB };
+enum an_compat {
+    AN_COMPAT_NONE,
+    AN_COMPAT_TRACELENS,
+    AN_COMPAT_HTA,
+    AN_COMPAT_HTA_LAST,
+    AN_COMPAT_TB
+};
 struct an_compat_row {
     int64_t rank, device; /* STORE_ABSENT: all */
     const char *section, *key, *unit;
@@ -235,23 +255,32 @@ struct an_loader_rank {
 
 struct an_loader {
     const char *reason; /* why there is nothing about a loader */
-    const char *source; /* "tacho.range", "enumerate(DataLoader)", "gaps": inferred; NULL with a reason */
+    const char
+        *source; /* "tacho.range", "enumerate(DataLoader)", "gaps": inferred; NULL with a reason */
     struct an_value wait_ms_per_step;
-    struct an_value inferred_wait_ms_per_step; /* no marker: a guess from gaps, and an upper bound */
-    struct an_value expected_wait_ms_per_step; /* what the batch time and the number of workers give: docs/loader.md */
+    struct an_value
+        inferred_wait_ms_per_step; /* no marker: a guess from gaps, and an upper bound */
+    struct an_value expected_wait_ms_per_step; /* what the batch time and the number of workers
+                                                  give: docs/loader.md */
     const struct an_stage *stages;
     size_t stage_count;
-    const char *worker_kind;         /* "threads", "processes", "in line"; NULL: not known */
-    struct an_count workers;         /* of one rank, the most of all: threads or processes that run loader stages */
+    const char *worker_kind; /* "threads", "processes", "in line"; NULL: not known */
+    struct an_count
+        workers; /* of one rank, the most of all: threads or processes that run loader stages */
     struct an_value worker_busy_pct; /* mean over workers */
     struct an_value queue_depth_mean;
-    struct an_value batches_per_step, batch_ms; /* batch_ms: worker time of a batch without waiting for room in the queue */
-    struct an_count workers_needed;             /* of one rank, the most of all; at most what the free cores can do */
-    struct an_count workers_wanted;             /* the same without that limit */
-    const char *serial;                         /* "storage", "pin", "interpreter": the serial stage that binds; NULL: none */
-    struct an_value pipeline_samples_per_s, compute_samples_per_s; /* what the loader, what the rest of the step can do */
-    struct an_value read_bytes_per_s;                              /* asked for by the stage read */
-    struct an_value device_bytes_per_s, access_ratio; /* from storage; of the measured sequential rate: F_access, 0..1 */
+    struct an_value batches_per_step,
+        batch_ms; /* batch_ms: worker time of a batch without waiting for room in the queue */
+    struct an_count
+        workers_needed; /* of one rank, the most of all; at most what the free cores can do */
+    struct an_count workers_wanted; /* the same without that limit */
+    const char
+        *serial; /* "storage", "pin", "interpreter": the serial stage that binds; NULL: none */
+    struct an_value pipeline_samples_per_s,
+        compute_samples_per_s;        /* what the loader, what the rest of the step can do */
+    struct an_value read_bytes_per_s; /* asked for by the stage read */
+    struct an_value device_bytes_per_s,
+        access_ratio; /* from storage; of the measured sequential rate: F_access, 0..1 */
     int64_t batches;
     const struct an_loader_rank *ranks;
     size_t rank_count;
@@ -261,17 +290,19 @@ struct an_loader {
 
 /* ---- communication ------------------------------------------------------------------------------------------------------ */
 
-/* One kind of collective on one communicator. Times are means of a call, bytes as nccl-tests counts them. */
+/* One kind of collective on one communicator. Times are means of a call, bytes as nccl-tests counts
+ * them. */
 struct an_collective {
-    const char *name;                                    /* "all_reduce"; of device kernels without a payload their name */
-    struct an_count communicator, ranks;                 /* ranks: size of the communicator */
-    int64_t count;                                       /* calls, all ranks */
-    int64_t matched;                                     /* of these, in collectives of which every rank is in the file */
+    const char *name; /* "all_reduce"; of device kernels without a payload their name */
+    struct an_count communicator, ranks; /* ranks: size of the communicator */
+    int64_t count;                       /* calls, all ranks */
+    int64_t matched; /* of these, in collectives of which every rank is in the file */
     struct an_value calls_per_step, bytes_per_step;      /* of a rank */
     struct an_value bytes_per_call, bytes_max_over_mean; /* the latter over ranks: 1 is even */
     struct an_value mean_ms, transfer_ms, waiting_ms;
     struct an_value algorithm_bytes_per_s, bus_bytes_per_s;
-    const char *bandwidth_of; /* "transfer", "time": of the whole call, waiting included; NULL: no bandwidth */
+    const char *bandwidth_of; /* "transfer", "time": of the whole call, waiting included; NULL: no
+                                 bandwidth */
 };
 
 /* One rank; ms of a step where nothing else is said. */
@@ -287,12 +318,15 @@ struct an_communication {
     const char *reason;             /* why there is nothing about communication */
     struct an_value bytes_per_step; /* of a rank; so is all below: mean over ranks, ms of a step */
     struct an_value total_ms, exposed_ms, overlap_pct;
-    struct an_value transfer_ms, waiting_ms;                 /* sums over calls: own time of the call = transfer + waiting */
-    struct an_value exposed_transfer_ms, exposed_waiting_ms; /* parts of exposed_ms; the rest is neither */
+    struct an_value transfer_ms,
+        waiting_ms; /* sums over calls: own time of the call = transfer + waiting */
+    struct an_value exposed_transfer_ms,
+        exposed_waiting_ms; /* parts of exposed_ms; the rest is neither */
     struct an_value blocking_proven_ms, blocking_inferred_ms, blocking_unknown_ms;
     struct an_value skew_ms; /* last start - first start of a collective, mean */
-    int64_t calls, matched; /* of all ranks in counted steps; in collectives that every rank of the communicator took part in */
-    const char *missing;    /* which ranks are not in the file; NULL: none is known to be missing */
+    int64_t calls, matched;  /* of all ranks in counted steps; in collectives that every rank of the
+                                communicator took part in */
+    const char *missing; /* which ranks are not in the file; NULL: none is known to be missing */
     const struct an_collective *collectives; /* by time, largest first */
     size_t collective_count;
     const struct an_comm_rank *ranks;
@@ -305,8 +339,10 @@ struct an_system {
     const char *reason;               /* no system layer in the file */
     struct an_value cpu_cores;        /* mean number of cores busy with the target */
     struct an_value machine_busy_pct; /* of all CPUs, whoever uses them */
-    struct an_value other_cores;      /* mean number of CPUs busy with other programs while counted steps ran */
-    struct an_value cpu_wait_pct;     /* of the time of counted steps: their thread was ready and had no core */
+    struct an_value
+        other_cores; /* mean number of CPUs busy with other programs while counted steps ran */
+    struct an_value
+        cpu_wait_pct; /* of the time of counted steps: their thread was ready and had no core */
     struct an_value rss_peak_bytes;
     struct an_value read_bytes, write_bytes; /* to and from storage */
     struct an_value minor_faults, major_faults;
@@ -318,7 +354,7 @@ struct an_system {
 
 /* What the program counts under one name (counters memory.NAME), added over processes. */
 struct an_memory_tag {
-    const char *name;          /* "parameters", "activations" ...; of an allocator "allocated", "reserved" */
+    const char *name; /* "parameters", "activations" ...; of an allocator "allocated", "reserved" */
     const char *device;        /* "cpu", "gpu:0" */
     int64_t current, peak;     /* bytes: last value; largest value that was sampled */
     struct an_value share_pct; /* of what is counted now */
@@ -326,7 +362,8 @@ struct an_memory_tag {
     struct an_count rank;      /* its rank */
 };
 
-/* A quantity that is followed over the counted steps of one process: mean change a step, with a 95 % interval. */
+/* A quantity that is followed over the counted steps of one process: mean change a step, with a 95
+ * % interval. */
 struct an_growth {
     struct an_value bytes_per_step, low, high;
     bool grows; /* the interval lies above 0, and what was added is worth a word */
@@ -338,12 +375,12 @@ struct an_memory {
     const char *source;               /* "memory.* counters", "torch allocator" */
     const struct an_memory_tag *tags; /* largest first */
     size_t tag_count;
-    int64_t processes;                   /* that count */
-    struct an_count total_bytes;         /* counted now, all processes */
-    struct an_count peak_bytes;          /* sum over processes of the highest total */
-    struct an_count rank_peak_bytes;     /* the largest process's */
-    struct an_count rank;                /* its rank */
-    struct an_count batch_bytes;         /* activations and workspace: what grows with the micro-batch */
+    int64_t processes;               /* that count */
+    struct an_count total_bytes;     /* counted now, all processes */
+    struct an_count peak_bytes;      /* sum over processes of the highest total */
+    struct an_count rank_peak_bytes; /* the largest process's */
+    struct an_count rank;            /* its rank */
+    struct an_count batch_bytes; /* activations and workspace: what grows with the micro-batch */
     struct an_count resident_peak_bytes; /* of the system layer, all processes */
     struct an_count uncounted_bytes;     /* resident peak - counted peak */
     struct an_count capacity_bytes;      /* of the machine, or of its devices */
@@ -361,7 +398,8 @@ struct an_series {
 
 /* ---- critical path ------------------------------------------------------------------------------------------------------- */
 
-/* How a stretch of the path is tied to what follows it: by an edge of the file, by times only, not at all */
+/* How a stretch of the path is tied to what follows it: by an edge of the file, by times only, not
+ * at all */
 enum an_path_how { AN_PATH_RECORDED, AN_PATH_INFERRED, AN_PATH_GAP };
 
 /* What the path spends its time with. Exact: the ns sum to length_ns. */
@@ -382,10 +420,11 @@ struct an_path_op {
 
 /* One stretch of a path, for exports: in order of window and time. */
 struct an_path_row {
-    int64_t start_ns, end_ns;             /* as in the file */
-    int64_t track;                        /* id in the file; STORE_ABSENT: a gap */
-    int64_t range_start_ns, range_end_ns; /* of the innermost range or device op; STORE_ABSENT: none */
-    const char *name, *cause, *link;      /* link: the hand-over to the stretch behind, "launch" ... */
+    int64_t start_ns, end_ns; /* as in the file */
+    int64_t track;            /* id in the file; STORE_ABSENT: a gap */
+    int64_t range_start_ns,
+        range_end_ns;                /* of the innermost range or device op; STORE_ABSENT: none */
+    const char *name, *cause, *link; /* link: the hand-over to the stretch behind, "launch" ... */
     enum an_path_how how;
     size_t window;
 };
@@ -393,7 +432,7 @@ struct an_path_row {
 struct an_critical_path {
     const char *reason; /* why there is none; NULL when there is */
     const char *doubt;  /* why it must not be read as the cause; NULL: it may */
-    int64_t rank;       /* of the lane whose windows these are; the path may lead over other ranks */
+    int64_t rank; /* of the lane whose windows these are; the path may lead over other ranks */
     const char *device; /* "gpu:0", "cpu" */
     int64_t windows, steps;
     struct an_count window_ns, length_ns; /* equal: the path covers the windows */
@@ -411,16 +450,18 @@ struct an_critical_path {
 
 /* A function of the sampled stacks, over all threads. */
 struct an_function {
-    const char *name;                    /* "[libc.so.6]": a file without a symbol there; "[unknown]"; "[kernel]" */
-    int64_t self, total;                 /* samples in it; in it or in what it calls */
+    const char *name;    /* "[libc.so.6]": a file without a symbol there; "[unknown]"; "[kernel]" */
+    int64_t self, total; /* samples in it; in it or in what it calls */
     struct an_value self_pct, total_pct; /* of all samples */
 };
 
 struct an_stack_samples {
     const char *reason; /* why there are none: what to do */
     struct an_count samples;
-    struct an_value period_us, cpu_s; /* CPU time between two samples of a thread; samples x period */
-    const char *how, *kernel;         /* how stacks were found; whether time in the kernel was sampled; "" not known */
+    struct an_value period_us,
+        cpu_s; /* CPU time between two samples of a thread; samples x period */
+    const char *how,
+        *kernel; /* how stacks were found; whether time in the kernel was sampled; "" not known */
     struct an_flame flame;
     const struct an_function *function; /* by self, largest first */
     size_t function_count;
@@ -437,7 +478,8 @@ struct an_gain {
 
 /* What an edit of the dependency graph makes of the step (docs/advise.md). */
 struct an_what_if {
-    const char *edit;      /* as in --what-if: "comm=0.5x"; several joined with commas were replayed together */
+    const char
+        *edit; /* as in --what-if: "comm=0.5x"; several joined with commas were replayed together */
     const char *of;        /* the finding it comes from, NULL: none */
     const char *reason;    /* why nothing is predicted; NULL */
     const char *unknown;   /* the part of it that names nothing of this run; NULL */
@@ -457,13 +499,14 @@ struct an_sensitivity_row {
     struct an_value work_ms; /* of it a step, wherever it runs; of latencies not known */
 };
 
-/* What the cores of a host are asked for while the replayed steps run (docs/advise.md): means over time and hosts. */
+/* What the cores of a host are asked for while the replayed steps run (docs/advise.md): means over
+ * time and hosts. */
 struct an_core_use {
-    struct an_value cores;        /* that the run may use */
-    struct an_value wanted;       /* by its threads that are ready, as if each had what it asks for */
-    struct an_value used;         /* CPU time of its processes / time */
-    struct an_value others;       /* wanted by other programs: what the run's threads felt of them */
-    struct an_value short_pct;    /* of the time: more is wanted than there is */
+    struct an_value cores;     /* that the run may use */
+    struct an_value wanted;    /* by its threads that are ready, as if each had what it asks for */
+    struct an_value used;      /* CPU time of its processes / time */
+    struct an_value others;    /* wanted by other programs: what the run's threads felt of them */
+    struct an_value short_pct; /* of the time: more is wanted than there is */
     struct an_value slowdown_pct; /* by so much longer the work on threads took than alone */
 };
 
@@ -474,9 +517,11 @@ struct an_advice {
     struct an_value step_ms;        /* the recorded median */
     struct an_value base_error_pct; /* sum of replayed steps / sum of recorded ones - 1 */
     struct an_value unmatched_pct;  /* odd and even steps: own work of nodes without a partner */
-    struct an_value think_pct; /* of the steps, on the threads that run them: outside of every range, replayed as recorded */
-    struct an_value held_pct;  /* the same: in waits that no recorded release ends */
-    int64_t stretch_steps; /* how far the run differs from itself: of stretches of so many steps in a row 95 % lie between */
+    struct an_value think_pct;      /* of the steps, on the threads that run them: outside of every
+                                       range, replayed as recorded */
+    struct an_value held_pct;       /* the same: in waits that no recorded release ends */
+    int64_t stretch_steps; /* how far the run differs from itself: of stretches of so many steps in
+                              a row 95 % lie between */
     struct an_value stretch_low_pct, stretch_high_pct;
     struct an_core_use cores;
     struct an_what_if *edits; /* of findings, by gain; with --what-if the user's, as they came */
@@ -505,7 +550,8 @@ struct an_finding {
 struct an_loss {
     const char *source, *reason;
     struct an_count count;
-    bool lost;         /* an event is missing; false: paused on purpose, cut by a limit the user set, or only a name was cut */
+    bool lost; /* an event is missing; false: paused on purpose, cut by a limit the user set, or
+                  only a name was cut */
     double t0_s, t1_s; /* since the run's start, NAN = unknown */
 };
 
@@ -517,21 +563,23 @@ struct an_gap {
 struct an_trust {
     int64_t events; /* slices, counter values and steps in the file */
     struct an_count lost_events;
-    struct an_value overhead_pct;                        /* median step recorded / median step paused - 1 */
+    struct an_value overhead_pct; /* median step recorded / median step paused - 1 */
     struct an_value overhead_low_pct, overhead_high_pct; /* 95 % bootstrap interval */
     struct an_value replay_error_pct;
     const char *replay_error_because; /* what is known to disturb the replay; NULL: nothing */
     int64_t open_ranges;              /* ranges without an end */
     const char *source;               /* "tacho", "kineto", "nsight": who recorded it */
-    const char *tool;                 /* the foreign profiler and its version as the trace says it; "" when unknown */
-    const char *clock;                /* "tsc", "monotonic" ...; "" when unknown */
-    const char *version;              /* tacho that recorded; "" when unknown */
-    const char *ended;                /* how the recording ended: "complete", "still running", "recovered: ..." */
+    const char
+        *tool; /* the foreign profiler and its version as the trace says it; "" when unknown */
+    const char *clock;   /* "tsc", "monotonic" ...; "" when unknown */
+    const char *version; /* tacho that recorded; "" when unknown */
+    const char *ended; /* how the recording ended: "complete", "still running", "recovered: ..." */
     const struct an_loss *losses;
     size_t loss_count;
     const struct an_gap *gaps;
     size_t gap_count;
-    const char *const *problems; /* sentences: what in the file contradicts itself (counting errors, odd times) */
+    const char *const
+        *problems; /* sentences: what in the file contradicts itself (counting errors, odd times) */
     size_t problem_count;
 };
 
@@ -542,7 +590,8 @@ struct an_samples; /* values of each step: diff.h */
 struct an_result {
     const char *verdict;       /* one sentence with number and confidence */
     const char *verdict_class; /* "COMPUTE-BOUND", "INPUT-BOUND", "NO STEPS" ... */
-    const char *caution;       /* what makes the run a bad witness, for the head of every report; NULL: nothing known */
+    const char *caution; /* what makes the run a bad witness, for the head of every report; NULL:
+                            nothing known */
     bool healthy;
     const char *const *checked; /* what was looked for and not found */
     size_t checked_count;
@@ -583,7 +632,7 @@ struct an_result {
     struct an_precision precision;
     struct an_quality quality;
     struct an_attribution attribution[4]; /* op, module, line, annotation */
-    struct an_part counted;               /* ranges that the hardware counted, by rank, the longest first */
+    struct an_part counted; /* ranges that the hardware counted, by rank, the longest first */
     const struct an_range_counted *ranges_counted;
     size_t range_counted_count;
     struct an_part roofline;
@@ -598,7 +647,7 @@ struct an_result {
     size_t series_count;
     const struct an_op *ops; /* by self time, largest first */
     size_t op_count;
-    const char *ops_window;            /* what the ops table covers: "20 recorded steps", "the whole run" */
+    const char *ops_window; /* what the ops table covers: "20 recorded steps", "the whole run" */
     const struct an_finding *findings; /* at most five, by global gain */
     size_t finding_count;
     const struct an_ceiling *ceilings;
@@ -613,16 +662,20 @@ struct an_ceiling {
     const char *unit; /* "FLOP/s", "bytes/s", "s", "bytes" */
 };
 
-/* Text of a class of the budget: key in JSON without "_pct" and label for people. Static storage. */
+/* Text of a class of the budget: key in JSON without "_pct" and label for people. Static storage.
+ */
 const char *an_class_key(enum an_class c);
 const char *an_class_label(enum an_class c);
-/* Is it work of the model (a product, attention ...), not a wait, a loader's stage or a range around others? By its kind. */
+/* Is it work of the model (a product, attention ...), not a wait, a loader's stage or a range
+ * around others? By its kind. */
 bool an_op_is_work(const struct an_op *o);
 const char *an_confidence_text(enum an_confidence c);
 
-/* What every number of a report means: one table; the text report's appendix and docs/metrics.md come from it. */
+/* What every number of a report means: one table; the text report's appendix and docs/metrics.md
+ * come from it. */
 struct an_metric {
-    const char *key;     /* in tacho-report/1, without the leading slash; "kernels[]" stands for its elements */
+    const char *
+        key; /* in tacho-report/1, without the leading slash; "kernels[]" stands for its elements */
     const char *unit;    /* "" for none */
     const char *formula; /* how it is computed */
     const char *inputs;  /* what the run must hold */

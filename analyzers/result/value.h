@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A measured or derived number. valid: value counts. Else reason says why it is absent (never NULL then). */
+/* A measured or derived number. valid: value counts. Else reason says why it is absent (never NULL
+ * then). */
 struct an_value {
     double value;
     const char *reason;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: what one analyzer is, and what the analyzers share. docs/adding-an-analyzer.md walks through one.
+ * Private to analyzers/: what one analyzer is, and what the analyzers share.
+ * docs/adding-an-analyzer.md walks through one.
  *
- * An analyzer is one file. It reads the trace and what earlier analyzers left in the context, writes its part of the result,
- * prints nothing, and stands in the table of analyze.c. If an input it needs is missing, `absent` is called instead of `run`
- * and writes the reason into every value of its part.
+ * An analyzer is one file. It reads the trace and what earlier analyzers left in the context,
+ * writes its part of the result, prints nothing, and stands in the table of analyze.c. If an input
+ * it needs is missing, `absent` is called instead of `run` and writes the reason into every value
+ * of its part.
  */
 #ifndef ANALYZERS_ANALYZER_H
 #define ANALYZERS_ANALYZER_H
@@ -32,10 +34,10 @@ enum an_input {
 /* A thread that runs steps: on the CPU engine the place where a step's time is looked at. */
 struct an_lane {
     uint32_t process, track; /* track AN_NONE: steps without ranges in the file */
-    uint32_t device;         /* index into an_devices.device; AN_NONE: the thread itself decides (CPU) */
-    int64_t rank;            /* the process's, else the ordinal of the lane */
-    size_t first, count;     /* steps of the lane, by start, in an_context.step */
-    struct an_span *cut;     /* phases that are cut out of its steps, normalised */
+    uint32_t device; /* index into an_devices.device; AN_NONE: the thread itself decides (CPU) */
+    int64_t rank;    /* the process's, else the ordinal of the lane */
+    size_t first, count; /* steps of the lane, by start, in an_context.step */
+    struct an_span *cut; /* phases that are cut out of its steps, normalised */
     size_t cut_count;
     struct an_span *left; /* what asynchronous phases leave on this thread: class io */
     size_t left_count;
@@ -43,15 +45,17 @@ struct an_lane {
 
 struct an_step {
     uint32_t lane;
-    uint32_t slice;                             /* the range of the step, AN_NONE if it is not in the file */
+    uint32_t slice; /* the range of the step, AN_NONE if it is not in the file */
     int64_t index, start, end, tokens, samples; /* end, tokens, samples: STORE_ABSENT = not known */
-    int64_t host_start, host_end; /* the step on the host; start, end are the device's on lanes with a device, else the same */
-    int64_t micro_steps;          /* ranges of the source that make this one step, 0: it is one itself */
-    const char *excluded;         /* why it is left out of statistics; NULL = counted */
-    bool paused, detailed;        /* detailed: all its parts are in the file */
-    int64_t cut_ns;               /* phases inside it */
+    int64_t host_start, host_end; /* the step on the host; start, end are the device's on lanes with
+                                     a device, else the same */
+    int64_t micro_steps;   /* ranges of the source that make this one step, 0: it is one itself */
+    const char *excluded;  /* why it is left out of statistics; NULL = counted */
+    bool paused, detailed; /* detailed: all its parts are in the file */
+    int64_t cut_ns;        /* phases inside it */
     int64_t class_ns[AN_CLASS_COUNT];
-    /* Parts of the exposed communication (communication.c); STORE_ABSENT: the step's collectives could not all be matched. */
+    /* Parts of the exposed communication (communication.c); STORE_ABSENT: the step's collectives
+     * could not all be matched. */
     int64_t waiting_ns, transfer_ns;
 };
 
@@ -67,15 +71,18 @@ struct an_context {
     size_t lane_count;
     const struct an_devices *gpu;               /* NULL: no accelerator in this run */
     const struct an_device_edges *device_edges; /* device_edges.h; NULL: not built yet */
-    struct an_causes *causes;                   /* for an_slice_cause where there is no graph (absent_host.c) */
-    int64_t held_ns; /* budget_device.c: of steps, idle device with work issued, the host waits for it: nothing says for what */
-    uint32_t *device_spans;           /* graph_device.c: pieces of calls that wait, from its cuts to its edges */
+    struct an_causes *causes; /* for an_slice_cause where there is no graph (absent_host.c) */
+    int64_t held_ns; /* budget_device.c: of steps, idle device with work issued, the host waits for
+                        it: nothing says for what */
+    uint32_t
+        *device_spans; /* graph_device.c: pieces of calls that wait, from its cuts to its edges */
     struct an_graph *graph;           /* graph.h; NULL: not built yet */
     const struct an_path_spans *path; /* critical_path.h; NULL: no path was found */
     const struct an_step *typical;    /* the step whose path is kept for pictures; NULL: none */
     struct an_what_if_state *what_if; /* what_if_run.h; NULL: nothing was replayed */
     struct an_exchanges *exchanges;   /* ranks_build.h; NULL: no communication */
-    struct an_calls *calls; /* attribution.h: calls of operators that launched device work; NULL: none, or no accelerator */
+    struct an_calls *calls; /* attribution.h: calls of operators that launched device work; NULL:
+                               none, or no accelerator */
     bool roles_known;       /* some range in a step says what it is */
     const char *problem[32];
     size_t problems;
@@ -132,19 +139,22 @@ AN_ANALYZER_MAP(AN_ANALYZER_EXTERN)
 #undef AN_ANALYZER_EXTERN
 
 /* Notes a contradiction in the file for the trust section. */
-__attribute__((format(printf, 2, 3))) void an_problem(struct an_context *c, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void an_problem(struct an_context *c, const char *format,
+                                                      ...);
 
 /* How sure a sentence about the budget can be; for analyzers after trust. */
 enum an_confidence an_confidence_of(const struct an_context *c);
 
-/* The class that gives the run its name: compute, unless another one is larger or large enough (verdict.c). */
+/* The class that gives the run its name: compute, unless another one is larger or large enough
+ * (verdict.c). */
 enum an_class an_bound_class(const struct an_budget *b);
 
-/* Is the time that no class explains mostly that of graphs of which the kernels were not recorded? */
+/* Is the time that no class explains mostly that of graphs of which the kernels were not recorded?
+ */
 bool an_mostly_opaque(const struct an_context *c);
 
-/* Lane of the rank that a process works for: its own, else that of the process that started it, else of its rank, else the only
- * one; AN_NONE: of none (lanes.c). */
+/* Lane of the rank that a process works for: its own, else that of the process that started it,
+ * else of its rank, else the only one; AN_NONE: of none (lanes.c). */
 uint32_t an_lane_of_process(const struct an_context *c, uint32_t process);
 
 /* Step of a lane that holds `time`, or NULL. */
@@ -172,8 +182,8 @@ static inline bool an_role_is_phase(enum an_role r)
     return r == AN_ROLE_CHECKPOINT || r == AN_ROLE_EVALUATION || r == AN_ROLE_COMPILE;
 }
 
-/* Finds the steps of the run, in the order of sources of DESIGN 5 (step_source.c). Fills c->step, c->lane and *source (NULL
- * when there are none). Steps are sorted by lane and start. */
+/* Finds the steps of the run, in the order of sources of DESIGN 5 (step_source.c). Fills c->step,
+ * c->lane and *source (NULL when there are none). Steps are sorted by lane and start. */
 int an_steps_find(struct an_context *c, const char **source);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Evaluation, checkpoints, compilation. A phase on the thread that runs steps is cut out of them, so that a step's time does
- * not depend on how often somebody evaluates; it stands in the report as wall time of its own. If the same kind of phase goes
- * on on another thread after the one on the step's thread has handed over (an asynchronous checkpoint), what is left on the
- * step's thread is not cut: it is the class io.
+ * Evaluation, checkpoints, compilation. A phase on the thread that runs steps is cut out of them,
+ * so that a step's time does not depend on how often somebody evaluates; it stands in the report as
+ * wall time of its own. If the same kind of phase goes on on another thread after the one on the
+ * step's thread has handed over (an asynchronous checkpoint), what is left on the step's thread is
+ * not cut: it is the class io.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,8 @@ static int list_add(struct span_list *l, int64_t start, int64_t end)
 static int list_track(const struct an_trace *t, uint32_t k, enum an_role role, struct span_list *l)
 {
     const struct an_track *track = &t->track[k];
-    for (size_t i = track->slice_first; is_host(track) && i < track->slice_first + track->slice_count; i++)
+    for (size_t i = track->slice_first;
+         is_host(track) && i < track->slice_first + track->slice_count; i++)
         if (is_phase(t, i, role) && list_add(l, t->slice.start[i], an_slice_end(t, i)))
             return TACHO_ENOMEM;
     return 0;
@@ -85,8 +87,8 @@ static bool is_lane(const struct an_context *c, uint32_t track)
     return false;
 }
 
-static int lane_phases(struct an_context *c, struct an_lane *l, enum an_role role, struct span_list *cut,
-                       struct span_list *left)
+static int lane_phases(struct an_context *c, struct an_lane *l, enum an_role role,
+                       struct span_list *cut, struct span_list *left)
 {
     const struct an_trace *t = c->t;
     struct span_list own = {0}, other = {0};
@@ -105,7 +107,8 @@ static int lane_phases(struct an_context *c, struct an_lane *l, enum an_role rol
 }
 
 /* Moves a list into the context's working memory as a normalised set. */
-static int list_keep(struct an_context *c, struct span_list *l, struct an_span **span, size_t *count)
+static int list_keep(struct an_context *c, struct span_list *l, struct an_span **span,
+                     size_t *count)
 {
     *count = an_spans_normalize(l->span, l->count);
     *span = an_arena_copy(c->work, l->span, *count * sizeof **span);
@@ -114,7 +117,8 @@ static int list_keep(struct an_context *c, struct span_list *l, struct an_span *
 
 /* ---- phases on a device ---------------------------------------------------------------------------------------------------- */
 
-/* Latest end of the ops of device d whose launch is at places [from, to) of by_launch, at least `least`. */
+/* Latest end of the ops of device d whose launch is at places [from, to) of by_launch, at least
+ * `least`. */
 static int64_t last_end(const struct an_context *c, size_t from, size_t to, int64_t least)
 {
     for (size_t i = from; i < to; i++) {
@@ -124,8 +128,9 @@ static int64_t last_end(const struct an_context *c, size_t from, size_t to, int6
     return least;
 }
 
-/* The host's phases as the device saw them: from the end of what was launched before the phase to the end of the phase or of
- * what was launched in it, whichever is later. A phase that the device worked through with earlier ops leaves nothing. */
+/* The host's phases as the device saw them: from the end of what was launched before the phase to
+ * the end of the phase or of what was launched in it, whichever is later. A phase that the device
+ * worked through with earlier ops leaves nothing. */
 static int project(struct an_context *c, struct an_lane *l)
 {
     const struct an_device *d = &c->gpu->device[l->device];
@@ -182,7 +187,8 @@ int an_phases_cut(struct an_context *c)
         free(left.span);
         for (size_t i = l->first; i < l->first + l->count && !rc; i++)
             if (c->step[i].end != STORE_ABSENT)
-                c->step[i].cut_ns = an_spans_within(l->cut, l->cut_count, c->step[i].start, c->step[i].end);
+                c->step[i].cut_ns =
+                    an_spans_within(l->cut, l->cut_count, c->step[i].start, c->step[i].end);
     }
     return rc;
 }
@@ -195,12 +201,14 @@ static int64_t phase_starts(const struct an_trace *t, enum an_role role)
     int64_t n = 0;
     for (size_t k = 0; k < t->track_count; k++) {
         const struct an_track *track = &t->track[k];
-        for (size_t i = track->slice_first; is_host(track) && i < track->slice_first + track->slice_count; i++) {
+        for (size_t i = track->slice_first;
+             is_host(track) && i < track->slice_first + track->slice_count; i++) {
             if (an_slice_role(t, i) != role)
                 continue;
             int levels = AN_DEPTH_MAX;
             uint32_t p = t->slice.parent[i];
-            while (p != AN_NONE && levels-- && !(an_slice_role(t, p) == role && an_slice_open_at(t, p, i)))
+            while (p != AN_NONE && levels-- &&
+                   !(an_slice_role(t, p) == role && an_slice_open_at(t, p, i)))
                 p = t->slice.parent[p];
             n += p == AN_NONE;
         }
@@ -213,7 +221,9 @@ static int phases_run(struct an_context *c)
     static const struct {
         enum an_role role;
         const char *name;
-    } kinds[] = {{AN_ROLE_EVALUATION, "evaluation"}, {AN_ROLE_CHECKPOINT, "checkpoint"}, {AN_ROLE_COMPILE, "compile"}};
+    } kinds[] = {{AN_ROLE_EVALUATION, "evaluation"},
+                 {AN_ROLE_CHECKPOINT, "checkpoint"},
+                 {AN_ROLE_COMPILE, "compile"}};
     const struct an_trace *t = c->t;
     struct an_phase *rows = an_arena_zero(c->a, 3, sizeof *rows);
     int rc = rows ? 0 : TACHO_ENOMEM;
@@ -229,10 +239,11 @@ static int phases_run(struct an_context *c)
         wall.count = an_spans_normalize(wall.span, wall.count);
         exposed.count = an_spans_normalize(exposed.span, exposed.count);
         if (count && !rc)
-            rows[n++] = (struct an_phase){.name = kinds[i].name,
-                                          .count = count,
-                                          .wall_ms = (double)an_spans_measure(wall.span, wall.count) / 1e6,
-                                          .exposed_ms = (double)an_spans_measure(exposed.span, exposed.count) / 1e6};
+            rows[n++] = (struct an_phase){
+                .name = kinds[i].name,
+                .count = count,
+                .wall_ms = (double)an_spans_measure(wall.span, wall.count) / 1e6,
+                .exposed_ms = (double)an_spans_measure(exposed.span, exposed.count) / 1e6};
         free(wall.span);
         free(exposed.span);
     }
@@ -247,6 +258,6 @@ static void phases_absent(struct an_context *c, const char *reason)
     c->r->phase_count = 0;
 }
 
-const struct an_analyzer an_phases = {"phases",
-                                      "evaluation, checkpoints, compilation: wall time, and what the steps waited for",
-                                      AN_INPUT_SLICES, phases_run, phases_absent};
+const struct an_analyzer an_phases = {
+    "phases", "evaluation, checkpoints, compilation: wall time, and what the steps waited for",
+    AN_INPUT_SLICES, phases_run, phases_absent};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps on accelerators (DESIGN 5): the host runs ahead, so step k of a device lasts from the first compute kernel launched in
- * host step k to that of k + 1; the last one to the end of the last op launched in it. Each device of a process with steps is a
- * lane of its own; the host steps are those of the thread that launched most on the device, else of the process's first thread
- * with steps.
+ * Steps on accelerators (DESIGN 5): the host runs ahead, so step k of a device lasts from the first
+ * compute kernel launched in host step k to that of k + 1; the last one to the end of the last op
+ * launched in it. Each device of a process with steps is a lane of its own; the host steps are
+ * those of the thread that launched most on the device, else of the process's first thread with
+ * steps.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,14 @@
 #include "analyzers/steps/step_source.h"
 
 /* Ops of device d that a thread launched. */
-static size_t launched_by(const struct an_context *c, const struct an_device *d, const struct an_track *thread)
+static size_t launched_by(const struct an_context *c, const struct an_device *d,
+                          const struct an_track *thread)
 {
     size_t n = 0;
     for (size_t i = d->first; i < d->first + d->count; i++) {
         uint32_t launch = c->gpu->op.launch[i];
-        n += launch != AN_NONE && launch >= thread->slice_first && launch - thread->slice_first < thread->slice_count;
+        n += launch != AN_NONE && launch >= thread->slice_first &&
+             launch - thread->slice_first < thread->slice_count;
     }
     return n;
 }
@@ -43,7 +46,8 @@ static bool is_compute_kernel(const struct an_context *c, uint32_t op)
     return (AN_DEVICE_COMPUTE_MASK & ~(1u << AN_DEVICE_MEMSET)) >> c->gpu->op.class[op] & 1;
 }
 
-/* Start on device d of the first compute kernel launched in [start, end), STORE_ABSENT: none was. */
+/* Start on device d of the first compute kernel launched in [start, end), STORE_ABSENT: none was.
+ */
 static int64_t first_kernel(const struct an_context *c, size_t d, int64_t start, int64_t end)
 {
     const struct an_devices *g = c->gpu;
@@ -62,7 +66,8 @@ static int64_t last_end(const struct an_context *c, size_t d, int64_t start, int
 {
     const struct an_devices *g = c->gpu;
     int64_t latest = STORE_ABSENT;
-    for (size_t i = an_device_launch_seek(c, d, start), last = an_device_launch_seek(c, d, end); i < last; i++) {
+    for (size_t i = an_device_launch_seek(c, d, start), last = an_device_launch_seek(c, d, end);
+         i < last; i++) {
         int64_t e = g->op.end[g->by_launch[i]];
         latest = latest == STORE_ABSENT || e > latest ? e : latest;
     }
@@ -76,7 +81,8 @@ static void place(struct an_context *c, const struct an_lane *l)
     for (size_t i = l->first + l->count; i-- > l->first;) {
         struct an_step *s = &c->step[i];
         bool ended = s->host_end != STORE_ABSENT && s->host_end > s->host_start;
-        int64_t start = ended ? first_kernel(c, l->device, s->host_start, s->host_end) : STORE_ABSENT;
+        int64_t start =
+            ended ? first_kernel(c, l->device, s->host_start, s->host_end) : STORE_ABSENT;
         s->end = STORE_ABSENT;
         if (start == STORE_ABSENT) {
             s->excluded = ended ? "no kernel" : NULL; /* without an end it is excluded as that */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps by what the optimizer did: in traces without markers, and where several marked ranges make one update.
+ * Steps by what the optimizer did: in traces without markers, and where several marked ranges make
+ * one update.
  *
- * A group of optimizer kernels ends where a matrix or attention kernel follows: the next forward pass. A step is the time from
- * the launch of the last kernel of a group to that of the next group; a capture with one group only is one step.
+ * A group of optimizer kernels ends where a matrix or attention kernel follows: the next forward
+ * pass. A step is the time from the launch of the last kernel of a group to that of the next group;
+ * a capture with one group only is one step.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -89,16 +91,22 @@ static int64_t boundary(const struct an_context *c, uint32_t op, uint32_t *track
     if (launch == AN_NONE)
         return c->gpu->op.end[op];
     for (uint32_t k = 0; k < t->track_count; k++)
-        if (launch >= t->track[k].slice_first && launch - t->track[k].slice_first < t->track[k].slice_count)
+        if (launch >= t->track[k].slice_first &&
+            launch - t->track[k].slice_first < t->track[k].slice_count)
             *track = k;
     return an_slice_end(t, launch);
 }
 
-static int add_step(struct finder *f, size_t d, uint32_t track, int64_t index, int64_t start, int64_t end)
+static int add_step(struct finder *f, size_t d, uint32_t track, int64_t index, int64_t start,
+                    int64_t end)
 {
     struct found_step x = {.process = f->c->gpu->device[d].process, .track = track};
-    x.s = (struct an_step){
-        .slice = AN_NONE, .index = index, .start = start, .end = end, .tokens = STORE_ABSENT, .samples = STORE_ABSENT};
+    x.s = (struct an_step){.slice = AN_NONE,
+                           .index = index,
+                           .start = start,
+                           .end = end,
+                           .tokens = STORE_ABSENT,
+                           .samples = STORE_ABSENT};
     return an_found_add(f, x);
 }
 
@@ -141,7 +149,8 @@ int an_steps_of_kernels(struct finder *f, const char **source)
         free(l.last);
     }
     if (!rc && f->count)
-        *source = single ? "the whole capture: it holds one group of optimizer kernels" : "optimizer kernels";
+        *source = single ? "the whole capture: it holds one group of optimizer kernels"
+                         : "optimizer kernels";
     return rc;
 }
 
@@ -152,7 +161,8 @@ static bool holds_update(const struct finder *f, const struct found_step *x)
 {
     const struct an_trace *t = f->c->t;
     const struct an_track *k = &t->track[x->track];
-    for (size_t i = an_slice_seek(t, k, x->s.start); i < k->slice_first + k->slice_count && t->slice.start[i] < x->s.end; i++) {
+    for (size_t i = an_slice_seek(t, k, x->s.start);
+         i < k->slice_first + k->slice_count && t->slice.start[i] < x->s.end; i++) {
         uint32_t name = t->slice.name[i];
         if (name < t->string_count && f->kind[name] == NAME_OPTIMIZER)
             return true;
@@ -160,7 +170,8 @@ static bool holds_update(const struct finder *f, const struct found_step *x)
     return false;
 }
 
-/* Steps [first, last) are of one thread. The number of micro-steps in a step, 1 where they are none. */
+/* Steps [first, last) are of one thread. The number of micro-steps in a step, 1 where they are
+ * none. */
 static size_t micro_steps(const struct finder *f, size_t first, size_t last, size_t *phase)
 {
     size_t before = SIZE_MAX, period = 0;

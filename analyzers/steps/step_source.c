@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where steps come from, in the order of DESIGN 5: tacho.step payloads; ranges named ProfilerStep#N; the time between two ends
- * of Optimizer.step; an outermost, regular range whose name holds step, iteration or train_step as a whole word; the time
- * between two groups of optimizer kernels on a device (step_kernels.c). A program may have several optimizers that each make
- * one update a step: of several names of Optimizer.step the one that comes least often counts, of equal ones the last.
+ * Where steps come from, in the order of DESIGN 5: tacho.step payloads; ranges named
+ * ProfilerStep#N; the time between two ends of Optimizer.step; an outermost, regular range whose
+ * name holds step, iteration or train_step as a whole word; the time between two groups of
+ * optimizer kernels on a device (step_kernels.c). A program may have several optimizers that each
+ * make one update a step: of several names of Optimizer.step the one that comes least often counts,
+ * of equal ones the last.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -70,12 +72,14 @@ static int step_slices(const struct an_trace *t, struct step_slice **out, size_t
 }
 
 /* First one of a process that starts at or after `start`, or n. */
-static size_t step_slice_seek(const struct step_slice *all, size_t n, uint32_t process, int64_t start)
+static size_t step_slice_seek(const struct step_slice *all, size_t n, uint32_t process,
+                              int64_t start)
 {
     size_t low = 0, high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (all[middle].process < process || (all[middle].process == process && all[middle].start < start))
+        if (all[middle].process < process ||
+            (all[middle].process == process && all[middle].start < start))
             low = middle + 1;
         else
             high = middle;
@@ -90,7 +94,8 @@ static int find_rows(struct finder *f, const struct step_slice *all, size_t n)
     for (size_t i = 0; i < t->step_count; i++) {
         const struct an_step_row *r = &t->step[i];
         size_t at = step_slice_seek(all, n, r->process, r->start);
-        const struct step_slice *s = at < n && all[at].process == r->process && all[at].start == r->start ? &all[at] : NULL;
+        const struct step_slice *s =
+            at < n && all[at].process == r->process && all[at].start == r->start ? &all[at] : NULL;
         struct found_step x = {.process = r->process, .track = s ? s->track : AN_NONE};
         x.s = (struct an_step){.slice = s ? s->slice : AN_NONE,
                                .index = r->index,
@@ -140,7 +145,8 @@ static bool word_is(const char *at, size_t n, const char *word)
     return strlen(word) == n && !strncasecmp(at, word, n);
 }
 
-/* step, iteration or train_step as a whole word; a number that counts them ("step 12", "iteration_3") does not disturb. */
+/* step, iteration or train_step as a whole word; a number that counts them ("step 12",
+ * "iteration_3") does not disturb. */
 static bool has_step_word(const char *name)
 {
     while (*name) {
@@ -152,7 +158,8 @@ static bool has_step_word(const char *name)
             bare--;
         while (bare && name[bare - 1] == '_')
             bare--;
-        if (word_is(name, bare, "step") || word_is(name, bare, "iteration") || word_is(name, bare, "train_step"))
+        if (word_is(name, bare, "step") || word_is(name, bare, "iteration") ||
+            word_is(name, bare, "train_step"))
             return true;
         name += n ? n : 1;
     }
@@ -190,8 +197,10 @@ struct optimizer_name {
     size_t count, last;
 };
 
-/* Of the names of a kind on a track the one that comes least often, at least twice; of equal ones the last. AN_NONE: none. */
-static int rarest_name(struct finder *f, const struct an_track *track, enum name_kind kind, uint32_t *out)
+/* Of the names of a kind on a track the one that comes least often, at least twice; of equal ones
+ * the last. AN_NONE: none. */
+static int rarest_name(struct finder *f, const struct an_track *track, enum name_kind kind,
+                       uint32_t *out)
 {
     struct optimizer_name *all = NULL, *best = NULL;
     size_t n = 0, room = 0;
@@ -215,15 +224,16 @@ static int rarest_name(struct finder *f, const struct an_track *track, enum name
         all[k].last = i;
     }
     for (size_t k = 0; k < n; k++)
-        if (all[k].count > 1 &&
-            (!best || all[k].count < best->count || (all[k].count == best->count && all[k].last > best->last)))
+        if (all[k].count > 1 && (!best || all[k].count < best->count ||
+                                 (all[k].count == best->count && all[k].last > best->last)))
             best = &all[k];
     *out = best ? best->name : AN_NONE;
     free(all);
     return 0;
 }
 
-/* One step for each range of that kind of name (ends = false), or from the end of each to the end of the next (ends = true). */
+/* One step for each range of that kind of name (ends = false), or from the end of each to the end
+ * of the next (ends = true). */
 static int find_named(struct finder *f, enum name_kind kind, bool ends)
 {
     const struct an_trace *t = f->c->t;
@@ -236,8 +246,10 @@ static int find_named(struct finder *f, enum name_kind kind, bool ends)
             continue;
         if (ends && (rc = rarest_name(f, track, kind, &name)))
             return rc;
-        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc; i++) {
-            if (kind_of(f, i) != kind || is_nested(f, i, kind) || (ends && t->slice.name[i] != name))
+        for (size_t i = track->slice_first; i < track->slice_first + track->slice_count && !rc;
+             i++) {
+            if (kind_of(f, i) != kind || is_nested(f, i, kind) ||
+                (ends && t->slice.name[i] != name))
                 continue;
             int64_t end = t->slice.dur[i] == AN_OPEN ? STORE_ABSENT : an_slice_end(t, i);
             struct found_step x = {.process = track->process, .track = k};
@@ -258,7 +270,8 @@ static int find_named(struct finder *f, enum name_kind kind, bool ends)
     return rc;
 }
 
-/* Name without the number that counts: "step 12" and "step 13" are one group. Length of the part that is compared. */
+/* Name without the number that counts: "step 12" and "step 13" are one group. Length of the part
+ * that is compared. */
 static size_t group_length(const char *name)
 {
     size_t n = strlen(name);
@@ -273,14 +286,16 @@ struct name_group {
     int64_t total, first, last;
 };
 
-static bool group_is(const struct finder *f, const struct name_group *g, uint32_t track, const char *name)
+static bool group_is(const struct finder *f, const struct name_group *g, uint32_t track,
+                     const char *name)
 {
     const char *other = an_trace_name(f->c->t, g->name);
     size_t n = group_length(name);
     return g->track == track && group_length(other) == n && !memcmp(other, name, n);
 }
 
-/* The group that covers most time on a track; regular: at least REGULAR_LEAST ranges that cover half of their span. */
+/* The group that covers most time on a track; regular: at least REGULAR_LEAST ranges that cover
+ * half of their span. */
 static int best_group(struct finder *f, uint32_t k, struct name_group *best)
 {
     const struct an_trace *t = f->c->t;
@@ -302,14 +317,16 @@ static int best_group(struct finder *f, uint32_t k, struct name_group *best)
                 free(all);
                 return TACHO_ENOMEM;
             }
-            all[n++] = (struct name_group){.track = k, .name = t->slice.name[i], .first = t->slice.start[i]};
+            all[n++] = (struct name_group){
+                .track = k, .name = t->slice.name[i], .first = t->slice.start[i]};
         }
         all[g].count++;
         all[g].total = an_time_add(all[g].total, t->slice.dur[i]);
         all[g].last = an_slice_end(t, i);
     }
     for (size_t g = 0; g < n; g++)
-        if (all[g].count >= REGULAR_LEAST && all[g].total >= an_time_sub(all[g].last, all[g].first) / 2 &&
+        if (all[g].count >= REGULAR_LEAST &&
+            all[g].total >= an_time_sub(all[g].last, all[g].first) / 2 &&
             (!best->count || all[g].total > best->total))
             *best = all[g];
     free(all);
@@ -343,7 +360,8 @@ static int find_regular(struct finder *f, const char **source)
             x.s = (struct an_step){.slice = (uint32_t)i,
                                    .index = ordinal++,
                                    .start = t->slice.start[i],
-                                   .end = t->slice.dur[i] == AN_OPEN ? STORE_ABSENT : an_slice_end(t, i),
+                                   .end = t->slice.dur[i] == AN_OPEN ? STORE_ABSENT
+                                                                     : an_slice_end(t, i),
                                    .tokens = STORE_ABSENT,
                                    .samples = STORE_ABSENT};
             if (an_found_add(f, x))
@@ -379,7 +397,8 @@ static int make_lanes(struct finder *f)
         return 0;
     qsort(f->found, f->count, sizeof *f->found, found_order);
     for (size_t i = 0; i < f->count; i++)
-        lanes += !i || f->found[i].process != f->found[i - 1].process || f->found[i].track != f->found[i - 1].track;
+        lanes += !i || f->found[i].process != f->found[i - 1].process ||
+                 f->found[i].track != f->found[i - 1].track;
     c->step = an_arena_zero(c->work, f->count, sizeof *c->step);
     c->lane = an_arena_zero(c->work, lanes, sizeof *c->lane);
     if (!c->step || !c->lane)

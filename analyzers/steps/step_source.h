@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to step_source.c, step_kernels.c, step_device.c: steps on their way from a source to lanes.
+ * Private to step_source.c, step_kernels.c, step_device.c: steps on their way from a source to
+ * lanes.
  */
 #ifndef ANALYZERS_STEP_SOURCE_H
 #define ANALYZERS_STEP_SOURCE_H
@@ -23,11 +24,14 @@ struct finder {
 
 int an_found_add(struct finder *f, struct found_step s);
 
-/* From the groups of optimizer kernels (step_kernels.c). *source says what was found; stays NULL where nothing was. */
+/* From the groups of optimizer kernels (step_kernels.c). *source says what was found; stays NULL
+ * where nothing was. */
 int an_steps_of_kernels(struct finder *f, const char **source);
-/* ProfilerSteps of which only every m-th holds an optimizer update are micro-steps: makes one step of m (step_kernels.c). */
+/* ProfilerSteps of which only every m-th holds an optimizer update are micro-steps: makes one step
+ * of m (step_kernels.c). */
 void an_steps_accumulate(struct finder *f);
-/* Puts the lanes of processes with accelerators on their devices (step_device.c). 0 or TACHO_ENOMEM. */
+/* Puts the lanes of processes with accelerators on their devices (step_device.c). 0 or
+ * TACHO_ENOMEM. */
 int an_steps_project(struct an_context *c);
 
 #endif

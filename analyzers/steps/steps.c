@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps: which ones count, how long they last, how fast the run is. First, last and compiling steps are left out of statistics
- * and listed; slow ones are kept and listed, because a stall is what the reader looks for.
+ * Steps: which ones count, how long they last, how fast the run is. First, last and compiling steps
+ * are left out of statistics and listed; slow ones are kept and listed, because a stall is what the
+ * reader looks for.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -16,8 +17,10 @@
 #define OUTLIERS_MOST 50
 #define GROUPS_MOST   8
 
-/* Last step of a lane that starts no later than `time`, by the device or by the host; NULL: none. */
-static struct an_step *last_begun(const struct an_context *c, const struct an_lane *l, int64_t time, bool host)
+/* Last step of a lane that starts no later than `time`, by the device or by the host; NULL: none.
+ */
+static struct an_step *last_begun(const struct an_context *c, const struct an_lane *l, int64_t time,
+                                  bool host)
 {
     size_t low = l->first, high = l->first + l->count;
     while (low < high) {
@@ -44,14 +47,15 @@ struct an_step *an_step_at_host(const struct an_context *c, const struct an_lane
 
 /* ---- which steps count -------------------------------------------------------------------------------------------------- */
 
-static bool step_compiles(const struct an_context *c, const struct an_lane *l, const struct an_step *s)
+static bool step_compiles(const struct an_context *c, const struct an_lane *l,
+                          const struct an_step *s)
 {
     const struct an_trace *t = c->t;
     if (l->track == AN_NONE)
         return false;
     const struct an_track *k = &t->track[l->track];
-    for (size_t i = an_slice_seek(t, k, s->host_start); i < k->slice_first + k->slice_count && t->slice.start[i] < s->host_end;
-         i++)
+    for (size_t i = an_slice_seek(t, k, s->host_start);
+         i < k->slice_first + k->slice_count && t->slice.start[i] < s->host_end; i++)
         if (an_slice_role(t, i) == AN_ROLE_COMPILE)
             return true;
     return false;
@@ -73,7 +77,8 @@ static void keep_asked(struct an_context *c, const struct an_lane *l)
 static void exclude(struct an_context *c, const struct an_lane *l)
 {
     size_t complete = 0;
-    bool foreign = l->device != AN_NONE || an_trace_key(c->t, "source"); /* a window of a run: its steps are few */
+    bool foreign = l->device != AN_NONE ||
+                   an_trace_key(c->t, "source"); /* a window of a run: its steps are few */
     struct an_step *first = NULL, *last = NULL;
     int64_t until = INT64_MIN;
     for (size_t i = l->first; i < l->first + l->count; i++) {
@@ -82,7 +87,8 @@ static void exclude(struct an_context *c, const struct an_lane *l)
             s->excluded = s->excluded ? s->excluded : "no end";
             continue;
         }
-        if (s->start < until) { /* two steps at once on a thread: one of them is wrong, and their time would count twice */
+        if (s->start < until) { /* two steps at once on a thread: one of them is wrong, and their
+                                   time would count twice */
             s->excluded = "overlap";
             continue;
         }
@@ -99,8 +105,9 @@ static void exclude(struct an_context *c, const struct an_lane *l)
     }
     if (foreign && complete < LAST_LEAST) {
         if (complete)
-            c->r->steps.note = an_arena_format(c->a, "only %zu complete %s captured: the first and the last are counted too",
-                                               complete, complete == 1 ? "step was" : "steps were");
+            c->r->steps.note = an_arena_format(
+                c->a, "only %zu complete %s captured: the first and the last are counted too",
+                complete, complete == 1 ? "step was" : "steps were");
         return;
     }
     if (complete > 1)
@@ -116,7 +123,8 @@ struct index_entry {
     int64_t index;
     size_t step;
     int64_t calls; /* ranges of the step on its lane's track that the aggregates know of */
-    bool twice;    /* another step of the process has this index: the aggregates cannot be told apart */
+    bool
+        twice; /* another step of the process has this index: the aggregates cannot be told apart */
 };
 
 static int index_order(const void *x, const void *y)
@@ -129,12 +137,14 @@ static int index_order(const void *x, const void *y)
     return (a->step > b->step) - (a->step < b->step);
 }
 
-static struct index_entry *index_find(struct index_entry *all, size_t n, uint32_t process, int64_t index)
+static struct index_entry *index_find(struct index_entry *all, size_t n, uint32_t process,
+                                      int64_t index)
 {
     size_t low = 0, high = n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (all[middle].process < process || (all[middle].process == process && all[middle].index < index))
+        if (all[middle].process < process ||
+            (all[middle].process == process && all[middle].index < index))
             low = middle + 1;
         else
             high = middle;
@@ -160,8 +170,8 @@ static size_t slices_in(const struct an_trace *t, uint32_t track, int64_t start,
     return an_slice_seek(t, k, end) - an_slice_seek(t, k, start);
 }
 
-/* Limits leave out whole steps, so a few ranges more in the aggregates are not a cut: a range counts there in the step it ends
- * in. */
+/* Limits leave out whole steps, so a few ranges more in the aggregates are not a cut: a range
+ * counts there in the step it ends in. */
 static bool has_parts(int64_t slices, int64_t calls)
 {
     if (slices <= 1)
@@ -175,7 +185,8 @@ static int find_detailed(struct an_context *c, bool marked)
     if (!all)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < c->step_count; i++)
-        all[i] = (struct index_entry){.process = c->lane[c->step[i].lane].process, .index = c->step[i].index, .step = i};
+        all[i] = (struct index_entry){
+            .process = c->lane[c->step[i].lane].process, .index = c->step[i].index, .step = i};
     qsort(all, c->step_count, sizeof *all, index_order);
     for (size_t i = 1; i < c->step_count; i++)
         if (all[i].process == all[i - 1].process && all[i].index == all[i - 1].index)
@@ -186,11 +197,14 @@ static int find_detailed(struct an_context *c, bool marked)
         struct an_step *s = &c->step[all[i].step];
         uint32_t track = c->lane[s->lane].track;
         if (c->lane[s->lane].device != AN_NONE && track == AN_NONE)
-            s->detailed = s->end != STORE_ABSENT; /* the host was not recorded: the device decides alone */
-        if (s->paused || track == AN_NONE || s->end == STORE_ABSENT || s->host_end == STORE_ABSENT ||
-            (marked && s->slice == AN_NONE))
+            s->detailed =
+                s->end != STORE_ABSENT; /* the host was not recorded: the device decides alone */
+        if (s->paused || track == AN_NONE || s->end == STORE_ABSENT ||
+            s->host_end == STORE_ABSENT || (marked && s->slice == AN_NONE))
             continue;
-        s->detailed = all[i].twice || has_parts((int64_t)slices_in(c->t, track, s->host_start, s->host_end), all[i].calls);
+        s->detailed =
+            all[i].twice ||
+            has_parts((int64_t)slices_in(c->t, track, s->host_start, s->host_end), all[i].calls);
     }
     free(all);
     return 0;
@@ -215,10 +229,11 @@ static int list_excluded(struct an_context *c)
     for (size_t i = 0; i < c->step_count; i++) {
         const struct an_step *s = &c->step[i];
         if (s->excluded && s->excluded != not_asked)
-            x[r->excluded_count++] = (struct an_step_exclusion){.rank = c->lane[s->lane].rank,
-                                                                .index = s->index,
-                                                                .ms = s->end == STORE_ABSENT ? NAN : step_ms(s),
-                                                                .reason = s->excluded};
+            x[r->excluded_count++] =
+                (struct an_step_exclusion){.rank = c->lane[s->lane].rank,
+                                           .index = s->index,
+                                           .ms = s->end == STORE_ABSENT ? NAN : step_ms(s),
+                                           .reason = s->excluded};
     }
     r->excluded = x;
     return 0;
@@ -265,7 +280,8 @@ static struct an_value host_median(const struct an_context *c, double *x, size_t
             x[known++] = (double)an_time_sub(s->host_end, s->host_start) / 1e6;
     }
     an_sort(x, known);
-    return known == n ? an_num(an_quantile(x, known, 0.5)) : an_num_none("a step of the host has no end");
+    return known == n ? an_num(an_quantile(x, known, 0.5))
+                      : an_num_none("a step of the host has no end");
 }
 
 static int durations(struct an_context *c)
@@ -291,7 +307,8 @@ static int durations(struct an_context *c)
 }
 
 /* Ratio of sums per lane, added over lanes: ranks work side by side. */
-static void rates(struct an_context *c, bool tokens, struct an_value *per_s, struct an_value *per_step)
+static void rates(struct an_context *c, bool tokens, struct an_value *per_s,
+                  struct an_value *per_step)
 {
     const char *what = tokens ? "tokens" : "samples";
     double rate = 0, sum = 0;
@@ -316,10 +333,12 @@ static void rates(struct an_context *c, bool tokens, struct an_value *per_s, str
         rate += lane_ns > 0 ? lane_sum / lane_ns * 1e9 : 0;
     }
     if (unknown || !steps || sum <= 0) {
-        const char *why = unknown == steps || sum <= 0
-                              ? an_arena_format(c->a, "the steps do not say how many %s they hold", what)
-                              : an_arena_format(c->a, "%" PRId64 " of %" PRId64 " steps do not say how many %s they hold",
-                                                unknown, steps, what);
+        const char *why =
+            unknown == steps || sum <= 0
+                ? an_arena_format(c->a, "the steps do not say how many %s they hold", what)
+                : an_arena_format(
+                      c->a, "%" PRId64 " of %" PRId64 " steps do not say how many %s they hold",
+                      unknown, steps, what);
         *per_s = *per_step = an_num_none(why);
         return;
     }
@@ -327,7 +346,8 @@ static void rates(struct an_context *c, bool tokens, struct an_value *per_s, str
     *per_step = an_num(sum / (double)steps);
 }
 
-/* What passes between a step and the next, phases not counted: logging, learning-rate schedules, the loop itself. */
+/* What passes between a step and the next, phases not counted: logging, learning-rate schedules,
+ * the loop itself. */
 static struct an_value between(const struct an_context *c)
 {
     double sum = 0;
@@ -337,7 +357,8 @@ static struct an_value between(const struct an_context *c)
         const struct an_lane *l = &c->lane[a->lane];
         if (a->lane != b->lane || a->end == STORE_ABSENT || b->start < a->end)
             continue;
-        sum += (double)an_time_sub(an_time_sub(b->start, a->end), an_spans_within(l->cut, l->cut_count, a->end, b->start));
+        sum += (double)an_time_sub(an_time_sub(b->start, a->end),
+                                   an_spans_within(l->cut, l->cut_count, a->end, b->start));
         gaps++;
     }
     return gaps ? an_num(sum / (double)gaps / 1e6) : an_num_none("no two steps follow each other");
@@ -357,7 +378,8 @@ static int group_order(const void *x, const void *y)
     return (a->count < b->count) - (a->count > b->count);
 }
 
-/* Steps of one size belong together; sorted by tokens and time, each group's median is in its middle. */
+/* Steps of one size belong together; sorted by tokens and time, each group's median is in its
+ * middle. */
 static int groups(struct an_context *c)
 {
     struct an_steps *r = &c->r->steps;
@@ -374,8 +396,9 @@ static int groups(struct an_context *c)
         for (next = i + 1; next < n && s[next]->tokens == s[i]->tokens;)
             next++;
         size_t low = i + (next - i - 1) / 2, high = i + (next - i) / 2;
-        g[made++] = (struct an_step_group){.tokens = s[i]->tokens == STORE_ABSENT ? an_int_none("not said by the step")
-                                                                                  : an_int(s[i]->tokens),
+        g[made++] = (struct an_step_group){.tokens = s[i]->tokens == STORE_ABSENT
+                                                         ? an_int_none("not said by the step")
+                                                         : an_int(s[i]->tokens),
                                            .count = (int64_t)(next - i),
                                            .median_ms = (step_ms(s[low]) + step_ms(s[high])) / 2};
     }
@@ -390,9 +413,10 @@ static int groups(struct an_context *c)
 static void values_absent(struct an_context *c, const char *reason)
 {
     struct an_steps *r = &c->r->steps;
-    struct an_value *all[] = {&r->median_ms,     &r->mean_ms,         &r->p95_ms,           &r->min_ms,
-                              &r->max_ms,        &r->sd_ms,           &r->host_median_ms,   &r->tokens_per_s,
-                              &r->samples_per_s, &r->tokens_per_step, &r->samples_per_step, &r->between_ms};
+    struct an_value *all[] = {&r->median_ms,       &r->mean_ms,          &r->p95_ms,
+                              &r->min_ms,          &r->max_ms,           &r->sd_ms,
+                              &r->host_median_ms,  &r->tokens_per_s,     &r->samples_per_s,
+                              &r->tokens_per_step, &r->samples_per_step, &r->between_ms};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         *all[i] = an_num_none(reason);
 }
@@ -401,13 +425,16 @@ static void values_absent(struct an_context *c, const char *reason)
 static const char *why_none(const struct an_context *c)
 {
     if (c->t->slice.count && an_trace_key(c->t, "source"))
-        return "the trace marks no steps, and its kernels show no optimizer: record with torch.profiler and call its step(), "
+        return "the trace marks no steps, and its kernels show no optimizer: record with "
+               "torch.profiler and call its step(), "
                "or mark "
                "each update with an NVTX range named step";
     if (!c->t->slice.count)
-        return "the program spoke no NVTX: mark each optimizer update with a range, include/tacho_nvtx.h shows how";
+        return "the program spoke no NVTX: mark each optimizer update with a range, "
+               "include/tacho_nvtx.h shows how";
     return an_arena_format(c->a,
-                           "no steps were marked; %zu ranges were recorded: mark each optimizer update with a tacho.step range "
+                           "no steps were marked; %zu ranges were recorded: mark each optimizer "
+                           "update with a tacho.step range "
                            "(include/tacho_nvtx.h) or an NVTX range named step",
                            c->t->slice.count);
 }
@@ -439,7 +466,8 @@ static int steps_run(struct an_context *c)
         r->micro_steps = s->micro_steps > r->micro_steps ? s->micro_steps : r->micro_steps;
         if (!an_step_counted(s))
             continue;
-        r->first_index = r->first_index < 0 || s->index < r->first_index ? s->index : r->first_index;
+        r->first_index =
+            r->first_index < 0 || s->index < r->first_index ? s->index : r->first_index;
         r->last_index = s->index > r->last_index ? s->index : r->last_index;
     }
     if ((rc = list_excluded(c)))
@@ -461,5 +489,6 @@ static void steps_absent(struct an_context *c, const char *reason)
     c->r->steps.reason = reason;
 }
 
-const struct an_analyzer an_steps = {"steps", "which steps there are, how long they last, tokens and samples a second", 0,
-                                     steps_run, steps_absent};
+const struct an_analyzer an_steps = {
+    "steps", "which steps there are, how long they last, tokens and samples a second", 0, steps_run,
+    steps_absent};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Roles of ranges in traces of other tools, by what frameworks call them. Runs that tacho recorded say it in payloads.
+ * Roles of ranges in traces of other tools, by what frameworks call them. Runs that tacho recorded
+ * say it in payloads.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,11 +33,12 @@ static enum an_role role_of_frame(const char *name)
     static const struct {
         const char *file, *function;
         enum an_role role;
-    } frames[] = {{"torch/utils/data/dataloader.py(", ": __next__", AN_ROLE_INPUT_WAIT},
-                  {"torch/_dynamo/convert_frame.py(", ": _compile", AN_ROLE_COMPILE},
-                  {"torch/_dynamo/convert_frame.py(", ": compile_inner", AN_ROLE_COMPILE},
-                  {"torch/serialization.py(", ": save", AN_ROLE_CHECKPOINT},
-                  {"torch/distributed/checkpoint/state_dict_saver.py(", ": save", AN_ROLE_CHECKPOINT}};
+    } frames[] = {
+        {"torch/utils/data/dataloader.py(", ": __next__", AN_ROLE_INPUT_WAIT},
+        {"torch/_dynamo/convert_frame.py(", ": _compile", AN_ROLE_COMPILE},
+        {"torch/_dynamo/convert_frame.py(", ": compile_inner", AN_ROLE_COMPILE},
+        {"torch/serialization.py(", ": save", AN_ROLE_CHECKPOINT},
+        {"torch/distributed/checkpoint/state_dict_saver.py(", ": save", AN_ROLE_CHECKPOINT}};
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++)
         if (strstr(name, frames[i].file) && ends(name, frames[i].function))
             return frames[i].role;
@@ -45,15 +47,18 @@ static enum an_role role_of_frame(const char *name)
 
 static enum an_role role_of_name(const char *name)
 {
-    static const char *const evaluation[] = {"evaluation", "evaluate",        "validation",     "validate", "eval",
-                                             "eval_step",  "validation_step", "run_evaluation", NULL};
-    static const char *const checkpoint[] = {"save_checkpoint", "checkpoint_save",   "saving_checkpoint",
-                                             "save checkpoint", "checkpoint saving", NULL};
+    static const char *const evaluation[] = {"evaluation",      "evaluate",       "validation",
+                                             "validate",        "eval",           "eval_step",
+                                             "validation_step", "run_evaluation", NULL};
+    static const char *const checkpoint[] = {"save_checkpoint",   "checkpoint_save",
+                                             "saving_checkpoint", "save checkpoint",
+                                             "checkpoint saving", NULL};
     if (!strncmp(name, "enumerate(DataLoader)#", 22) || !strncmp(name, "enumerate(DataPipe)#", 20))
         return AN_ROLE_INPUT_WAIT;
     if (ends(name, "(dynamo_timed)") || !strcmp(name, "backend_compile"))
         return AN_ROLE_COMPILE;
-    if (!strcmp(name, "record_param_comms") || !strncmp(name, "nccl:", 5) || !strncmp(name, "gloo:", 5))
+    if (!strcmp(name, "record_param_comms") || !strncmp(name, "nccl:", 5) ||
+        !strncmp(name, "gloo:", 5))
         return AN_ROLE_COMM;
     if (!strncmp(name, "aten::", 6))
         return AN_ROLE_WORK;
@@ -63,7 +68,8 @@ static enum an_role role_of_name(const char *name)
         return AN_ROLE_NONE;
     if (strstr(name, "val") && has_word(name, evaluation))
         return AN_ROLE_EVALUATION;
-    return strstr(name, "heckpoint") && has_word(name, checkpoint) ? AN_ROLE_CHECKPOINT : AN_ROLE_NONE;
+    return strstr(name, "heckpoint") && has_word(name, checkpoint) ? AN_ROLE_CHECKPOINT
+                                                                   : AN_ROLE_NONE;
 }
 
 int an_trace_name_roles(struct an_trace *t)
@@ -83,5 +89,7 @@ enum an_role an_slice_role(const struct an_trace *t, size_t i)
 {
     enum an_role r = an_trace_role(t, t->slice.detail[i]);
     uint32_t name = t->slice.name[i];
-    return r == AN_ROLE_NONE && t->name_role && name < t->string_count ? (enum an_role)t->name_role[name] : r;
+    return r == AN_ROLE_NONE && t->name_role && name < t->string_count
+               ? (enum an_role)t->name_role[name]
+               : r;
 }

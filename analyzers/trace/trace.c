@@ -31,8 +31,11 @@ static size_t rows_of(store_reader *r, const char *table)
 static int load_slices(store_reader *r, struct an_trace_loader *l)
 {
     const struct an_trace_part *p = l->part;
-    /* of a part only ids are known, and those of a damaged file may be anything: the rest grows as it is read */
-    int rc = an_trace_row_slice_room(l, !p ? rows_of(r, "slice") : p->slices < PART_ROOM ? (size_t)p->slices : PART_ROOM);
+    /* of a part only ids are known, and those of a damaged file may be anything: the rest grows as
+     * it is read */
+    int rc = an_trace_row_slice_room(l, !p                      ? rows_of(r, "slice")
+                                        : p->slices < PART_ROOM ? (size_t)p->slices
+                                                                : PART_ROOM);
     if (rc)
         return rc;
     return p ? store_slice_between(r, p->slice, p->t0, p->t1, an_trace_row_slice, l)
@@ -43,7 +46,8 @@ static int load_slices(store_reader *r, struct an_trace_loader *l)
 static int on_head(void *ctx, const struct store_counter *x)
 {
     struct an_trace_loader *l = ctx;
-    return x->id > AN_PART_COUNTER_HEAD || x->id >= l->part->counter ? 1 : an_trace_row_counter(ctx, x);
+    return x->id > AN_PART_COUNTER_HEAD || x->id >= l->part->counter ? 1
+                                                                     : an_trace_row_counter(ctx, x);
 }
 
 static int load_counters(store_reader *r, struct an_trace_loader *l)
@@ -65,7 +69,8 @@ static int load_stacks(store_reader *r, struct an_trace_loader *l)
     return rc ? rc : store_sample_each(r, 0, an_trace_row_sample, l);
 }
 
-static int load_big(store_reader *r, struct an_trace_loader *l, uint32_t **slice_track, uint32_t **counter_track)
+static int load_big(store_reader *r, struct an_trace_loader *l, uint32_t **slice_track,
+                    uint32_t **counter_track)
 {
     int rc = load_slices(r, l);
     *slice_track = l->track;
@@ -77,7 +82,9 @@ static int load_big(store_reader *r, struct an_trace_loader *l, uint32_t **slice
     l->room = 0;
     rc = rc ? rc : load_stacks(r, l);
     rc = rc || l->part ? rc : an_trace_row_aggregate_room(l, rows_of(r, "step_aggregate"));
-    return rc ? rc : store_step_aggregate_from(r, l->part ? l->part->aggregate : 0, an_trace_row_aggregate, l);
+    return rc ? rc
+              : store_step_aggregate_from(r, l->part ? l->part->aggregate : 0,
+                                          an_trace_row_aggregate, l);
 }
 
 /* ---- of a part, only the names and payloads that it refers to ------------------------------------------------------------- */
@@ -133,7 +140,8 @@ static int load_wanted(store_reader *r, struct an_trace_loader *l, bool strings)
     if (rc)
         return rc;
     if ((int64_t)l->wanted.count > last / 100)
-        return strings ? store_string_each(r, 0, an_trace_row_string, l) : store_detail_each(r, 0, an_trace_row_detail, l);
+        return strings ? store_string_each(r, 0, an_trace_row_string, l)
+                       : store_detail_each(r, 0, an_trace_row_detail, l);
     for (size_t i = 0; i < l->wanted.count && rc >= 0 && !l->rc; i++)
         rc = strings ? store_string_each(r, l->wanted.id[i], on_one_string, l)
                      : store_detail_each(r, l->wanted.id[i], on_one_detail, l);
@@ -149,11 +157,12 @@ static int load_names(store_reader *r, struct an_trace_loader *l)
         rc = store_detail_each(r, 0, an_trace_row_detail, l);
         return rc ? rc : store_string_each(r, 0, an_trace_row_string, l);
     }
-    if ((rc = want(l, s->detail, s->count)) || (rc = want(l, g->detail, g->count)) || (rc = load_wanted(r, l, false)))
+    if ((rc = want(l, s->detail, s->count)) || (rc = want(l, g->detail, g->count)) ||
+        (rc = load_wanted(r, l, false)))
         return rc;
     l->wanted.count = 0;
-    if ((rc = want(l, s->name, s->count)) || (rc = want(l, s->category, s->count)) || (rc = want(l, g->name, g->count)) ||
-        (rc = want(l, g->category, g->count)))
+    if ((rc = want(l, s->name, s->count)) || (rc = want(l, s->category, s->count)) ||
+        (rc = want(l, g->name, g->count)) || (rc = want(l, g->category, g->count)))
         return rc;
     return load_wanted(r, l, true);
 }
@@ -199,7 +208,8 @@ static void resolve(struct an_trace_loader *l, uint32_t *slice_track, uint32_t *
         qsort(t->key, t->key_count, sizeof *t->key, an_trace_key_order);
 }
 
-int an_trace_load_part(store_reader *r, const struct an_trace_part *part, struct an_trace **out, struct tacho_error *err)
+int an_trace_load_part(store_reader *r, const struct an_trace_part *part, struct an_trace **out,
+                       struct tacho_error *err)
 {
     struct an_trace_loader l = {.part = part && !part->whole ? part : NULL};
     uint32_t *slice_track = NULL, *counter_track = NULL;
@@ -211,8 +221,9 @@ int an_trace_load_part(store_reader *r, const struct an_trace_part *part, struct
     if ((rc = load_big(r, &l, &slice_track, &counter_track)) || (rc = load_small(r, &l)))
         goto out;
     resolve(&l, slice_track, counter_track);
-    if ((rc = an_trace_order(l.t, slice_track)) || (rc = an_trace_order_counters(l.t, counter_track)) ||
-        (rc = an_trace_name_roles(l.t)) || (rc = an_trace_waits(l.t)))
+    if ((rc = an_trace_order(l.t, slice_track)) ||
+        (rc = an_trace_order_counters(l.t, counter_track)) || (rc = an_trace_name_roles(l.t)) ||
+        (rc = an_trace_waits(l.t)))
         goto out;
     rc = an_arena_failed(l.t->arena) ? TACHO_ENOMEM : 0;
 out:

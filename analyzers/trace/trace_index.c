@@ -6,8 +6,10 @@
 #include "analyzers/base/interval.h"
 #include "analyzers/trace/trace.h"
 
-/* Stable counting sort by track into `order`; `first` gets track_count + 1 offsets. Rows without a track are left out. */
-static size_t group_by_track(const uint32_t *track, size_t n, size_t tracks, uint32_t *order, size_t *first)
+/* Stable counting sort by track into `order`; `first` gets track_count + 1 offsets. Rows without a
+ * track are left out. */
+static size_t group_by_track(const uint32_t *track, size_t n, size_t tracks, uint32_t *order,
+                             size_t *first)
 {
     memset(first, 0, (tracks + 1) * sizeof *first);
     for (size_t i = 0; i < n; i++)
@@ -40,14 +42,16 @@ static void gather_narrow(uint32_t *column, const uint32_t *order, size_t n, uin
         memcpy(column, work, n * sizeof *column);
 }
 
-/* Start first; of equal starts the longer one, an open one longest: what encloses comes before what it encloses. */
+/* Start first; of equal starts the longer one, an open one longest: what encloses comes before what
+ * it encloses. */
 static int slice_order(const void *x, const void *y, void *ctx)
 {
     const struct an_slices *s = ctx;
     uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
     if (s->start[a] != s->start[b])
         return s->start[a] < s->start[b] ? -1 : 1;
-    int64_t da = s->dur[a] == AN_OPEN ? INT64_MAX : s->dur[a], db = s->dur[b] == AN_OPEN ? INT64_MAX : s->dur[b];
+    int64_t da = s->dur[a] == AN_OPEN ? INT64_MAX : s->dur[a],
+            db = s->dur[b] == AN_OPEN ? INT64_MAX : s->dur[b];
     if (da != db)
         return da > db ? -1 : 1;
     return (a > b) - (a < b);
@@ -62,8 +66,10 @@ static void sort_track(struct an_slices *s, uint32_t *order, size_t n)
         qsort_r(order, n, sizeof *order, slice_order, s);
 }
 
-/* The stack of open ranges holds slice indexes; `end` their ends, an open one's being its parent's. */
-static int find_parents(struct an_trace *t, const struct an_track *k, uint32_t **stack, int64_t **end, size_t *room)
+/* The stack of open ranges holds slice indexes; `end` their ends, an open one's being its parent's.
+ */
+static int find_parents(struct an_trace *t, const struct an_track *k, uint32_t **stack,
+                        int64_t **end, size_t *room)
 {
     size_t depth = 0;
     for (size_t i = k->slice_first; i < k->slice_first + k->slice_count; i++) {
@@ -75,7 +81,8 @@ static int find_parents(struct an_trace *t, const struct an_track *k, uint32_t *
             stop = depth ? (*end)[depth - 1] : INT64_MAX;
         if (depth == *room) {
             size_t a = *room, b = *room;
-            if (an_grow(stack, &a, depth + 1, sizeof **stack) || an_grow(end, &b, depth + 1, sizeof **end))
+            if (an_grow(stack, &a, depth + 1, sizeof **stack) ||
+                an_grow(end, &b, depth + 1, sizeof **end))
                 return TACHO_ENOMEM;
             *room = a;
         }
@@ -185,13 +192,16 @@ enum an_role an_trace_role(const struct an_trace *t, uint32_t detail)
 const char *an_trace_key(const struct an_trace *t, const char *key)
 {
     struct an_run_key wanted = {key, NULL};
-    struct an_run_key *k = t->key_count ? bsearch(&wanted, t->key, t->key_count, sizeof *t->key, an_trace_key_order) : NULL;
+    struct an_run_key *k =
+        t->key_count ? bsearch(&wanted, t->key, t->key_count, sizeof *t->key, an_trace_key_order)
+                     : NULL;
     return k ? k->value : NULL;
 }
 
 int64_t an_slice_end(const struct an_trace *t, size_t i)
 {
-    for (int levels = AN_DEPTH_MAX; levels && t->slice.dur[i] == AN_OPEN && t->slice.parent[i] != AN_NONE; levels--)
+    for (int levels = AN_DEPTH_MAX;
+         levels && t->slice.dur[i] == AN_OPEN && t->slice.parent[i] != AN_NONE; levels--)
         i = t->slice.parent[i];
     if (t->slice.dur[i] == AN_OPEN)
         return t->t1 > t->slice.start[i] ? t->t1 : t->slice.start[i];

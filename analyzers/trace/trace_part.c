@@ -31,7 +31,8 @@ static int see(struct look *l, int64_t id, int64_t start, int64_t end)
 
 static int see_slice(void *ctx, const struct store_slice *x)
 {
-    return see(ctx, x->id, x->start, x->dur == STORE_ABSENT ? x->start : an_time_add(x->start, x->dur));
+    return see(ctx, x->id, x->start,
+               x->dur == STORE_ABSENT ? x->start : an_time_add(x->start, x->dur));
 }
 
 static int see_counter(void *ctx, const struct store_counter *x)
@@ -72,7 +73,8 @@ static int bisect(store_reader *r, enum table table, int64_t last, int64_t time,
     return 0;
 }
 
-/* The first id from which rows may end at or after `time`: from there back until a whole block lies before it. */
+/* The first id from which rows may end at or after `time`: from there back until a whole block lies
+ * before it. */
 static int first_id(store_reader *r, enum table table, int64_t last, int64_t time, int64_t *id)
 {
     struct look l;
@@ -100,8 +102,10 @@ static int order(const void *x, const void *y)
     return (*a > *b) - (*a < *b);
 }
 
-/* The time at which `slices` slices have not ended yet, from ends of slices that are looked at here and there. */
-static int time_by_sample(store_reader *r, int64_t last, int64_t slices, int64_t until, int64_t *time)
+/* The time at which `slices` slices have not ended yet, from ends of slices that are looked at here
+ * and there. */
+static int time_by_sample(store_reader *r, int64_t last, int64_t slices, int64_t until,
+                          int64_t *time)
 {
     static const int64_t none = 0;
     int64_t *end = malloc(PROBES * sizeof *end), step = last / PROBES + 1;
@@ -134,7 +138,8 @@ static int on_key(void *ctx, const char *key, const char *value)
 
 /* ---- steps -------------------------------------------------------------------------------------------------------------------- */
 
-/* The newest rows of `step` before `until`, in a ring; of each process AN_PART_STEPS_LEAST shall lie in the part. */
+/* The newest rows of `step` before `until`, in a ring; of each process AN_PART_STEPS_LEAST shall
+ * lie in the part. */
 #define RING 512
 struct steps {
     struct store_step ring[RING];
@@ -151,7 +156,8 @@ static int keep_step(void *ctx, const struct store_step *x)
     return 0;
 }
 
-/* Start of the part, so that enough steps of each process lie in it: the earliest of their starts; INT64_MAX: there are none.
+/* Start of the part, so that enough steps of each process lie in it: the earliest of their starts;
+ * INT64_MAX: there are none.
  */
 static int64_t start_of_least(const struct steps *s)
 {
@@ -188,7 +194,8 @@ static int count_step(void *ctx, const struct store_step *x)
     return 0;
 }
 
-static int fit_steps(store_reader *r, int64_t slices, int64_t last, int64_t high, struct an_trace_part *p)
+static int fit_steps(store_reader *r, int64_t slices, int64_t last, int64_t high,
+                     struct an_trace_part *p)
 {
     struct steps s = {.until = p->t1, .part = p};
     int64_t from = 1, least_slice, steps_end;
@@ -221,7 +228,8 @@ static int fit_steps(store_reader *r, int64_t slices, int64_t last, int64_t high
     return store_step_from(r, p->step, count_step, p);
 }
 
-/* Rows of step_aggregate follow the rows of their steps: so many of all as of the steps, and some more for safety. */
+/* Rows of step_aggregate follow the rows of their steps: so many of all as of the steps, and some
+ * more for safety. */
 static int first_aggregate(store_reader *r, struct an_trace_part *p)
 {
     int64_t last;
@@ -255,7 +263,8 @@ int an_trace_part_find(store_reader *r, int64_t slices, int64_t until, struct an
         p->whole = true;
         return 0;
     }
-    if ((rc = last_of(r, "step", &p->last_step_row)) || (rc = last_of(r, "counter", &p->last_counter_row)) ||
+    if ((rc = last_of(r, "step", &p->last_step_row)) ||
+        (rc = last_of(r, "counter", &p->last_counter_row)) ||
         (rc = store_run_each(r, on_key, &p->ordered)))
         return rc;
     high = last + 1;

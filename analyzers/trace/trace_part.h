@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: which part of a run to load, so that looking at a run costs what is shown of it and not what was
- * recorded: the dashboard follows runs that grow, and opens files of any size.
+ * Private to analyzers/: which part of a run to load, so that looking at a run costs what is shown
+ * of it and not what was recorded: the dashboard follows runs that grow, and opens files of any
+ * size.
  *
- * A part is a stretch of time and the first ids of the tables that can lie in it. While a run is recorded rows are written
- * nearly in the order of their ends, so the ids are found by bisection; in merged and imported runs any order is possible, and
- * the tables are scanned. What an analysis of a part says holds for the part: it is as if nothing else had been recorded.
+ * A part is a stretch of time and the first ids of the tables that can lie in it. While a run is
+ * recorded rows are written nearly in the order of their ends, so the ids are found by bisection;
+ * in merged and imported runs any order is possible, and the tables are scanned. What an analysis
+ * of a part says holds for the part: it is as if nothing else had been recorded.
  */
 #ifndef ANALYZERS_TRACE_PART_H
 #define ANALYZERS_TRACE_PART_H
@@ -15,14 +17,17 @@
 
 #include "store/store.h"
 
-#define AN_PART_STEPS_LEAST  5    /* complete steps of each process, where the file has them: first and last do not count */
-#define AN_PART_STRETCH      16   /* for these, so many times the slices that were asked for are looked at */
-#define AN_PART_COUNTER_HEAD 4096 /* counter values from the beginning of a run: what it tells once stands there */
+#define AN_PART_STEPS_LEAST \
+    5 /* complete steps of each process, where the file has them: first and last do not count */
+#define AN_PART_STRETCH \
+    16 /* for these, so many times the slices that were asked for are looked at */
+#define AN_PART_COUNTER_HEAD \
+    4096 /* counter values from the beginning of a run: what it tells once stands there */
 
 struct an_trace_part {
-    bool whole;                              /* the run is no larger than what was asked for: nothing below counts */
-    bool ordered;                            /* ids grow with time */
-    int64_t t0, t1;                          /* ns; what does not lie in them at least in part is left out */
+    bool whole;     /* the run is no larger than what was asked for: nothing below counts */
+    bool ordered;   /* ids grow with time */
+    int64_t t0, t1; /* ns; what does not lie in them at least in part is left out */
     int64_t slice, counter, step, aggregate; /* ids that come before these lie before t0 */
     int64_t slices;                          /* about so many lie in it */
     int64_t steps;                           /* rows of the table `step` in it */
@@ -30,8 +35,8 @@ struct an_trace_part {
     int64_t last_step_row, last_counter_row; /* of the file, when the part was chosen */
 };
 
-/* Chooses the newest part with about so many slices that ends at `until` (ns; INT64_MAX: at the end of the run). 0 or a code;
- * store_reader_error() has the words. */
+/* Chooses the newest part with about so many slices that ends at `until` (ns; INT64_MAX: at the end
+ * of the run). 0 or a code; store_reader_error() has the words. */
 int an_trace_part_find(store_reader *r, int64_t slices, int64_t until, struct an_trace_part *p);
 
 #endif

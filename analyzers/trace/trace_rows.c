@@ -78,8 +78,9 @@ int an_trace_row_slice_room(struct an_trace_loader *l, size_t need)
     struct {
         void *column;
         size_t size;
-    } all[] = {{&s->start, sizeof *s->start},   {&s->dur, sizeof *s->dur},       {&s->name, sizeof *s->name},
-               {&s->category, sizeof *s->name}, {&s->detail, sizeof *s->detail}, {&s->correlation, sizeof *s->correlation},
+    } all[] = {{&s->start, sizeof *s->start},   {&s->dur, sizeof *s->dur},
+               {&s->name, sizeof *s->name},     {&s->category, sizeof *s->name},
+               {&s->detail, sizeof *s->detail}, {&s->correlation, sizeof *s->correlation},
                {&l->track, sizeof *l->track}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         room = old;
@@ -204,7 +205,8 @@ int an_trace_row_step(void *ctx, const struct store_step *x)
     if ((l->rc = an_grow(&t->step, &l->step_room, t->step_count + 1, sizeof *t->step)))
         return l->rc;
     struct an_step_row *s = &t->step[t->step_count++];
-    *s = (struct an_step_row){id_raw(x->process), x->paused, x->index, x->start, x->end, x->tokens, x->samples};
+    *s = (struct an_step_row){id_raw(x->process), x->paused, x->index, x->start, x->end,
+                              x->tokens,          x->samples};
     if (s->end != STORE_ABSENT && s->end < s->start) {
         s->end = STORE_ABSENT;
         t->odd++;
@@ -294,11 +296,14 @@ int an_trace_row_detail(void *ctx, const struct store_detail *x)
                             .block = text_of(l, x->block),
                             .payload = text_of(l, x->payload)};
     d->role = role_of(d->schema, d->kind);
-    d->paused = d->role == AN_ROLE_STEP && x->flags != STORE_ABSENT && (x->flags & STORE_DETAIL_PAUSED);
-    /* A program need not say the kind: then its FLOPs count, but for the optimizer, which multiplies no matrices. */
+    d->paused =
+        d->role == AN_ROLE_STEP && x->flags != STORE_ABSENT && (x->flags & STORE_DETAIL_PAUSED);
+    /* A program need not say the kind: then its FLOPs count, but for the optimizer, which
+     * multiplies no matrices. */
     bool unsaid = !*d->kind && d->flops > 0 && strcmp(d->pass, "optimizer") != 0;
     d->hardware = d->role == AN_ROLE_WORK &&
-                  (unsaid || !strcmp(d->kind, "matrix") || !strcmp(d->kind, "attention") || !strcmp(d->kind, "convolution"));
+                  (unsaid || !strcmp(d->kind, "matrix") || !strcmp(d->kind, "attention") ||
+                   !strcmp(d->kind, "convolution"));
     return 0;
 }
 
@@ -306,7 +311,8 @@ int an_trace_row_process(void *ctx, const struct store_process *x)
 {
     struct an_trace_loader *l = ctx;
     struct an_trace *t = l->t;
-    if ((l->rc = an_grow(&t->process, &l->process_room, t->process_count + 1, sizeof *t->process)) ||
+    if ((l->rc =
+             an_grow(&t->process, &l->process_room, t->process_count + 1, sizeof *t->process)) ||
         (l->rc = an_id_add(&l->processes, x->id)))
         return l->rc;
     struct an_process *p = &t->process[t->process_count++];
@@ -335,13 +341,14 @@ int an_trace_row_track(void *ctx, const struct store_track *x)
     if ((l->rc = an_grow(&t->track, &l->track_room, t->track_count + 1, sizeof *t->track)) ||
         (l->rc = an_id_add(&l->tracks, x->id)))
         return l->rc;
-    t->track[t->track_count++] = (struct an_track){.id = x->id,
-                                                   .process = x->process == STORE_ABSENT ? AN_NONE : id_raw(x->process),
-                                                   .tid = x->tid,
-                                                   .device = text_short(l, x->device),
-                                                   .kind = text_short(l, x->kind),
-                                                   .name = text_of(l, x->name),
-                                                   .unit = text_short(l, x->unit)};
+    t->track[t->track_count++] =
+        (struct an_track){.id = x->id,
+                          .process = x->process == STORE_ABSENT ? AN_NONE : id_raw(x->process),
+                          .tid = x->tid,
+                          .device = text_short(l, x->device),
+                          .kind = text_short(l, x->kind),
+                          .name = text_of(l, x->name),
+                          .unit = text_short(l, x->unit)};
     return 0;
 }
 
@@ -351,7 +358,8 @@ int an_trace_row_loss(void *ctx, const struct store_loss *x)
     struct an_trace *t = l->t;
     if ((l->rc = an_grow(&t->loss, &l->loss_room, t->loss_count + 1, sizeof *t->loss)))
         return l->rc;
-    t->loss[t->loss_count++] = (struct an_loss_row){text_of(l, x->source), text_of(l, x->reason), x->count, x->t0, x->t1};
+    t->loss[t->loss_count++] =
+        (struct an_loss_row){text_of(l, x->source), text_of(l, x->reason), x->count, x->t0, x->t1};
     return 0;
 }
 
@@ -361,8 +369,9 @@ int an_trace_row_ceiling(void *ctx, const struct store_ceiling *x)
     struct an_trace *t = l->t;
     if ((l->rc = an_grow(&t->ceiling, &l->ceiling_room, t->ceiling_count + 1, sizeof *t->ceiling)))
         return l->rc;
-    t->ceiling[t->ceiling_count++] = (struct an_ceiling_row){text_of(l, x->device), text_of(l, x->resource),
-                                                             text_of(l, x->dtype), text_of(l, x->source), x->value};
+    t->ceiling[t->ceiling_count++] =
+        (struct an_ceiling_row){text_of(l, x->device), text_of(l, x->resource),
+                                text_of(l, x->dtype), text_of(l, x->source), x->value};
     return 0;
 }
 

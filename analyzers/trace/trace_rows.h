@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the loader of traces (trace.c): what a row of each table of the file becomes in memory.
+ * Private to the loader of traces (trace.c): what a row of each table of the file becomes in
+ * memory.
  *
- * The functions an_trace_row_* are what the reader (store.h) calls for a row; ctx is a struct an_trace_loader. They append to
- * its trace, copy texts into the trace's arena and leave rows out that a part of a run does not hold. 0, or TACHO_ENOMEM, which
- * then also stands in `rc`: the reader's own errors do not.
+ * The functions an_trace_row_* are what the reader (store.h) calls for a row; ctx is a struct
+ * an_trace_loader. They append to its trace, copy texts into the trace's arena and leave rows out
+ * that a part of a run does not hold. 0, or TACHO_ENOMEM, which then also stands in `rc`: the
+ * reader's own errors do not.
  */
 #ifndef ANALYZERS_TRACE_ROWS_H
 #define ANALYZERS_TRACE_ROWS_H
@@ -13,7 +15,8 @@
 
 #define AN_SHORT_TEXTS 64 /* dtypes, passes, kinds, schemas: a handful each */
 
-/* Ids of a table in file order. Writers count from 1 without gaps, so the search is almost always one subtraction. */
+/* Ids of a table in file order. Writers count from 1 without gaps, so the search is almost always
+ * one subtraction. */
 struct an_id_map {
     int64_t *id; /* owned by whoever has the map: free() */
     size_t count, capacity;
@@ -29,15 +32,17 @@ struct an_trace_loader {
     size_t room;     /* capacity of the columns being filled */
     uint32_t *track; /* ids of the tracks of slices or counter values being read */
     struct an_id_map strings, details, processes, tracks;
-    size_t string_room, detail_room, process_room, track_room, step_room, loss_room, ceiling_room, key_room;
+    size_t string_room, detail_room, process_room, track_room, step_room, loss_room, ceiling_room,
+        key_room;
     const char *text[AN_SHORT_TEXTS];
     size_t texts;
     const struct an_trace_part *part; /* NULL: all of the run */
-    struct an_id_map wanted;          /* of a part: ids of the table being read that something refers to, sorted */
+    struct an_id_map
+        wanted; /* of a part: ids of the table being read that something refers to, sorted */
 };
 
-/* Make room for so many rows of the large tables. Ids of strings, details, tracks and processes wait as 32 bits in their
- * columns until the tables they point to are read. */
+/* Make room for so many rows of the large tables. Ids of strings, details, tracks and processes
+ * wait as 32 bits in their columns until the tables they point to are read. */
 int an_trace_row_slice_room(struct an_trace_loader *l, size_t need);
 int an_trace_row_counter_room(struct an_trace_loader *l, size_t need);
 int an_trace_row_aggregate_room(struct an_trace_loader *l, size_t need);
@@ -46,7 +51,8 @@ int an_trace_row_slice(void *ctx, const struct store_slice *x);
 int an_trace_row_counter(void *ctx, const struct store_counter *x);
 int an_trace_row_aggregate(void *ctx, const struct store_step_aggregate *x);
 int an_trace_row_stack(void *ctx, const struct store_stack *x);
-int an_trace_row_sample(void *ctx, const struct store_sample *x); /* counted at its stack, which is there already */
+int an_trace_row_sample(
+    void *ctx, const struct store_sample *x); /* counted at its stack, which is there already */
 
 int an_trace_row_step(void *ctx, const struct store_step *x);
 int an_trace_row_string(void *ctx, int64_t id, const char *text);

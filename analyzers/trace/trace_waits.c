@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Waiting for gloo in traces of torch.profiler. Gloo's threads run the collectives (ranges gloo:*), and a thread that waits for
- * them is in no range at all. Such a hole is taken for waiting where the trace shows what ended it: either the next range is
- * the one in which DistributedDataParallel copies its reduced buckets back, or a collective of the process ended in the last
- * quarter of the hole. It becomes a range of its own, with the role comm_wait and a name that says that it is inferred, so that
- * all analyzers see it.
+ * Waiting for gloo in traces of torch.profiler. Gloo's threads run the collectives (ranges gloo:*),
+ * and a thread that waits for them is in no range at all. Such a hole is taken for waiting where
+ * the trace shows what ended it: either the next range is the one in which DistributedDataParallel
+ * copies its reduced buckets back, or a collective of the process ended in the last quarter of the
+ * hole. It becomes a range of its own, with the role comm_wait and a name that says that it is
+ * inferred, so that all analyzers see it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,9 @@ static int find_calls(struct waits *w, uint32_t process)
     w->calls = 0;
     for (size_t k = 0; k < t->track_count; k++)
         for (size_t i = t->track[k].slice_first;
-             t->track[k].process == process && i < t->track[k].slice_first + t->track[k].slice_count; i++) {
+             t->track[k].process == process &&
+             i < t->track[k].slice_first + t->track[k].slice_count;
+             i++) {
             if (what(w, i) != NAME_CALL || t->slice.dur[i] == AN_OPEN)
                 continue;
             if (an_grow(&w->call, &w->call_room, w->calls + 1, sizeof *w->call))
@@ -104,7 +107,8 @@ static bool is_op(const struct an_trace *t, size_t i)
     return !strcmp(an_trace_name(t, t->slice.category[i]), "op");
 }
 
-/* Holes of a thread that issues collectives: from the last start or end of any range to the next start, where no op is open. */
+/* Holes of a thread that issues collectives: from the last start or end of any range to the next
+ * start, where no op is open. */
 static int find_holes(struct waits *w, uint32_t track)
 {
     const struct an_trace *t = w->t;
@@ -170,10 +174,12 @@ static int add_rows(struct waits *w)
     struct an_slices *s = &t->slice;
     size_t n = s->count + w->holes;
     uint32_t *track = malloc(n * sizeof *track);
-    bool ok = track && longer(&s->start, n) && longer(&s->dur, n) && longer(&s->correlation, n) && longer_narrow(&s->name, n) &&
-              longer_narrow(&s->category, n) && longer_narrow(&s->detail, n) && !add_name(t);
+    bool ok = track && longer(&s->start, n) && longer(&s->dur, n) && longer(&s->correlation, n) &&
+              longer_narrow(&s->name, n) && longer_narrow(&s->category, n) &&
+              longer_narrow(&s->detail, n) && !add_name(t);
     for (uint32_t k = 0; ok && k < t->track_count; k++)
-        for (size_t i = t->track[k].slice_first; i < t->track[k].slice_first + t->track[k].slice_count; i++)
+        for (size_t i = t->track[k].slice_first;
+             i < t->track[k].slice_first + t->track[k].slice_count; i++)
             track[i] = k;
     for (size_t i = 0; ok && i < w->holes; i++) {
         size_t at = s->count + i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why one may believe the report: what was recorded, what is missing and why, what recording cost, and what in the file
- * contradicts itself.
+ * Why one may believe the report: what was recorded, what is missing and why, what recording cost,
+ * and what in the file contradicts itself.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -13,10 +13,10 @@
 #include "analyzers/steps/analyzer.h"
 
 #define INTERVAL_MOST 10.0 /* points: a wider interval says nothing about the overhead */
-#define PAUSED_LEAST  10   /* steps of either kind for a bootstrap interval that deserves the name */
+#define PAUSED_LEAST  10 /* steps of either kind for a bootstrap interval that deserves the name */
 
-/* Reasons that take no event away: done on purpose, or only a name is shorter. Every other reason means that events are
- * missing. */
+/* Reasons that take no event away: done on purpose, or only a name is shorter. Every other reason
+ * means that events are missing. */
 static bool loses_events(const char *source, const char *reason)
 {
     /* samples that the machine refused: they are listed, no event is gone */
@@ -44,7 +44,8 @@ static bool loses_events(const char *source, const char *reason)
     return true;
 }
 
-/* What stood behind a cut or behind damage: the count is of such places, nobody knows of how many events. */
+/* What stood behind a cut or behind damage: the count is of such places, nobody knows of how many
+ * events. */
 static bool loses_unknown_many(const char *reason)
 {
     static const char *const open_ended[] = {
@@ -75,7 +76,8 @@ static int losses(struct an_context *c)
         bool counted = l->count != STORE_ABSENT && l->count >= 0;
         rows[i] = (struct an_loss){.source = an_arena_text(c->a, l->source),
                                    .reason = an_arena_text(c->a, l->reason),
-                                   .count = counted ? an_int(l->count) : an_int_none("not known how many"),
+                                   .count = counted ? an_int(l->count)
+                                                    : an_int_none("not known how many"),
                                    .lost = loses_events(l->source, l->reason),
                                    .t0_s = since_start(t, l->t0),
                                    .t1_s = since_start(t, l->t1)};
@@ -89,7 +91,8 @@ static int losses(struct an_context *c)
     r->losses = rows;
     r->loss_count = t->loss_count;
     r->lost_events = !unknown ? an_int(lost)
-                     : lost   ? an_int_none(an_arena_format(c->a, "at least %" PRId64 ", and more: %.200s", lost, unknown))
+                     : lost   ? an_int_none(an_arena_format(
+                                    c->a, "at least %" PRId64 ", and more: %.200s", lost, unknown))
                               : an_int_none(unknown);
     return 0;
 }
@@ -99,7 +102,8 @@ static void overhead_absent(struct an_trust *r, const char *reason)
     r->overhead_pct = r->overhead_low_pct = r->overhead_high_pct = an_num_none(reason);
 }
 
-/* Steps of the most frequent size with and without recording, drawn at random by the agent: their difference is what it costs.
+/* Steps of the most frequent size with and without recording, drawn at random by the agent: their
+ * difference is what it costs.
  */
 static int overhead(struct an_context *c)
 {
@@ -109,10 +113,12 @@ static int overhead(struct an_context *c)
     int64_t tokens = 0;
     bool sized = steps->group_count > 0 && steps->groups[0].tokens.valid;
     if (!steps->paused) {
-        overhead_absent(r, steps->counted ? "no counted step ran with recording paused" : "no counted steps");
+        overhead_absent(r, steps->counted ? "no counted step ran with recording paused"
+                                          : "no counted steps");
         return 0;
     }
-    double *x = an_arena_zero(c->work, (size_t)steps->counted, 2 * sizeof *x), *y = x ? x + steps->counted : NULL;
+    double *x = an_arena_zero(c->work, (size_t)steps->counted, 2 * sizeof *x),
+           *y = x ? x + steps->counted : NULL;
     if (!x)
         return TACHO_ENOMEM;
     if (sized)
@@ -127,9 +133,11 @@ static int overhead(struct an_context *c)
             x[on++] = (double)an_step_ns(s);
     }
     if (on < PAUSED_LEAST || off < PAUSED_LEAST) {
-        overhead_absent(r,
-                        an_arena_format(c->a, "%zu step%s ran with recording paused and %zu with it on; %d of each are needed",
-                                        off, off == 1 ? "" : "s", on, PAUSED_LEAST));
+        overhead_absent(
+            r, an_arena_format(
+                   c->a,
+                   "%zu step%s ran with recording paused and %zu with it on; %d of each are needed",
+                   off, off == 1 ? "" : "s", on, PAUSED_LEAST));
         return 0;
     }
     an_sort(y, off);
@@ -144,10 +152,11 @@ static int overhead(struct an_context *c)
     r->overhead_pct =
         interval.high - interval.low <= INTERVAL_MOST
             ? an_num(interval.estimate)
-            : an_num_none(an_arena_format(c->a,
-                                          "between %.1f and %.1f %%: the %zu steps with recording paused and the %zu "
-                                          "with it on vary too much",
-                                          interval.low, interval.high, off, on));
+            : an_num_none(an_arena_format(
+                  c->a,
+                  "between %.1f and %.1f %%: the %zu steps with recording paused and the %zu "
+                  "with it on vary too much",
+                  interval.low, interval.high, off, on));
     r->overhead_low_pct = an_num(interval.low);
     r->overhead_high_pct = an_num(interval.high);
     return 0;
@@ -174,7 +183,9 @@ static void incomplete(struct an_context *c)
         an_problem(c, "LOST_EVENTS: it is not known how many: %.300s", r->lost_events.reason);
     else if (r->lost_events.value)
         an_problem(
-            c, "LOST_EVENTS: %" PRId64 " events are missing: the time of their ranges is counted with the range around them",
+            c,
+            "LOST_EVENTS: %" PRId64
+            " events are missing: the time of their ranges is counted with the range around them",
             r->lost_events.value);
 }
 
@@ -183,13 +194,20 @@ static void contradictions(struct an_context *c)
     const struct an_trace *t = c->t;
     size_t overlap = 0;
     if (t->odd)
-        an_problem(c, "%zu rows have times that cannot be (an end before its start); they count as 0 ns or as open", t->odd);
+        an_problem(c,
+                   "%zu rows have times that cannot be (an end before its start); they count as 0 "
+                   "ns or as open",
+                   t->odd);
     if (t->orphans)
-        an_problem(c, "%zu rows name a track that the file does not hold; they were left out", t->orphans);
+        an_problem(c, "%zu rows name a track that the file does not hold; they were left out",
+                   t->orphans);
     for (size_t i = 0; i < c->step_count; i++)
         overlap += c->step[i].excluded && !strcmp(c->step[i].excluded, "overlap");
     if (overlap)
-        an_problem(c, "%zu steps began before the step ahead of them on their thread had ended; they were left out", overlap);
+        an_problem(c,
+                   "%zu steps began before the step ahead of them on their thread had ended; they "
+                   "were left out",
+                   overlap);
 }
 
 /* A trace of another tool: who recorded it, and what such a trace cannot say. */
@@ -201,8 +219,10 @@ static void foreign(struct an_context *c)
     r->tool = key_or(c, "source.tool", "");
     if (!strcmp(source, "tacho"))
         return;
-    overhead_absent(r, "a trace of another tool: nothing in it says how fast the program is without its profiler "
-                       "(trust/capture has the signs)");
+    overhead_absent(
+        r,
+        "a trace of another tool: nothing in it says how fast the program is without its profiler "
+        "(trust/capture has the signs)");
     if (!*r->clock)
         r->clock = key_or(c, "source.clock", "");
 }
@@ -234,4 +254,5 @@ static void trust_absent(struct an_context *c, const char *reason)
     (void)reason; /* needs nothing, so it is never absent */
 }
 
-const struct an_analyzer an_trust = {"trust", "losses, overhead, missing counters, contradictions", 0, trust_run, trust_absent};
+const struct an_analyzer an_trust = {"trust", "losses, overhead, missing counters, contradictions",
+                                     0, trust_run, trust_absent};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device time by what asked for it: operator, module, line of user code, annotation (attribution_sweep.c says how). Rows and
- * `unattributed_ns` of each table sum to the whole device time exactly.
+ * Device time by what asked for it: operator, module, line of user code, annotation
+ * (attribution_sweep.c says how). Rows and `unattributed_ns` of each table sum to the whole device
+ * time exactly.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,15 +20,18 @@ static void attribution_absent(struct an_context *c, const char *reason)
 static const char *why_empty(enum an_by by)
 {
     static const char *const reasons[AN_BY_COUNT] = {
-        [AN_BY_OP] = "no framework operators recorded; record with torch.profiler, activities CPU and CUDA",
+        [AN_BY_OP] =
+            "no framework operators recorded; record with torch.profiler, activities CPU and CUDA",
         [AN_BY_MODULE] = "no modules recorded; record with with_stack=True",
         [AN_BY_LINE] = "no Python frames recorded; record with with_stack=True",
-        [AN_BY_ANNOTATION] = "no annotations recorded; mark the code with torch.profiler.record_function or NVTX ranges"};
+        [AN_BY_ANNOTATION] = "no annotations recorded; mark the code with "
+                             "torch.profiler.record_function or NVTX ranges"};
     return reasons[by];
 }
 
-/* FLOPs and bytes of the calls. An operator's row has all its FLOPs; the other tables add up products only (matrix, attention,
- * convolution), because small operators without a known cost are in every module. */
+/* FLOPs and bytes of the calls. An operator's row has all its FLOPs; the other tables add up
+ * products only (matrix, attention, convolution), because small operators without a known cost are
+ * in every module. */
 static void add_costs(const struct an_context *c, struct an_by_table *by)
 {
     const struct an_calls *calls = c->calls;
@@ -41,7 +45,8 @@ static void add_costs(const struct an_context *c, struct an_by_table *by)
             bool counts = b == AN_BY_OP || cost->kind != AN_OP_OTHER;
             r->any = r->any || counts;
             r->no_flops += counts && cost->flops == STORE_ABSENT;
-            r->flops = an_time_add(r->flops, counts && cost->flops != STORE_ABSENT ? cost->flops : 0);
+            r->flops =
+                an_time_add(r->flops, counts && cost->flops != STORE_ABSENT ? cost->flops : 0);
             r->no_bytes += cost->bytes == STORE_ABSENT;
             r->bytes = an_time_add(r->bytes, cost->bytes != STORE_ABSENT ? cost->bytes : 0);
         }
@@ -49,7 +54,8 @@ static void add_costs(const struct an_context *c, struct an_by_table *by)
     /* matrix work outside of what has a cost makes the sum of products wrong */
     for (size_t i = 0; i < c->gpu->op.count; i++) {
         uint32_t call = calls->of_op[i];
-        bool product = c->gpu->op.class[i] == AN_DEVICE_MATRIX || c->gpu->op.class[i] == AN_DEVICE_ATTENTION;
+        bool product =
+            c->gpu->op.class[i] == AN_DEVICE_MATRIX || c->gpu->op.class[i] == AN_DEVICE_ATTENTION;
         if (!product || call == AN_NONE || calls->cost[calls->call[call].cost].kind != AN_OP_OTHER)
             continue;
         for (int b = AN_BY_MODULE; b < AN_BY_COUNT; b++)
@@ -66,7 +72,8 @@ static int row_order(const void *x, const void *y)
     return strcmp(a->name, b->name);
 }
 
-static struct an_attribution_row make_row(struct an_context *c, enum an_by by, const struct an_by_row *r, int64_t all)
+static struct an_attribution_row make_row(struct an_context *c, enum an_by by,
+                                          const struct an_by_row *r, int64_t all)
 {
     const char *silent = c->calls->shapes ? "the cost of some of its operators is not known"
                                           : "no shapes recorded; record with record_shapes=True";
@@ -75,7 +82,8 @@ static struct an_attribution_row make_row(struct an_context *c, enum an_by by, c
                                      .kernels = r->kernels,
                                      .device_ns = r->device_ns,
                                      .host_ns = r->host_ns > 0 ? r->host_ns : 0};
-    out.share_pct = all > 0 ? an_num(100 * (double)r->device_ns / (double)all) : an_num_none("no device time");
+    out.share_pct =
+        all > 0 ? an_num(100 * (double)r->device_ns / (double)all) : an_num_none("no device time");
     if (r->no_flops)
         out.flops = an_int_none(silent);
     else if (!r->any && by != AN_BY_OP)
@@ -89,7 +97,8 @@ static struct an_attribution_row make_row(struct an_context *c, enum an_by by, c
     return out;
 }
 
-static int make_table(struct an_context *c, enum an_by by, const struct an_by_table *t, bool present, int64_t all)
+static int make_table(struct an_context *c, enum an_by by, const struct an_by_table *t,
+                      bool present, int64_t all)
 {
     struct an_attribution *out = &c->r->attribution[by];
     struct an_attribution_row *rows = an_arena_zero(c->a, t->count, sizeof *rows);
@@ -105,7 +114,8 @@ static int make_table(struct an_context *c, enum an_by by, const struct an_by_ta
     }
     if (n)
         qsort(rows, n, sizeof *rows, row_order);
-    *out = (struct an_attribution){.by = names[by], .unattributed_ns = rest, .rows = rows, .row_count = n};
+    *out = (struct an_attribution){
+        .by = names[by], .unattributed_ns = rest, .rows = rows, .row_count = n};
     if (!c->gpu->launch_count)
         out->reason = "the trace does not say which host call launched which device work";
     else if (!present)
@@ -135,5 +145,6 @@ static int attribution_run(struct an_context *c)
     return rc;
 }
 
-const struct an_analyzer an_attribution = {"attribution", "device time by operator, module, line of code and annotation",
-                                           AN_INPUT_DEVICES, attribution_run, attribution_absent};
+const struct an_analyzer an_attribution = {
+    "attribution", "device time by operator, module, line of code and annotation", AN_INPUT_DEVICES,
+    attribution_run, attribution_absent};

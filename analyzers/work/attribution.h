@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: which call of an operator asked for which device work. Made by the analyzer `attribution`, read by
- * `utilization` and `roofline` through an_context.calls.
+ * Private to analyzers/: which call of an operator asked for which device work. Made by the
+ * analyzer `attribution`, read by `utilization` and `roofline` through an_context.calls.
  *
- * The innermost operator that is open when the launching host call begins is the leaf operator: it gets the whole device time
- * of the launch, so that sums over operators are device time. Operators are slices of category `op` and ranges with a
- * tacho.work payload that say what they computed.
+ * The innermost operator that is open when the launching host call begins is the leaf operator: it
+ * gets the whole device time of the launch, so that sums over operators are device time. Operators
+ * are slices of category `op` and ranges with a tacho.work payload that say what they computed.
  */
 #ifndef ANALYZERS_ATTRIBUTION_H
 #define ANALYZERS_ATTRIBUTION_H
@@ -18,14 +18,17 @@ enum an_by { AN_BY_OP, AN_BY_MODULE, AN_BY_LINE, AN_BY_ANNOTATION, AN_BY_COUNT }
 /* One call of an operator that launched device work. */
 struct an_call {
     uint32_t slice, process;
-    uint32_t cost;             /* index into an_calls.cost */
-    uint32_t step;             /* of c->step, where the call began in a counted step with all its parts; AN_NONE: in none */
+    uint32_t cost; /* index into an_calls.cost */
+    uint32_t step; /* of c->step, where the call began in a counted step with all its parts;
+                      AN_NONE: in none */
     uint32_t row[AN_BY_COUNT]; /* rows of the tables, AN_NONE: none */
-    const char *dtype; /* the arithmetic ran in, by its longest kernel whose name tells, else of the operands; "": nothing
-                          tells, or fp32 operands that may have run as tf32 */
+    const char *dtype; /* the arithmetic ran in, by its longest kernel whose name tells, else of the
+                          operands; "": nothing tells, or fp32 operands that may have run as tf32 */
     uint8_t launched;  /* bit of each table in which a launch of it has a row */
-    bool recompute;    /* a forward operator that runs again inside backward (activation checkpointing) */
-    bool unclear;      /* runs inside backward with gradients on: run again or differentiated twice, the trace does not tell */
+    bool recompute; /* a forward operator that runs again inside backward (activation checkpointing)
+                     */
+    bool unclear; /* runs inside backward with gradients on: run again or differentiated twice, the
+                     trace does not tell */
 };
 
 struct an_calls {
@@ -57,13 +60,15 @@ struct an_by_table {
 };
 
 /* Sweeps all host threads; fills the tables and c->calls without costs. */
-int an_attribution_sweep(struct an_context *c, struct an_by_table by[AN_BY_COUNT], bool present[AN_BY_COUNT]);
+int an_attribution_sweep(struct an_context *c, struct an_by_table by[AN_BY_COUNT],
+                         bool present[AN_BY_COUNT]);
 /* Costs, steps, types and device ops of the calls. */
 int an_attribution_costs(struct an_context *c);
 int an_attribution_calls(struct an_context *c);
 /* Row of a text. AN_NONE: out of memory. */
 uint32_t an_by_row_of(struct an_by_table *t, const char *name);
-/* Is a frame "file.py(12): f" code of the user: not PyTorch's, an installed package's or the interpreter's? */
+/* Is a frame "file.py(12): f" code of the user: not PyTorch's, an installed package's or the
+ * interpreter's? */
 bool an_frame_is_user(const char *frame);
 
 #endif

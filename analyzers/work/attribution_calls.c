@@ -17,8 +17,8 @@ static size_t device_of(const struct an_context *c, uint32_t op)
     return d;
 }
 
-/* The counted step with all its parts whose host part holds `time`: of a thread of the process, of the lane of the device where
- * there is one. AN_NONE: none. */
+/* The counted step with all its parts whose host part holds `time`: of a thread of the process, of
+ * the lane of the device where there is one. AN_NONE: none. */
 static uint32_t step_at(const struct an_context *c, uint32_t process, size_t device, int64_t time)
 {
     uint32_t found = AN_NONE;
@@ -39,7 +39,8 @@ static int call_ops(struct an_context *c)
 {
     struct an_calls *calls = c->calls;
     size_t n = c->gpu->op.count;
-    uint32_t *first = an_arena_zero(c->work, calls->count + 2, sizeof *first), *op = an_arena_zero(c->work, n, sizeof *op);
+    uint32_t *first = an_arena_zero(c->work, calls->count + 2, sizeof *first),
+             *op = an_arena_zero(c->work, n, sizeof *op);
     if (!first || !op)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < n; i++)
@@ -55,7 +56,8 @@ static int call_ops(struct an_context *c)
     return 0;
 }
 
-/* Can fp32 operands have run as tf32? For each device, and behind them for a device that is not known. */
+/* Can fp32 operands have run as tf32? For each device, and behind them for a device that is not
+ * known. */
 static bool *find_tf32(const struct an_context *c)
 {
     size_t n = c->gpu->device_count;
@@ -63,7 +65,8 @@ static bool *find_tf32(const struct an_context *c)
     for (size_t d = 0; out && d <= n; d++) {
         const char *name = d < n ? c->gpu->device[d].name : "";
         struct an_peak peak;
-        out[d] = an_peak_find(c->work, name, "tf32", &peak) || !an_peak_find(c->work, name, "bandwidth", &peak);
+        out[d] = an_peak_find(c->work, name, "tf32", &peak) ||
+                 !an_peak_find(c->work, name, "bandwidth", &peak);
     }
     return out;
 }
@@ -80,7 +83,8 @@ static const char *dtype_of(const struct an_context *c, size_t call, bool tf32)
     for (uint32_t k = calls->first[call]; k < calls->first[call + 1]; k++) {
         uint32_t op = calls->op[k], name = c->t->slice.name[c->gpu->op.slice[op]];
         int64_t ns = an_time_sub(c->gpu->op.end[op], c->gpu->op.start[op]);
-        if ((c->gpu->op.class[op] != AN_DEVICE_MATRIX && c->gpu->op.class[op] != AN_DEVICE_ATTENTION) ||
+        if ((c->gpu->op.class[op] != AN_DEVICE_MATRIX &&
+             c->gpu->op.class[op] != AN_DEVICE_ATTENTION) ||
             name >= c->t->string_count)
             continue;
         const struct an_name_class *x = &c->gpu->name_class[name];
@@ -103,7 +107,8 @@ int an_attribution_calls(struct an_context *c)
     for (size_t i = 0; i < c->calls->count; i++) {
         struct an_call *call = &c->calls->call[i];
         uint32_t first = c->calls->first[i];
-        size_t device = first < c->calls->first[i + 1] ? device_of(c, c->calls->op[first]) : c->gpu->device_count;
+        size_t device = first < c->calls->first[i + 1] ? device_of(c, c->calls->op[first])
+                                                       : c->gpu->device_count;
         call->step = step_at(c, call->process, device, c->t->slice.start[call->slice]);
         call->dtype = dtype_of(c, i, tf32[device]);
     }

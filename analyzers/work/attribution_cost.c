@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What each call of an operator cost. Payloads are parsed once each, and equal calls share a cost. Convolutions of old traces
- * do not say their strides: there the gradient that came back to the same autograd node has the shape of the result.
+ * What each call of an operator cost. Payloads are parsed once each, and equal calls share a cost.
+ * Convolutions of old traces do not say their strides: there the gradient that came back to the
+ * same autograd node has the shape of the result.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,8 @@ static int table_grow(struct coster *k)
     return 0;
 }
 
-/* Place of the cost of a name and detail; 0 in it: not known yet, else index + 1. NULL: out of memory. */
+/* Place of the cost of a name and detail; 0 in it: not known yet, else index + 1. NULL: out of
+ * memory. */
 static uint32_t *shared(struct coster *k, uint32_t slice)
 {
     uint64_t key = (uint64_t)k->t->slice.name[slice] << 32 | k->t->slice.detail[slice];
@@ -105,9 +107,12 @@ static struct an_op_cost cost_of_work(const struct an_detail *d)
     static const struct {
         const char *kind;
         enum an_op_kind is;
-    } kinds[] = {{"matrix", AN_OP_MATRIX}, {"attention", AN_OP_ATTENTION}, {"convolution", AN_OP_CONVOLUTION}};
+    } kinds[] = {{"matrix", AN_OP_MATRIX},
+                 {"attention", AN_OP_ATTENTION},
+                 {"convolution", AN_OP_CONVOLUTION}};
     bool none = d->bytes_read == STORE_ABSENT && d->bytes_written == STORE_ABSENT;
-    struct an_op_cost c = {AN_OP_OTHER, d->flops, d->model_flops, d->palm_flops, STORE_ABSENT, d->dtype, NULL};
+    struct an_op_cost c = {AN_OP_OTHER, d->flops, d->model_flops, d->palm_flops, STORE_ABSENT,
+                           d->dtype,    NULL};
     if (!none)
         c.bytes = an_op_add(d->bytes_read == STORE_ABSENT ? 0 : d->bytes_read,
                             d->bytes_written == STORE_ABSENT ? 0 : d->bytes_written);
@@ -130,7 +135,8 @@ static int find_gradients(struct coster *k)
     struct an_pair *work = NULL;
     k->gradients_known = true;
     for (size_t i = 0; i < t->slice.count; i++) {
-        const struct an_detail *d = t->slice.correlation[i] == STORE_ABSENT ? NULL : an_trace_detail(t, t->slice.detail[i]);
+        const struct an_detail *d =
+            t->slice.correlation[i] == STORE_ABSENT ? NULL : an_trace_detail(t, t->slice.detail[i]);
         if (!d || strcmp(d->pass, "backward") || !*d->payload)
             continue;
         if (an_grow(&k->gradient, &room, n + 1, sizeof *k->gradient))
@@ -146,8 +152,8 @@ static int find_gradients(struct coster *k)
     return 0;
 }
 
-/* Shape of the gradient that came back to the operator `slice` of number `number`: the first backward operator of the number
- * that began later and has one. NULL: none in the file. */
+/* Shape of the gradient that came back to the operator `slice` of number `number`: the first
+ * backward operator of the number that began later and has one. NULL: none in the file. */
 static const struct an_op_tensor *gradient_of(struct coster *k, uint32_t slice, int64_t number)
 {
     size_t low = 0, high = k->gradients;
@@ -160,10 +166,12 @@ static const struct an_op_tensor *gradient_of(struct coster *k, uint32_t slice, 
         else
             high = middle;
     }
-    for (size_t i = low; i < k->gradients && k->gradient[i].key == an_pair_key(number) && i < low + 64; i++) {
+    for (size_t i = low;
+         i < k->gradients && k->gradient[i].key == an_pair_key(number) && i < low + 64; i++) {
         uint32_t g = k->gradient[i].value;
         const struct an_op_args *args =
-            k->t->slice.start[g] >= after && k->t->slice.start[g] < best_start ? args_of(k, g) : NULL;
+            k->t->slice.start[g] >= after && k->t->slice.start[g] < best_start ? args_of(k, g)
+                                                                               : NULL;
         const struct an_op_tensor *x = args ? an_op_tensor_at(args, 0) : NULL;
         if (x && x->rank) {
             best = x;
@@ -173,8 +181,10 @@ static const struct an_op_tensor *gradient_of(struct coster *k, uint32_t slice, 
     return best;
 }
 
-/* Cost of a call that its own payload does not tell, from the operators around it and from backward. */
-static int cost_in_context(struct coster *k, uint32_t slice, int op, const struct an_op_args *args, struct an_op_cost *cost)
+/* Cost of a call that its own payload does not tell, from the operators around it and from
+ * backward. */
+static int cost_in_context(struct coster *k, uint32_t slice, int op, const struct an_op_args *args,
+                           struct an_op_cost *cost)
 {
     const struct an_slices *x = &k->t->slice;
     struct an_op_context context = {NULL, NULL};
@@ -203,7 +213,8 @@ static int cost_call(struct coster *k, struct an_call *call)
         const struct an_op_args *args = args_of(k, call->slice);
         if (!args)
             return TACHO_ENOMEM;
-        struct an_op_cost cost = d && d->role == AN_ROLE_WORK ? cost_of_work(d) : an_op_cost(op, args, NULL);
+        struct an_op_cost cost =
+            d && d->role == AN_ROLE_WORK ? cost_of_work(d) : an_op_cost(op, args, NULL);
         if (cost_add(k, cost, place))
             return TACHO_ENOMEM;
         ++*place;
@@ -212,7 +223,8 @@ static int cost_call(struct coster *k, struct an_call *call)
     call->cost = *place - 1;
     struct an_op_cost cost = k->calls->cost[call->cost];
     const struct an_op_args *args = args_of(k, call->slice);
-    if (cost.kind != AN_OP_CONVOLUTION || (!cost.reason && cost.bytes != STORE_ABSENT) || !args || !args->shapes)
+    if (cost.kind != AN_OP_CONVOLUTION || (!cost.reason && cost.bytes != STORE_ABSENT) || !args ||
+        !args->shapes)
         return 0;
     int rc = cost_in_context(k, call->slice, op_of(k, call->slice), args, &cost);
     return rc || cost.reason ? rc : cost_add(k, cost, &call->cost);
@@ -231,7 +243,8 @@ int an_attribution_costs(struct an_context *c)
         k.op_of_name[i] = NOT_ASKED;
     for (size_t i = 0; i < c->calls->count && !rc; i++)
         rc = cost_call(&k, &c->calls->call[i]);
-    struct an_op_cost *cost = rc ? NULL : an_arena_copy(c->work, c->calls->cost, c->calls->costs * sizeof *cost);
+    struct an_op_cost *cost =
+        rc ? NULL : an_arena_copy(c->work, c->calls->cost, c->calls->costs * sizeof *cost);
     free(c->calls->cost);
     free(k.gradient);
     c->calls->cost = cost;

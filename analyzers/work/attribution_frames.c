@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Python frames "path/file.py(12): function", as PyTorch writes them: paths below a folder of the module search path stand
- * without it ("torch/nn/modules/module.py(1501): _call_impl").
+ * Python frames "path/file.py(12): function", as PyTorch writes them: paths below a folder of the
+ * module search path stand without it ("torch/nn/modules/module.py(1501): _call_impl").
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -22,11 +22,13 @@ static size_t path_length(const char *frame)
 
 bool an_frame_is_user(const char *frame)
 {
-    static const char *const inside[] = {"site-packages/", "dist-packages/", "lib/python3", "lib64/python3"};
-    static const char *const below[] = {"torch/",           "torchvision/", "torchaudio/",  "torchgen/",     "functorch/",
-                                        "triton/",          "apex/",        "threading.py", "contextlib.py", "functools.py",
-                                        "multiprocessing/", "concurrent/",  "asyncio/",     "runpy.py",      "importlib/",
-                                        "abc.py",           "typing.py",    "selectors.py", "queue.py"};
+    static const char *const inside[] = {"site-packages/", "dist-packages/", "lib/python3",
+                                         "lib64/python3"};
+    static const char *const below[] = {
+        "torch/",           "torchvision/", "torchaudio/",  "torchgen/",     "functorch/",
+        "triton/",          "apex/",        "threading.py", "contextlib.py", "functools.py",
+        "multiprocessing/", "concurrent/",  "asyncio/",     "runpy.py",      "importlib/",
+        "abc.py",           "typing.py",    "selectors.py", "queue.py"};
     size_t n = path_length(frame);
     if (!n || *frame == '<')
         return false;

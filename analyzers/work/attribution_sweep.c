@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One pass over the ranges of every host thread with a stack of what is open. A launch takes the innermost operator, module,
- * line of user code and annotation from the stack; what backward launches is left to attribution_links.c.
+ * One pass over the ranges of every host thread with a stack of what is open. A launch takes the
+ * innermost operator, module, line of user code and annotation from the stack; what backward
+ * launches is left to attribution_links.c.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzers/work/attribution_sweep.h"
 
-enum category { CATEGORY_UNKNOWN, CATEGORY_OP, CATEGORY_PYTHON, CATEGORY_ANNOTATION, CATEGORY_MODULE_DOMAIN, CATEGORY_OTHER };
+enum category {
+    CATEGORY_UNKNOWN,
+    CATEGORY_OP,
+    CATEGORY_PYTHON,
+    CATEGORY_ANNOTATION,
+    CATEGORY_MODULE_DOMAIN,
+    CATEGORY_OTHER
+};
 enum name { NAME_UNKNOWN, NAME_PLAIN, NAME_MODULE, NAME_USER, NAME_CHECKPOINT, NAME_ENGINE };
 
 /* ---- what a slice is ------------------------------------------------------------------------------------------------------ */
@@ -18,9 +26,15 @@ static enum category category_of(struct an_sweep *s, size_t i)
     static const struct {
         const char *name;
         enum category category;
-    } known[] = {{"op", CATEGORY_OP},         {"python", CATEGORY_PYTHON}, {"annotation", CATEGORY_ANNOTATION},
-                 {"runtime", CATEGORY_OTHER}, {"driver", CATEGORY_OTHER},  {"overhead", CATEGORY_OTHER},
-                 {"instant", CATEGORY_OTHER}, {"trace", CATEGORY_OTHER},   {"torch", CATEGORY_MODULE_DOMAIN}};
+    } known[] = {{"op", CATEGORY_OP},
+                 {"python", CATEGORY_PYTHON},
+                 {"annotation", CATEGORY_ANNOTATION},
+                 {"runtime", CATEGORY_OTHER},
+                 {"driver", CATEGORY_OTHER},
+                 {"overhead", CATEGORY_OTHER},
+                 {"instant", CATEGORY_OTHER},
+                 {"trace", CATEGORY_OTHER},
+                 {"torch", CATEGORY_MODULE_DOMAIN}};
     uint32_t id = s->t->slice.category[i];
     if (id >= s->t->string_count)
         return CATEGORY_OTHER;
@@ -80,7 +94,8 @@ static uint32_t row_of(struct an_sweep *s, enum an_by by, size_t i)
     return t->of_name[id];
 }
 
-/* Row of the innermost frame of user code of an operator's recorded stack; AN_NONE: there is none. */
+/* Row of the innermost frame of user code of an operator's recorded stack; AN_NONE: there is none.
+ */
 static int line_of_stack(struct an_sweep *s, size_t i, uint32_t *row)
 {
     uint32_t id = s->t->slice.detail[i];
@@ -108,7 +123,8 @@ static int line_of_stack(struct an_sweep *s, size_t i, uint32_t *row)
 
 /* ---- the stack ------------------------------------------------------------------------------------------------------------ */
 
-/* Index of the innermost frame of a level that is still open at `time`, from the frame at `top`; -1: none. */
+/* Index of the innermost frame of a level that is still open at `time`, from the frame at `top`;
+ * -1: none. */
 static int32_t innermost(const struct an_sweep *s, int32_t top, enum an_sweep_level l, int64_t time)
 {
     int32_t i = top < 0 ? -1 : s->stack[top].at[l];
@@ -123,7 +139,8 @@ static uint32_t row_at(const struct an_sweep *s, int32_t i)
 }
 
 /* Time in itself: what lies inside belongs to the inner one. */
-static void add_host(struct an_sweep *s, enum an_by by, uint32_t row, int32_t outer, int64_t start, int64_t end)
+static void add_host(struct an_sweep *s, enum an_by by, uint32_t row, int32_t outer, int64_t start,
+                     int64_t end)
 {
     struct an_by_row *r = s->by[by].row;
     r[row].count++;
@@ -141,7 +158,8 @@ static int mark_add(struct an_sweep *s, const struct an_sweep_frame *f, int64_t 
         return TACHO_ENOMEM;
     int32_t outer = f->at[ANNOTATION];
     /* the call field of an annotation's frame is its index here */
-    s->marked[s->marks++] = (struct an_sweep_marked){start, f->end, f->row, outer < 0 ? AN_NONE : s->stack[outer].call};
+    s->marked[s->marks++] =
+        (struct an_sweep_marked){start, f->end, f->row, outer < 0 ? AN_NONE : s->stack[outer].call};
     return 0;
 }
 
@@ -149,12 +167,14 @@ static int forward_add(struct an_sweep *s, size_t i, uint32_t track, const struc
 {
     if (an_grow(&s->forward, &s->forward_room, s->forwards + 1, sizeof *s->forward))
         return TACHO_ENOMEM;
-    s->forward[s->forwards++] = (struct an_sweep_forward){(uint32_t)i, track, row_at(s, f->at[MODULE]), row_at(s, f->at[LINE])};
+    s->forward[s->forwards++] = (struct an_sweep_forward){
+        (uint32_t)i, track, row_at(s, f->at[MODULE]), row_at(s, f->at[LINE])};
     return 0;
 }
 
 /* What an operator changes of the state that is passed down. */
-static void op_state(struct an_sweep *s, size_t i, const struct an_detail *d, struct an_sweep_frame *f)
+static void op_state(struct an_sweep *s, size_t i, const struct an_detail *d,
+                     struct an_sweep_frame *f)
 {
     enum name n = name_of(s, i, false);
     bool is_backward = d && !strcmp(d->pass, "backward");
@@ -176,7 +196,8 @@ static bool frame_make(struct an_sweep *s, size_t depth, size_t i, struct an_swe
 {
     int64_t start = s->t->slice.start[i];
     int32_t top = (int32_t)depth - 1;
-    *f = (struct an_sweep_frame){.slice = (uint32_t)i, .end = an_slice_end(s->t, i), .row = AN_NONE, .call = AN_NONE};
+    *f = (struct an_sweep_frame){
+        .slice = (uint32_t)i, .end = an_slice_end(s->t, i), .row = AN_NONE, .call = AN_NONE};
     for (int l = 0; l < LEVELS; l++)
         f->at[l] = innermost(s, top, (enum an_sweep_level)l, start);
     if (top >= 0) {
@@ -188,10 +209,13 @@ static bool frame_make(struct an_sweep *s, size_t depth, size_t i, struct an_swe
 }
 
 /* Gives the range its row and puts it on the stack; `level` LEVELS: it is in no table. */
-static int frame_push(struct an_sweep *s, size_t *depth, struct an_sweep_frame *f, enum an_sweep_level level, uint32_t row)
+static int frame_push(struct an_sweep *s, size_t *depth, struct an_sweep_frame *f,
+                      enum an_sweep_level level, uint32_t row)
 {
-    static const enum an_by tables[] = {
-        [OP] = AN_BY_OP, [MODULE] = AN_BY_MODULE, [LINE] = AN_BY_LINE, [ANNOTATION] = AN_BY_ANNOTATION};
+    static const enum an_by tables[] = {[OP] = AN_BY_OP,
+                                        [MODULE] = AN_BY_MODULE,
+                                        [LINE] = AN_BY_LINE,
+                                        [ANNOTATION] = AN_BY_ANNOTATION};
     if (level < BACKWARD) {
         f->row = row == AN_NONE ? row_of(s, tables[level], f->slice) : row;
         if (f->row == AN_NONE)
@@ -282,12 +306,13 @@ static int call_of(struct an_sweep *s, int32_t op, uint32_t process, uint32_t *c
         if (an_grow(&s->calls->call, &s->call_room, s->calls->count + 1, sizeof *s->calls->call))
             return TACHO_ENOMEM;
         f->call = (uint32_t)s->calls->count;
-        s->calls->call[s->calls->count++] = (struct an_call){.slice = f->slice,
-                                                             .process = process,
-                                                             .cost = AN_NONE,
-                                                             .row = {AN_NONE, AN_NONE, AN_NONE, AN_NONE},
-                                                             .recompute = f->recompute,
-                                                             .unclear = f->grad && !f->recompute};
+        s->calls->call[s->calls->count++] =
+            (struct an_call){.slice = f->slice,
+                             .process = process,
+                             .cost = AN_NONE,
+                             .row = {AN_NONE, AN_NONE, AN_NONE, AN_NONE},
+                             .recompute = f->recompute,
+                             .unclear = f->grad && !f->recompute};
     }
     *call = f->call;
     return 0;
@@ -341,17 +366,20 @@ static int launch(struct an_sweep *s, size_t depth, size_t i, uint32_t track, si
         return TACHO_ENOMEM;
     int32_t b = at[BACKWARD];
     bool nested = false;
-    for (int32_t k = b; k > 0 && !nested; k--) /* another backward operator, of another number, around it */
-        nested = s->stack[k - 1].at[BACKWARD] >= 0 && s->t->slice.correlation[s->stack[s->stack[k - 1].at[BACKWARD]].slice] !=
-                                                          s->t->slice.correlation[s->stack[b].slice];
-    s->pending[s->pendings++] = (struct an_sweep_pending){.launch = (uint32_t)number,
-                                                          .track = track,
-                                                          .link = b < 0 ? AN_NONE : s->stack[b].slice,
-                                                          .call = call,
-                                                          .module = link_module ? row_at(s, at[MODULE]) : AN_NONE - 1,
-                                                          .line = link_line ? row_at(s, at[LINE]) : AN_NONE - 1,
-                                                          .nested = nested,
-                                                          .annotated = at[ANNOTATION] >= 0};
+    for (int32_t k = b; k > 0 && !nested;
+         k--) /* another backward operator, of another number, around it */
+        nested = s->stack[k - 1].at[BACKWARD] >= 0 &&
+                 s->t->slice.correlation[s->stack[s->stack[k - 1].at[BACKWARD]].slice] !=
+                     s->t->slice.correlation[s->stack[b].slice];
+    s->pending[s->pendings++] =
+        (struct an_sweep_pending){.launch = (uint32_t)number,
+                                  .track = track,
+                                  .link = b < 0 ? AN_NONE : s->stack[b].slice,
+                                  .call = call,
+                                  .module = link_module ? row_at(s, at[MODULE]) : AN_NONE - 1,
+                                  .line = link_line ? row_at(s, at[LINE]) : AN_NONE - 1,
+                                  .nested = nested,
+                                  .annotated = at[ANNOTATION] >= 0};
     return 0;
 }
 
@@ -407,7 +435,8 @@ static int prepare(struct an_sweep *s)
     return 0;
 }
 
-int an_attribution_sweep(struct an_context *c, struct an_by_table by[AN_BY_COUNT], bool present[AN_BY_COUNT])
+int an_attribution_sweep(struct an_context *c, struct an_by_table by[AN_BY_COUNT],
+                         bool present[AN_BY_COUNT])
 {
     struct an_sweep s = {.c = c, .t = c->t, .g = c->gpu, .by = by, .present = present};
     int rc = prepare(&s);

@@ -14,7 +14,8 @@ enum an_sweep_level { OP, MODULE, LINE, ANNOTATION, BACKWARD, LEVELS };
 struct an_sweep_frame {
     uint32_t slice;
     int64_t end;
-    int32_t at[LEVELS]; /* index in the stack of the innermost of each level, this one included; -1: none */
+    int32_t at[LEVELS]; /* index in the stack of the innermost of each level, this one included; -1:
+                           none */
     uint32_t row;       /* of its level's table */
     uint32_t call;      /* of an operator that launched something */
     bool backward, recompute, grad;
@@ -33,8 +34,9 @@ struct an_sweep_marked {
 
 /* A launch whose rows are found when all threads are known. */
 struct an_sweep_pending {
-    uint32_t launch, track, link, call, module, line; /* link: slice of the backward operator; module, line: own ones */
-    bool nested;                                      /* the backward operator runs inside another one's */
+    uint32_t launch, track, link, call, module,
+        line;    /* link: slice of the backward operator; module, line: own ones */
+    bool nested; /* the backward operator runs inside another one's */
     bool annotated;
 };
 
@@ -46,7 +48,8 @@ struct an_sweep {
     struct an_calls *calls;
     size_t call_room;
     uint8_t *category, *name; /* of strings */
-    uint32_t *line_of_detail; /* row + 2 of the user's frame of a recorded stack; 1: none; 0: not known yet */
+    uint32_t *line_of_detail; /* row + 2 of the user's frame of a recorded stack; 1: none; 0: not
+                                 known yet */
     bool python, *present;
     struct an_sweep_frame *stack;
     size_t stack_room;
@@ -61,7 +64,8 @@ struct an_sweep {
     size_t pendings, pending_room;
 };
 
-/* A launch's row in a table. The cost of a call belongs to its row; where its launches have several, no row knows its part. */
+/* A launch's row in a table. The cost of a call belongs to its row; where its launches have
+ * several, no row knows its part. */
 void an_sweep_give(struct an_sweep *s, enum an_by by, uint32_t row, size_t launch, uint32_t call);
 /* Gives the pending launches their rows. 0 or TACHO_ENOMEM. */
 int an_sweep_resolve(struct an_sweep *s);

@@ -9,14 +9,14 @@ static bool is_datasheet(const struct an_ceiling_row *x)
     return !strncmp(x->source, "datasheet", 9);
 }
 
-const struct an_ceiling_row *an_ceiling_find(const struct an_context *c, const char *device, const char *resource,
-                                             const char *dtype)
+const struct an_ceiling_row *an_ceiling_find(const struct an_context *c, const char *device,
+                                             const char *resource, const char *dtype)
 {
     const struct an_ceiling_row *best = NULL;
     for (size_t i = 0; i < c->t->ceiling_count; i++) {
         const struct an_ceiling_row *x = &c->t->ceiling[i];
-        if (strcmp(x->resource, resource) || (*dtype && strcmp(x->dtype, dtype)) || !(x->value > 0) || !isfinite(x->value) ||
-            (*x->device && strcmp(x->device, device)))
+        if (strcmp(x->resource, resource) || (*dtype && strcmp(x->dtype, dtype)) ||
+            !(x->value > 0) || !isfinite(x->value) || (*x->device && strcmp(x->device, device)))
             continue;
         if (!best || (is_datasheet(x) && !is_datasheet(best)) ||
             (is_datasheet(x) == is_datasheet(best) && x->value > best->value))
@@ -25,10 +25,13 @@ const struct an_ceiling_row *an_ceiling_find(const struct an_context *c, const c
     return best;
 }
 
-size_t an_memory_levels(const struct an_context *c, const char *device, struct an_memory_level out[AN_MEMORY_LEVELS])
+size_t an_memory_levels(const struct an_context *c, const char *device,
+                        struct an_memory_level out[AN_MEMORY_LEVELS])
 {
-    static const char *const dram[] = {"bandwidth", "bandwidth_read", "bandwidth_write", "bandwidth_update"};
-    static const char *const caches[][2] = {{"l3", "bandwidth_l3"}, {"l2", "bandwidth_l2"}, {"l1", "bandwidth_l1"}};
+    static const char *const dram[] = {"bandwidth", "bandwidth_read", "bandwidth_write",
+                                       "bandwidth_update"};
+    static const char *const caches[][2] = {
+        {"l3", "bandwidth_l3"}, {"l2", "bandwidth_l2"}, {"l1", "bandwidth_l1"}};
     const struct an_ceiling_row *most = NULL;
     size_t n = 0;
     for (size_t i = 0; i < sizeof dram / sizeof *dram; i++) {

@@ -13,13 +13,17 @@
 int64_t an_op_mul(int64_t a, int64_t b)
 {
     int64_t out;
-    return a == STORE_ABSENT || b == STORE_ABSENT || __builtin_mul_overflow(a, b, &out) ? STORE_ABSENT : out;
+    return a == STORE_ABSENT || b == STORE_ABSENT || __builtin_mul_overflow(a, b, &out)
+               ? STORE_ABSENT
+               : out;
 }
 
 int64_t an_op_add(int64_t a, int64_t b)
 {
     int64_t out;
-    return a == STORE_ABSENT || b == STORE_ABSENT || __builtin_add_overflow(a, b, &out) ? STORE_ABSENT : out;
+    return a == STORE_ABSENT || b == STORE_ABSENT || __builtin_add_overflow(a, b, &out)
+               ? STORE_ABSENT
+               : out;
 }
 
 int64_t an_op_elements(const struct an_op_tensor *t)
@@ -37,7 +41,8 @@ int64_t an_op_bytes(const struct an_op_tensor *t)
 
 /* ---- the payload -------------------------------------------------------------------------------------------------------- */
 
-/* Names of element types, of today's and of older versions of PyTorch. Two 4-bit numbers share an element of fp4. */
+/* Names of element types, of today's and of older versions of PyTorch. Two 4-bit numbers share an
+ * element of fp4. */
 static const struct {
     const char *name, *dtype;
     int bytes;
@@ -90,8 +95,10 @@ static bool tensor_parse(const json_t *dims, const char *type, struct an_op_tens
     return true;
 }
 
-/* A list of tensors has one list of sizes each; a tensor without sizes is told from a scalar by its type. */
-static bool input_parse(struct an_arena *a, const json_t *dims, const char *type, struct an_op_input *in)
+/* A list of tensors has one list of sizes each; a tensor without sizes is told from a scalar by its
+ * type. */
+static bool input_parse(struct an_arena *a, const json_t *dims, const char *type,
+                        struct an_op_input *in)
 {
     bool list = json_array_size(dims) && json_is_array(json_array_get(dims, 0));
     size_t n = list ? json_array_size(dims) : 1;
@@ -119,7 +126,9 @@ static int stack_parse(struct an_arena *a, const json_t *stack, struct an_op_arg
     size_t n = json_array_size(stack);
     const char **frame;
     if (json_is_string(stack)) {
-        char *text = an_arena_copy(a, json_string_value(stack), strlen(json_string_value(stack)) + 1), *save = NULL;
+        char *text =
+                 an_arena_copy(a, json_string_value(stack), strlen(json_string_value(stack)) + 1),
+             *save = NULL;
         if (!text)
             return TACHO_ENOMEM;
         for (const char *p = text; *p; p++)
@@ -149,7 +158,8 @@ int an_op_args_parse(struct an_arena *a, const char *payload, struct an_op_args 
     size_t n = json_array_size(shapes);
     struct an_op_input *in = an_arena_zero(a, n ? n : 1, sizeof *in);
     int rc = TACHO_ENOMEM;
-    *out = (struct an_op_args){.count = n, .shapes = json_is_array(shapes), .concrete = json_is_array(concrete)};
+    *out = (struct an_op_args){
+        .count = n, .shapes = json_is_array(shapes), .concrete = json_is_array(concrete)};
     if (!in)
         goto out;
     for (size_t i = 0; i < n; i++) {
@@ -194,7 +204,9 @@ int an_op_integers(const struct an_op_args *args, int i, int64_t *out, int room)
 int an_op_flag(const struct an_op_args *args, int i)
 {
     const char *p = i >= 0 && (size_t)i < args->count ? args->input[i].concrete : "";
-    return !strcmp(p, "True") || !strcmp(p, "1") ? 1 : !strcmp(p, "False") || !strcmp(p, "0") ? 0 : -1;
+    return !strcmp(p, "True") || !strcmp(p, "1")    ? 1
+           : !strcmp(p, "False") || !strcmp(p, "0") ? 0
+                                                    : -1;
 }
 
 /* ---- the tables --------------------------------------------------------------------------------------------------------- */
@@ -203,7 +215,8 @@ int an_op_flag(const struct an_op_args *args, int i)
 
 struct an_op_cost an_op_absent(enum an_op_kind kind, const char *reason)
 {
-    return (struct an_op_cost){kind, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT, "", reason};
+    return (struct an_op_cost){kind,         STORE_ABSENT, STORE_ABSENT, STORE_ABSENT,
+                               STORE_ABSENT, "",           reason};
 }
 
 int an_op_find(const char *name)
@@ -222,12 +235,14 @@ bool an_op_is_product(int op)
     return op >= 0 && op < OTHERS_FROM;
 }
 
-struct an_op_cost an_op_cost(int op, const struct an_op_args *args, const struct an_op_context *context)
+struct an_op_cost an_op_cost(int op, const struct an_op_args *args,
+                             const struct an_op_context *context)
 {
     static const struct an_op_context nothing = {NULL, NULL};
     if (op < 0)
         return an_op_absent(AN_OP_OTHER, "the operator is not known to tacho");
-    const struct an_op_row *r = op < OTHERS_FROM ? &an_op_products[op] : &an_op_others[op - OTHERS_FROM];
+    const struct an_op_row *r =
+        op < OTHERS_FROM ? &an_op_products[op] : &an_op_others[op - OTHERS_FROM];
     if (!args->shapes) {
         struct an_op_args none = {.count = 0};
         enum an_op_kind kind = r->cost(r, &none, &nothing).kind;

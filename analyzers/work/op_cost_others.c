@@ -32,7 +32,8 @@ static bool broadcast(tensor t, struct an_op_tensor *out)
     int64_t dim[AN_OP_RANK_MAX];
     int rank = t->rank > out->rank ? t->rank : out->rank;
     for (int i = 1; i <= rank; i++) {
-        int64_t a = i <= out->rank ? out->dim[out->rank - i] : 1, b = i <= t->rank ? t->dim[t->rank - i] : 1;
+        int64_t a = i <= out->rank ? out->dim[out->rank - i] : 1,
+                b = i <= t->rank ? t->dim[t->rank - i] : 1;
         if (a != b && a != 1 && b != 1)
             return false;
         dim[rank - i] = a == 1 ? b : a;
@@ -42,7 +43,8 @@ static bool broadcast(tensor t, struct an_op_tensor *out)
     return true;
 }
 
-/* Of two types the one that holds both, in so far as a size tells: a tensor without dimensions does not decide. */
+/* Of two types the one that holds both, in so far as a size tells: a tensor without dimensions does
+ * not decide. */
 static bool decides(tensor t, const struct an_op_tensor *out)
 {
     bool integer = is_integer(t->dtype), out_integer = is_integer(out->dtype);
@@ -53,10 +55,15 @@ static bool decides(tensor t, const struct an_op_tensor *out)
     return integer == out_integer ? t->bytes > out->bytes : out_integer;
 }
 
-enum { NEW, IN_PLACE, PREDICATE, WRITE }; /* result: a new tensor, the first operand, a new one of bool, the first unread */
+enum {
+    NEW,
+    IN_PLACE,
+    PREDICATE,
+    WRITE
+}; /* result: a new tensor, the first operand, a new one of bool, the first unread */
 
-/* The operands among the arguments are broadcast together; a tensor behind them is the one that the result goes to.
- * a: FLOPs an element, result, operands at most */
+/* The operands among the arguments are broadcast together; a tensor behind them is the one that the
+ * result goes to. a: FLOPs an element, result, operands at most */
 static struct an_op_cost elementwise(const struct an_op_row *r, const struct an_op_args *args,
                                      const struct an_op_context *context)
 {
@@ -84,11 +91,14 @@ static struct an_op_cost elementwise(const struct an_op_row *r, const struct an_
     if (r->a[1] != NEW && r->a[1] != PREDICATE && first)
         out = *first;
     int64_t n = an_op_elements(&out), written = an_op_mul(n, r->a[1] == PREDICATE ? 1 : out.bytes);
-    return other(an_op_mul(n, r->a[0]), out.bytes ? an_op_add(read, written) : STORE_ABSENT, out.dtype);
+    return other(an_op_mul(n, r->a[0]), out.bytes ? an_op_add(read, written) : STORE_ABSENT,
+                 out.dtype);
 }
 
-/* Element-wise over lists of tensors: fused optimizers and _foreach_. a: FLOPs an element, lists that are read, written */
-static struct an_op_cost foreach (const struct an_op_row *r, const struct an_op_args *args, const struct an_op_context *context)
+/* Element-wise over lists of tensors: fused optimizers and _foreach_. a: FLOPs an element, lists
+ * that are read, written */
+static struct an_op_cost foreach (const struct an_op_row *r, const struct an_op_args *args,
+                                  const struct an_op_context *context)
 {
     const struct an_op_input *in = args->count ? args->input : NULL;
     int64_t n = 0, bytes = 0, lists = 0;
@@ -104,8 +114,8 @@ static struct an_op_cost foreach (const struct an_op_row *r, const struct an_op_
     return other(an_op_mul(n, r->a[0]), an_op_mul(bytes, lists + r->a[2]), in->tensor->dtype);
 }
 
-/* One pass over the first tensor into few elements: the dimensions that go are listed in argument a[1], none: all.
- * a: FLOPs an element, dimensions */
+/* One pass over the first tensor into few elements: the dimensions that go are listed in argument
+ * a[1], none: all. a: FLOPs an element, dimensions */
 static struct an_op_cost reduction(const struct an_op_row *r, const struct an_op_args *args,
                                    const struct an_op_context *context)
 {
@@ -121,13 +131,16 @@ static struct an_op_cost reduction(const struct an_op_row *r, const struct an_op
             stays = stays && (dim[i] < 0 ? dim[i] + t->rank : dim[i]) != d;
         out = an_op_mul(out, stays ? t->dim[d] : 1);
     }
-    return other(an_op_mul(n, r->a[0]), t->bytes ? an_op_add(an_op_bytes(t), an_op_mul(out, t->bytes)) : STORE_ABSENT,
+    return other(an_op_mul(n, r->a[0]),
+                 t->bytes ? an_op_add(an_op_bytes(t), an_op_mul(out, t->bytes)) : STORE_ABSENT,
                  t->dtype);
 }
 
-/* Norms: passes over tensors of the size of the input; scales and statistics are small beside them and left out of the bytes
- * only where their shapes are not arguments. a: FLOPs an element, position of the input, big results */
-static struct an_op_cost norm(const struct an_op_row *r, const struct an_op_args *args, const struct an_op_context *context)
+/* Norms: passes over tensors of the size of the input; scales and statistics are small beside them
+ * and left out of the bytes only where their shapes are not arguments. a: FLOPs an element,
+ * position of the input, big results */
+static struct an_op_cost norm(const struct an_op_row *r, const struct an_op_args *args,
+                              const struct an_op_context *context)
 {
     tensor x = an_op_tensor_at(args, r->a[1]);
     int64_t n = an_op_elements(x), bytes = 0;
@@ -137,11 +150,13 @@ static struct an_op_cost norm(const struct an_op_row *r, const struct an_op_args
     for (int i = 0; (size_t)i < args->count; i++)
         if (an_op_tensor_at(args, i))
             bytes = an_op_add(bytes, an_op_bytes(an_op_tensor_at(args, i)));
-    return other(an_op_mul(n, r->a[0]), an_op_add(bytes, an_op_mul(r->a[2], an_op_bytes(x))), x->dtype);
+    return other(an_op_mul(n, r->a[0]), an_op_add(bytes, an_op_mul(r->a[2], an_op_bytes(x))),
+                 x->dtype);
 }
 
 /* Copy of the second tensor into the first. */
-static struct an_op_cost copy(const struct an_op_row *r, const struct an_op_args *args, const struct an_op_context *context)
+static struct an_op_cost copy(const struct an_op_row *r, const struct an_op_args *args,
+                              const struct an_op_context *context)
 {
     tensor to = an_op_tensor_at(args, 0), from = an_op_tensor_at(args, 1);
     (void)r;
@@ -160,11 +175,13 @@ static struct an_op_cost concatenation(const struct an_op_row *r, const struct a
     (void)context;
     for (size_t i = 0; in && i < in->count; i++)
         bytes = an_op_add(bytes, an_op_bytes(&in->tensor[i]));
-    return in && in->count ? other(0, an_op_mul(2, bytes), in->tensor->dtype) : an_op_absent(AN_OP_OTHER, NO_SHAPE);
+    return in && in->count ? other(0, an_op_mul(2, bytes), in->tensor->dtype)
+                           : an_op_absent(AN_OP_OTHER, NO_SHAPE);
 }
 
 /* Rows of a table: one for each index. a: the table, the indices */
-static struct an_op_cost rows(const struct an_op_row *r, const struct an_op_args *args, const struct an_op_context *context)
+static struct an_op_cost rows(const struct an_op_row *r, const struct an_op_args *args,
+                              const struct an_op_context *context)
 {
     tensor table = an_op_tensor_at(args, r->a[0]), index = an_op_tensor_at(args, r->a[1]);
     (void)context;
@@ -184,8 +201,8 @@ static struct an_op_cost rows_backward(const struct an_op_row *r, const struct a
     if (!g || !index || !g->rank)
         return an_op_absent(AN_OP_OTHER, NO_SHAPE);
     if (an_op_integers(args, r->a[2], &n, 1) == 1 && n >= 0)
-        bytes =
-            an_op_add(an_op_add(an_op_bytes(g), an_op_bytes(index)), an_op_mul(an_op_mul(n, g->dim[g->rank - 1]), g->bytes));
+        bytes = an_op_add(an_op_add(an_op_bytes(g), an_op_bytes(index)),
+                          an_op_mul(an_op_mul(n, g->dim[g->rank - 1]), g->bytes));
     return other(an_op_elements(g), bytes, g->dtype);
 }
 
@@ -303,7 +320,8 @@ const struct an_op_row an_op_others[] = {
     REDUCTION("min", 1, -1),
     REDUCTION("argmax", 1, 1),
     REDUCTION("argmin", 1, 1),
-    /* softmax: maximum, difference, exponential, sum, quotient; its logarithm has the sum's logarithm and a difference instead
+    /* softmax: maximum, difference, exponential, sum, quotient; its logarithm has the sum's
+     * logarithm and a difference instead
      */
     {"aten::_softmax", norm, {5, 0, 1}},
     {"aten::_log_softmax", norm, {5, 0, 1}},

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Matrix products, convolutions and attention. Positions of arguments are those of the operators' schemas (PyTorch 1.8 to
- * 2.15; the same position in all of them where the row does not say otherwise).
+ * Matrix products, convolutions and attention. Positions of arguments are those of the operators'
+ * schemas (PyTorch 1.8 to 2.15; the same position in all of them where the row does not say
+ * otherwise).
  */
 #include <string.h>
 
 #include "analyzers/work/op_cost.h"
 #include "store/store.h"
 
-#define NO_SHAPE    "the shapes of its operands are not in the trace"
-#define NO_CONCRETE "the values of its scalar arguments are not in the trace (PyTorch records them with record_shapes from 2.1)"
-#define NO_LENGTHS  "the lengths of packed sequences are not in the trace"
+#define NO_SHAPE "the shapes of its operands are not in the trace"
+#define NO_CONCRETE \
+    "the values of its scalar arguments are not in the trace (PyTorch records them with " \
+    "record_shapes from 2.1)"
+#define NO_LENGTHS "the lengths of packed sequences are not in the trace"
 
 typedef const struct an_op_tensor *tensor;
 
-/* A product's cost: 2 * multiplications; bytes of two operands and a result of `out` elements of the first one's type. */
-static struct an_op_cost product(enum an_op_kind kind, int64_t multiplications, tensor x, tensor y, int64_t out)
+/* A product's cost: 2 * multiplications; bytes of two operands and a result of `out` elements of
+ * the first one's type. */
+static struct an_op_cost product(enum an_op_kind kind, int64_t multiplications, tensor x, tensor y,
+                                 int64_t out)
 {
     int64_t flops = an_op_mul(2, multiplications);
     struct an_op_cost c = {kind, flops, flops, flops, STORE_ABSENT, x->dtype, NULL};
@@ -28,25 +33,30 @@ static struct an_op_cost product(enum an_op_kind kind, int64_t multiplications, 
 
 /* ---- matrix products ---------------------------------------------------------------------------------------------------- */
 
-/* x [..., m, k] by y [..., k, n] of equal rank 2 or 3. a: position of x and y, of an addend (-1: none) */
-static struct an_op_cost matrix(const struct an_op_row *r, const struct an_op_args *args, const struct an_op_context *context)
+/* x [..., m, k] by y [..., k, n] of equal rank 2 or 3. a: position of x and y, of an addend (-1:
+ * none) */
+static struct an_op_cost matrix(const struct an_op_row *r, const struct an_op_args *args,
+                                const struct an_op_context *context)
 {
-    tensor x = an_op_tensor_at(args, r->a[0]), y = an_op_tensor_at(args, r->a[1]), z = an_op_tensor_at(args, r->a[2]);
+    tensor x = an_op_tensor_at(args, r->a[0]), y = an_op_tensor_at(args, r->a[1]),
+           z = an_op_tensor_at(args, r->a[2]);
     (void)context;
-    if (!x || !y || x->rank != y->rank || x->rank < 2 || x->rank > 3 || x->dim[x->rank - 1] != y->dim[y->rank - 2] ||
-        (x->rank == 3 && x->dim[0] != y->dim[0]))
+    if (!x || !y || x->rank != y->rank || x->rank < 2 || x->rank > 3 ||
+        x->dim[x->rank - 1] != y->dim[y->rank - 2] || (x->rank == 3 && x->dim[0] != y->dim[0]))
         return an_op_absent(AN_OP_MATRIX, NO_SHAPE);
     int64_t n = y->dim[y->rank - 1], rows = 1;
     for (int i = 0; i < x->rank - 1; i++)
         rows = an_op_mul(rows, x->dim[i]);
-    struct an_op_cost c = product(AN_OP_MATRIX, an_op_mul(an_op_elements(x), n), x, y, an_op_mul(rows, n));
+    struct an_op_cost c =
+        product(AN_OP_MATRIX, an_op_mul(an_op_elements(x), n), x, y, an_op_mul(rows, n));
     if (z && c.bytes != STORE_ABSENT)
         c.bytes = an_op_add(c.bytes, an_op_bytes(z));
     return c;
 }
 
 /* Matrix by vector, and vector by vector: every element of the larger one is multiplied once. */
-static struct an_op_cost vector(const struct an_op_row *r, const struct an_op_args *args, const struct an_op_context *context)
+static struct an_op_cost vector(const struct an_op_row *r, const struct an_op_args *args,
+                                const struct an_op_context *context)
 {
     tensor x = an_op_tensor_at(args, r->a[0]), y = an_op_tensor_at(args, r->a[1]);
     (void)context;
@@ -56,7 +66,8 @@ static struct an_op_cost vector(const struct an_op_row *r, const struct an_op_ar
 }
 
 /* x [..., k] by weights [n, k]. */
-static struct an_op_cost linear(const struct an_op_row *r, const struct an_op_args *args, const struct an_op_context *context)
+static struct an_op_cost linear(const struct an_op_row *r, const struct an_op_args *args,
+                                const struct an_op_context *context)
 {
     tensor x = an_op_tensor_at(args, 0), w = an_op_tensor_at(args, 1);
     (void)r;
@@ -68,7 +79,8 @@ static struct an_op_cost linear(const struct an_op_row *r, const struct an_op_ar
 }
 
 /* Matrix product with broadcasting of the leading dimensions. */
-static struct an_op_cost matmul(const struct an_op_row *r, const struct an_op_args *args, const struct an_op_context *context)
+static struct an_op_cost matmul(const struct an_op_row *r, const struct an_op_args *args,
+                                const struct an_op_context *context)
 {
     tensor x = an_op_tensor_at(args, 0), y = an_op_tensor_at(args, 1);
     (void)r;
@@ -80,7 +92,8 @@ static struct an_op_cost matmul(const struct an_op_row *r, const struct an_op_ar
     if (k != (y->rank > 1 ? y->dim[y->rank - 2] : y->dim[0]))
         return an_op_absent(AN_OP_MATRIX, NO_SHAPE);
     for (int i = 3; i <= x->rank || i <= y->rank; i++) {
-        int64_t a = i <= x->rank ? x->dim[x->rank - i] : 1, b = i <= y->rank ? y->dim[y->rank - i] : 1;
+        int64_t a = i <= x->rank ? x->dim[x->rank - i] : 1,
+                b = i <= y->rank ? y->dim[y->rank - i] : 1;
         if (a != b && a != 1 && b != 1)
             return an_op_absent(AN_OP_MATRIX, NO_SHAPE);
         out = an_op_mul(out, a == 1 ? b : a);
@@ -88,12 +101,16 @@ static struct an_op_cost matmul(const struct an_op_row *r, const struct an_op_ar
     return product(AN_OP_MATRIX, an_op_mul(out, k), x, y, out);
 }
 
-/* Groups of products: of 3-dimensional operands one a group; a 2-dimensional one is cut along rows or along k by offsets. */
-static struct an_op_cost grouped(const struct an_op_row *r, const struct an_op_args *args, const struct an_op_context *context)
+/* Groups of products: of 3-dimensional operands one a group; a 2-dimensional one is cut along rows
+ * or along k by offsets. */
+static struct an_op_cost grouped(const struct an_op_row *r, const struct an_op_args *args,
+                                 const struct an_op_context *context)
 {
-    tensor x = an_op_tensor_at(args, 0), y = an_op_tensor_at(args, 1), offsets = an_op_tensor_at(args, r->a[0]);
+    tensor x = an_op_tensor_at(args, 0), y = an_op_tensor_at(args, 1),
+           offsets = an_op_tensor_at(args, r->a[0]);
     (void)context;
-    if (!x || !y || x->rank < 2 || x->rank > 3 || y->rank < 2 || y->rank > 3 || x->dim[x->rank - 1] != y->dim[y->rank - 2])
+    if (!x || !y || x->rank < 2 || x->rank > 3 || y->rank < 2 || y->rank > 3 ||
+        x->dim[x->rank - 1] != y->dim[y->rank - 2])
         return an_op_absent(AN_OP_MATRIX, NO_SHAPE);
     int64_t n = y->dim[y->rank - 1], m = x->dim[x->rank - 2];
     int64_t groups = x->rank == 3                    ? x->dim[0]
@@ -102,7 +119,8 @@ static struct an_op_cost grouped(const struct an_op_row *r, const struct an_op_a
                                                      : STORE_ABSENT;
     if (x->rank == 3 && y->rank == 2) /* the columns of y are shared out among the groups */
         groups = 1;
-    int64_t all = an_op_mul(an_op_mul(x->rank == 3 && y->rank == 3 ? groups : 1, m), an_op_mul(n, x->dim[x->rank - 1]));
+    int64_t all = an_op_mul(an_op_mul(x->rank == 3 && y->rank == 3 ? groups : 1, m),
+                            an_op_mul(n, x->dim[x->rank - 1]));
     return product(AN_OP_MATRIX, all, x, y, an_op_mul(groups, an_op_mul(m, n)));
 }
 
@@ -113,22 +131,27 @@ static int64_t positions(const struct an_op_args *args, const int *a, tensor x, 
 {
     int64_t stride[AN_OP_RANK_MAX], padding[AN_OP_RANK_MAX], dilation[AN_OP_RANK_MAX], n = 1;
     int spatial = x->rank - 2, s = an_op_integers(args, a[0], stride, AN_OP_RANK_MAX),
-        p = an_op_integers(args, a[1], padding, AN_OP_RANK_MAX), d = an_op_integers(args, a[2], dilation, AN_OP_RANK_MAX);
-    if ((s != 1 && s != spatial) || (p != 1 && p != spatial) || (a[2] >= 0 && d != 1 && d != spatial))
+        p = an_op_integers(args, a[1], padding, AN_OP_RANK_MAX),
+        d = an_op_integers(args, a[2], dilation, AN_OP_RANK_MAX);
+    if ((s != 1 && s != spatial) || (p != 1 && p != spatial) ||
+        (a[2] >= 0 && d != 1 && d != spatial))
         return STORE_ABSENT;
     for (int i = 0; i < spatial; i++) {
-        int64_t step = stride[s == 1 ? 0 : i], pad = padding[p == 1 ? 0 : i], reach = a[2] < 0 ? 1 : dilation[d == 1 ? 0 : i];
+        int64_t step = stride[s == 1 ? 0 : i], pad = padding[p == 1 ? 0 : i],
+                reach = a[2] < 0 ? 1 : dilation[d == 1 ? 0 : i];
         int64_t span = an_op_add(an_op_mul(reach, w->dim[2 + i] - 1), 1);
         int64_t room = an_op_add(x->dim[2 + i], an_op_mul(2, pad));
-        if (step < 1 || reach < 1 || span == STORE_ABSENT || room == STORE_ABSENT || pad < 0 || room < span)
+        if (step < 1 || reach < 1 || span == STORE_ABSENT || room == STORE_ABSENT || pad < 0 ||
+            room < span)
             return STORE_ABSENT;
         n = an_op_mul(n, (room - span) / step + 1);
     }
     return n;
 }
 
-/* Multiplications one way through a convolution with weights [out, in / groups, filter ...]: each element of the side that the
- * filter is centred on (the result; the input of a transposed one) meets in / groups * filter weights. */
+/* Multiplications one way through a convolution with weights [out, in / groups, filter ...]: each
+ * element of the side that the filter is centred on (the result; the input of a transposed one)
+ * meets in / groups * filter weights. */
 static int64_t filtered(int64_t elements, tensor w)
 {
     for (int i = 1; i < w->rank; i++)
@@ -152,24 +175,29 @@ static struct an_op_cost convolution(const struct an_op_row *r, const struct an_
     if (transposed < 0 && y && y->rank == x->rank && y->dim[1] == w->dim[0])
         transposed = 0; /* of a transposed one dim 0 of the weights is the input's channels */
     if (transposed == 1) {
-        struct an_op_cost c = product(AN_OP_CONVOLUTION, filtered(an_op_elements(x), w), x, w, STORE_ABSENT);
+        struct an_op_cost c =
+            product(AN_OP_CONVOLUTION, filtered(an_op_elements(x), w), x, w, STORE_ABSENT);
         c.bytes = STORE_ABSENT;
         return c;
     }
     int64_t at = transposed < 0 ? STORE_ABSENT : positions(args, r->a, x, w);
     int64_t out = an_op_mul(an_op_mul(x->dim[0], w->dim[0]), at);
-    if (out == STORE_ABSENT && y && y->rank == x->rank && y->dim[0] == x->dim[0] && y->dim[1] == w->dim[0])
+    if (out == STORE_ABSENT && y && y->rank == x->rank && y->dim[0] == x->dim[0] &&
+        y->dim[1] == w->dim[0])
         out = an_op_elements(y);
     if (out == STORE_ABSENT)
         return an_op_absent(AN_OP_CONVOLUTION, NO_CONCRETE);
     return product(AN_OP_CONVOLUTION, filtered(out, w), x, w, out);
 }
 
-/* Gradients of input and weights: as many products as forward, each. a: gradient, input, weights, mask, transposed */
-static struct an_op_cost convolution_backward(const struct an_op_row *r, const struct an_op_args *args,
+/* Gradients of input and weights: as many products as forward, each. a: gradient, input, weights,
+ * mask, transposed */
+static struct an_op_cost convolution_backward(const struct an_op_row *r,
+                                              const struct an_op_args *args,
                                               const struct an_op_context *context)
 {
-    tensor g = an_op_tensor_at(args, r->a[0]), x = an_op_tensor_at(args, r->a[1]), w = an_op_tensor_at(args, r->a[2]);
+    tensor g = an_op_tensor_at(args, r->a[0]), x = an_op_tensor_at(args, r->a[1]),
+           w = an_op_tensor_at(args, r->a[2]);
     const char *mask = (size_t)r->a[3] < args->count ? args->input[r->a[3]].concrete : "";
     int transposed = r->a[4] < 0 ? 0 : an_op_flag(args, r->a[4]);
     (void)context;
@@ -177,7 +205,8 @@ static struct an_op_cost convolution_backward(const struct an_op_row *r, const s
         return an_op_absent(AN_OP_CONVOLUTION, NO_SHAPE);
     if (*mask != '[' || transposed < 0)
         return an_op_absent(AN_OP_CONVOLUTION, NO_CONCRETE);
-    bool input = !strncmp(mask, "[True", 5), weights = strstr(mask, ", ") && !strncmp(strstr(mask, ", "), ", True", 6);
+    bool input = !strncmp(mask, "[True", 5),
+         weights = strstr(mask, ", ") && !strncmp(strstr(mask, ", "), ", True", 6);
     int64_t once = filtered(an_op_elements(transposed ? x : g), w);
     struct an_op_cost c = product(AN_OP_CONVOLUTION, an_op_mul(once, input + weights), g, g, 0);
     if (c.reason)
@@ -191,13 +220,15 @@ static struct an_op_cost convolution_backward(const struct an_op_row *r, const s
     return c;
 }
 
-/* One of the two gradients alone (PyTorch up to 1.10). Its own size only the enclosing operator (input, gradient, weights)
- * tells. a: gradient, the other operand, position of this gradient's tensor in the enclosing operator */
+/* One of the two gradients alone (PyTorch up to 1.10). Its own size only the enclosing operator
+ * (input, gradient, weights) tells. a: gradient, the other operand, position of this gradient's
+ * tensor in the enclosing operator */
 static struct an_op_cost convolution_half(const struct an_op_row *r, const struct an_op_args *args,
                                           const struct an_op_context *context)
 {
     tensor g = an_op_tensor_at(args, r->a[0]), x = an_op_tensor_at(args, r->a[1]);
-    tensor result = context->outer ? an_op_tensor_at(context->outer, r->a[2]) : NULL, w = r->a[2] == 2 ? result : x;
+    tensor result = context->outer ? an_op_tensor_at(context->outer, r->a[2]) : NULL,
+           w = r->a[2] == 2 ? result : x;
     if (!g || !x || !convolves(x, w) || g->rank != x->rank || g->dim[1] != w->dim[0])
         return an_op_absent(AN_OP_CONVOLUTION, NO_SHAPE);
     struct an_op_cost c = product(AN_OP_CONVOLUTION, filtered(an_op_elements(g), w), g, x, 0);
@@ -211,14 +242,17 @@ static struct an_op_cost convolution_half(const struct an_op_row *r, const struc
 /* Sum over i = 0 .. n-1 of i + shift, clamped to 0 .. top; n * top fits int64. */
 static int64_t clamped_sum(int64_t n, __int128 shift, int64_t top)
 {
-    __int128 low = shift >= 0 ? 0 : -shift < n ? -shift : n;              /* first i with i + shift >= 0 */
-    __int128 high = shift >= top ? 0 : top - shift < n ? top - shift : n; /* first i with i + shift >= top */
+    __int128 low = shift >= 0 ? 0 : -shift < n ? -shift : n; /* first i with i + shift >= 0 */
+    __int128 high = shift >= top      ? 0
+                    : top - shift < n ? top - shift
+                                      : n; /* first i with i + shift >= top */
     return (int64_t)((high - low) * (low + high - 1 + 2 * shift) / 2 + (n - high) * top);
 }
 
 struct mask {
-    bool causal, from_end; /* the last query sees all keys (bottom right), else query i sees keys 0 .. i */
-    int64_t left, right;   /* keys a window holds before and behind, -1: all */
+    bool causal,
+        from_end; /* the last query sees all keys (bottom right), else query i sees keys 0 .. i */
+    int64_t left, right; /* keys a window holds before and behind, -1: all */
 };
 
 /* Pairs of query and key that count. */
@@ -232,14 +266,18 @@ static int64_t pairs(int64_t queries, int64_t keys, const struct mask *m)
     return upto - (m->left < 0 ? 0 : clamped_sum(queries, shift - m->left, keys));
 }
 
-enum { SAME_START, ENDS_MEET, MASK_TYPE }; /* what argument a[2] means, and where a causal mask starts */
+enum {
+    SAME_START,
+    ENDS_MEET,
+    MASK_TYPE
+}; /* what argument a[2] means, and where a causal mask starts */
 
 struct attention {
     int64_t batch, heads, queries, keys, size, value_size;
 };
 
-/* Shapes are [batch, heads, length, size], or [batch, length, heads, size] with `length_first`; fewer heads of k and v are
- * shared by groups of queries' heads. */
+/* Shapes are [batch, heads, length, size], or [batch, length, heads, size] with `length_first`;
+ * fewer heads of k and v are shared by groups of queries' heads. */
 static bool attention_shape(tensor q, tensor k, tensor v, bool length_first, struct attention *s)
 {
     if (!q || !k || !v || q->rank < 3 || q->rank > 4 || k->rank != q->rank || v->rank != q->rank)
@@ -251,7 +289,8 @@ static bool attention_shape(tensor q, tensor k, tensor v, bool length_first, str
                             .keys = k->dim[length],
                             .size = q->dim[n - 1],
                             .value_size = v->dim[n - 1]};
-    return k->dim[n - 1] == s->size && v->dim[length] == s->keys && k->dim[heads] > 0 && s->heads % k->dim[heads] == 0;
+    return k->dim[n - 1] == s->size && v->dim[length] == s->keys && k->dim[heads] > 0 &&
+           s->heads % k->dim[heads] == 0;
 }
 
 static bool is_packed(const struct an_op_args *args, int i)
@@ -260,7 +299,8 @@ static bool is_packed(const struct an_op_args *args, int i)
     return i >= 0 && t && t->rank == 1 && t->dim[0] > 1;
 }
 
-static bool mask_of(const struct an_op_row *r, const struct an_op_args *args, int windows, struct mask *m)
+static bool mask_of(const struct an_op_row *r, const struct an_op_args *args, int windows,
+                    struct mask *m)
 {
     int64_t v;
     *m = (struct mask){.left = -1, .right = -1};
@@ -285,12 +325,13 @@ static bool mask_of(const struct an_op_row *r, const struct an_op_args *args, in
 #define BACKWARD     2
 #define WINDOWS      4 /* the two arguments behind the causal flag */
 
-/* a: query (key and value follow), causal flag, tensor that is there where sequences are packed (-1: none), what the flag
- * means, LENGTH_FIRST | BACKWARD | WINDOWS */
+/* a: query (key and value follow), causal flag, tensor that is there where sequences are packed
+ * (-1: none), what the flag means, LENGTH_FIRST | BACKWARD | WINDOWS */
 static struct an_op_cost attention(const struct an_op_row *r, const struct an_op_args *args,
                                    const struct an_op_context *context)
 {
-    tensor q = an_op_tensor_at(args, r->a[0]), k = an_op_tensor_at(args, r->a[0] + 1), v = an_op_tensor_at(args, r->a[0] + 2);
+    tensor q = an_op_tensor_at(args, r->a[0]), k = an_op_tensor_at(args, r->a[0] + 1),
+           v = an_op_tensor_at(args, r->a[0] + 2);
     struct attention s;
     struct mask m;
     (void)context;
@@ -300,10 +341,17 @@ static struct an_op_cost attention(const struct an_op_row *r, const struct an_op
         return an_op_absent(AN_OP_ATTENTION, NO_SHAPE);
     if (!mask_of(r, args, r->a[4] & WINDOWS, &m))
         return an_op_absent(AN_OP_ATTENTION, NO_CONCRETE);
-    int64_t each = an_op_mul(2, an_op_mul(s.batch, s.heads)), both = an_op_add(s.size, s.value_size);
-    int64_t some = an_op_mul(each, pairs(s.queries, s.keys, &m)), all = an_op_mul(each, an_op_mul(s.queries, s.keys));
-    struct an_op_cost c = {
-        AN_OP_ATTENTION, an_op_mul(some, both), an_op_mul(some, both), an_op_mul(all, both), STORE_ABSENT, q->dtype, NULL};
+    int64_t each = an_op_mul(2, an_op_mul(s.batch, s.heads)),
+            both = an_op_add(s.size, s.value_size);
+    int64_t some = an_op_mul(each, pairs(s.queries, s.keys, &m)),
+            all = an_op_mul(each, an_op_mul(s.queries, s.keys));
+    struct an_op_cost c = {AN_OP_ATTENTION,
+                           an_op_mul(some, both),
+                           an_op_mul(some, both),
+                           an_op_mul(all, both),
+                           STORE_ABSENT,
+                           q->dtype,
+                           NULL};
     int64_t out = an_op_mul(an_op_mul(s.batch, s.heads), an_op_mul(s.queries, s.value_size));
     int64_t operands = an_op_add(an_op_bytes(q), an_op_add(an_op_bytes(k), an_op_bytes(v)));
     out = q->bytes ? an_op_mul(out, q->bytes) : STORE_ABSENT;
@@ -312,7 +360,8 @@ static struct an_op_cost attention(const struct an_op_row *r, const struct an_op
         c.flops = an_op_add(an_op_mul(2, c.model_flops), an_op_mul(some, s.size));
         c.model_flops = an_op_mul(2, c.model_flops);
         c.palm_flops = an_op_mul(2, c.palm_flops);
-        c.bytes = an_op_add(an_op_mul(2, operands), an_op_mul(2, out)); /* q k v o do in, dq dk dv out */
+        c.bytes =
+            an_op_add(an_op_mul(2, operands), an_op_mul(2, out)); /* q k v o do in, dq dk dv out */
     }
     return c.flops == STORE_ABSENT || c.palm_flops == STORE_ABSENT
                ? an_op_absent(AN_OP_ATTENTION, "its FLOPs do not fit 64 bits")
@@ -320,7 +369,8 @@ static struct an_op_cost attention(const struct an_op_row *r, const struct an_op
 }
 
 /* Attention over sequences of different lengths: q, k, v are packed, their lengths are data. */
-static struct an_op_cost packed(const struct an_op_row *r, const struct an_op_args *args, const struct an_op_context *context)
+static struct an_op_cost packed(const struct an_op_row *r, const struct an_op_args *args,
+                                const struct an_op_context *context)
 {
     (void)r;
     (void)args;
@@ -383,20 +433,36 @@ const struct an_op_row an_op_products[] = {
     {"aten::_scaled_dot_product_flash_attention_for_cpu", attention, {0, 4, -1, SAME_START, 0}},
     {"aten::_scaled_dot_product_efficient_attention", attention, {0, 6, -1, SAME_START, 0}},
     {"aten::_scaled_dot_product_cudnn_attention", attention, {0, 6, -1, SAME_START, 0}},
-    {"aten::_scaled_dot_product_fused_attention_overrideable", attention, {0, 5, -1, SAME_START, 0}},
+    {"aten::_scaled_dot_product_fused_attention_overrideable",
+     attention,
+     {0, 5, -1, SAME_START, 0}},
     {"aten::_flash_attention_forward", attention, {0, 8, 3, ENDS_MEET, LENGTH_FIRST}},
     {"aten::_efficient_attention_forward", attention, {0, 9, 4, MASK_TYPE, LENGTH_FIRST}},
     {"aten::_cudnn_attention_forward", attention, {0, 10, 4, SAME_START, 0}},
     {"flash_attn::_flash_attn_forward", attention, {0, 5, -1, ENDS_MEET, LENGTH_FIRST | WINDOWS}},
-    {"aten::_scaled_dot_product_flash_attention_backward", attention, {1, 11, 6, SAME_START, BACKWARD}},
-    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention, {1, 7, -1, SAME_START, BACKWARD}},
-    {"aten::_scaled_dot_product_efficient_attention_backward", attention, {1, 11, -1, SAME_START, BACKWARD}},
-    {"aten::_scaled_dot_product_cudnn_attention_backward", attention, {1, 14, 9, SAME_START, BACKWARD}},
-    {"aten::_scaled_dot_product_fused_attention_overrideable_backward", attention, {1, 13, 8, SAME_START, BACKWARD}},
+    {"aten::_scaled_dot_product_flash_attention_backward",
+     attention,
+     {1, 11, 6, SAME_START, BACKWARD}},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+     attention,
+     {1, 7, -1, SAME_START, BACKWARD}},
+    {"aten::_scaled_dot_product_efficient_attention_backward",
+     attention,
+     {1, 11, -1, SAME_START, BACKWARD}},
+    {"aten::_scaled_dot_product_cudnn_attention_backward",
+     attention,
+     {1, 14, 9, SAME_START, BACKWARD}},
+    {"aten::_scaled_dot_product_fused_attention_overrideable_backward",
+     attention,
+     {1, 13, 8, SAME_START, BACKWARD}},
     {"aten::_flash_attention_backward", attention, {1, 11, 6, ENDS_MEET, LENGTH_FIRST | BACKWARD}},
-    {"aten::_efficient_attention_backward", attention, {1, 14, 6, MASK_TYPE, LENGTH_FIRST | BACKWARD}},
+    {"aten::_efficient_attention_backward",
+     attention,
+     {1, 14, 6, MASK_TYPE, LENGTH_FIRST | BACKWARD}},
     {"aten::_cudnn_attention_backward", attention, {1, 14, 9, SAME_START, BACKWARD}},
-    {"flash_attn::_flash_attn_backward", attention, {1, 11, -1, ENDS_MEET, LENGTH_FIRST | BACKWARD | WINDOWS}},
+    {"flash_attn::_flash_attn_backward",
+     attention,
+     {1, 11, -1, ENDS_MEET, LENGTH_FIRST | BACKWARD | WINDOWS}},
     {"flash_attn::_flash_attn_varlen_forward", packed, {0}},
     {"flash_attn::_flash_attn_varlen_backward", packed, {0}},
     {NULL, NULL, {0}}};

@@ -13,7 +13,8 @@ static const char table[] =
 #include "peaks.inc"
     ;
 
-static const char *const columns[] = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "bandwidth"};
+static const char *const columns[] = {"fp64", "fp32", "tf32", "fp16",
+                                      "bf16", "fp8",  "fp4",  "bandwidth"};
 #define COLUMNS (sizeof columns / sizeof *columns)
 
 /* The name without its maker and family. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to analyzers/: what a device can do at most, by its data sheet: analyzers/work/peaks.tsv, built into the program.
- * Dense figures: what a sheet prints for sparse matrices is halved. fp16 and bf16 with accumulation in fp32. A device that is
- * not in the table has no peak; nothing is scaled from a similar one.
+ * Private to analyzers/: what a device can do at most, by its data sheet: analyzers/work/peaks.tsv,
+ * built into the program. Dense figures: what a sheet prints for sparse matrices is halved. fp16
+ * and bf16 with accumulation in fp32. A device that is not in the table has no peak; nothing is
+ * scaled from a similar one.
  *
- * A line of the table: names TAB one column for each element type and one for the memory (TFLOP/s, GB/s, "-" = none) TAB
- * source. The first line whose name matches decides.
+ * A line of the table: names TAB one column for each element type and one for the memory (TFLOP/s,
+ * GB/s, "-" = none) TAB source. The first line whose name matches decides.
  */
 #ifndef ANALYZERS_PEAKS_H
 #define ANALYZERS_PEAKS_H
@@ -19,7 +20,8 @@ struct an_peak {
     const char *source; /* "datasheet: ..." in the arena */
 };
 
-/* Peak of a device as the driver names it ("NVIDIA H100 80GB HBM3") for an element type ("bf16"), or of its memory
+/* Peak of a device as the driver names it ("NVIDIA H100 80GB HBM3") for an element type ("bf16"),
+ * or of its memory
  * ("bandwidth"). false: not known. */
 bool an_peak_find(struct an_arena *a, const char *device, const char *column, struct an_peak *out);
 

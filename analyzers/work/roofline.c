@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The roofline: what each operator reaches of what its device can do at its intensity (Williams, Waterman, Patterson 2009:
- * attainable = min(peak, bandwidth * FLOPs / bytes)). A point is one operator in one element type, pass and shape class over
- * the counted steps, or over the whole run where there are no steps: FLOPs and bytes of the calls whose both are known, and the
- * union of the time of exactly these calls on their device. On the CPU the operators are ranges with a tacho.work payload and
- * the device is the machine: of ranks that share one the union is taken over all of them.
+ * The roofline: what each operator reaches of what its device can do at its intensity (Williams,
+ * Waterman, Patterson 2009: attainable = min(peak, bandwidth * FLOPs / bytes)). A point is one
+ * operator in one element type, pass and shape class over the counted steps, or over the whole run
+ * where there are no steps: FLOPs and bytes of the calls whose both are known, and the union of the
+ * time of exactly these calls on their device. On the CPU the operators are ranges with a
+ * tacho.work payload and the device is the machine: of ranks that share one the union is taken over
+ * all of them.
  *
- * Two passes: the first one counts calls by cost, then shapes of nearly one intensity become a point, the second one adds
- * times.
+ * Two passes: the first one counts calls by cost, then shapes of nearly one intensity become a
+ * point, the second one adds times.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,8 @@
 #include "analyzers/work/attribution.h"
 #include "analyzers/work/roofline.h"
 
-#define POINTS_MOST 16 /* of one operator: beyond, shapes of intensities further apart share one */
+#define POINTS_MOST 16 /* of one operator: beyond, shapes of intensities further apart share one \
+                        */
 
 static void roofline_absent(struct an_context *c, const char *reason)
 {
@@ -38,7 +41,8 @@ static size_t hash_of(const struct an_roof_call *x)
 /* Of two calls the order by operator: name, type, pass. */
 static int operator_order(const struct an_roof_call *a, const struct an_roof_call *b)
 {
-    int by_name = strcmp(a->name, b->name), by_dtype = by_name ? by_name : strcmp(a->dtype, b->dtype);
+    int by_name = strcmp(a->name, b->name),
+        by_dtype = by_name ? by_name : strcmp(a->dtype, b->dtype);
     return by_dtype ? by_dtype : strcmp(a->pass, b->pass);
 }
 
@@ -86,7 +90,8 @@ static double intensity(const struct an_roof_shape *s)
 
 static int shape_order(const void *x, const void *y)
 {
-    const struct an_roof_shape *a = *(const struct an_roof_shape *const *)x, *b = *(const struct an_roof_shape *const *)y;
+    const struct an_roof_shape *a = *(const struct an_roof_shape *const *)x,
+                               *b = *(const struct an_roof_shape *const *)y;
     int by_operator = operator_order(&a->call, &b->call);
     if (by_operator)
         return by_operator;
@@ -95,7 +100,8 @@ static int shape_order(const void *x, const void *y)
     return (a->call.flops > b->call.flops) - (a->call.flops < b->call.flops);
 }
 
-/* Points of the shapes of one operator, in order of intensity, when those within `factor` of the first one share a point. */
+/* Points of the shapes of one operator, in order of intensity, when those within `factor` of the
+ * first one share a point. */
 static size_t points_within(struct an_roof_shape *const *s, size_t n, double factor)
 {
     size_t points = 0;
@@ -114,17 +120,20 @@ static void join(struct an_roof *r, struct an_roof_shape *const *s, size_t n)
     static const double factors[] = {1.02, 1.1, 1.5, 4, 64};
     size_t k = 0;
     double from = 0;
-    while (k + 1 < sizeof factors / sizeof *factors && points_within(s, n, factors[k]) > POINTS_MOST)
+    while (k + 1 < sizeof factors / sizeof *factors &&
+           points_within(s, n, factors[k]) > POINTS_MOST)
         k++;
     for (size_t i = 0; i < n; i++) {
         if (!i || intensity(s[i]) > factors[k] * from) {
-            r->point[r->points++] = (struct an_roof_point){.call = &s[i]->call, .one_cost = true, .place = SIZE_MAX};
+            r->point[r->points++] =
+                (struct an_roof_point){.call = &s[i]->call, .one_cost = true, .place = SIZE_MAX};
             from = intensity(s[i]);
         }
         struct an_roof_point *p = &r->point[r->points - 1];
         p->shapes++;
         p->count += s[i]->count;
-        p->one_cost = p->one_cost && s[i]->call.flops == p->call->flops && s[i]->call.bytes == p->call->bytes;
+        p->one_cost =
+            p->one_cost && s[i]->call.flops == p->call->flops && s[i]->call.bytes == p->call->bytes;
         s[i]->point = (uint32_t)r->points - 1;
     }
 }
@@ -218,7 +227,8 @@ static int from_calls(struct an_roof *r)
         for (size_t i = x->first; i < x->first + x->count; i++) {
             uint32_t call = calls->of_op[i], s = call == AN_NONE ? 0 : of_call[call];
             if (s)
-                add_time(&r->point[r->shape[s - 1].point], d, c->gpu->op.start[i], c->gpu->op.end[i]);
+                add_time(&r->point[r->shape[s - 1].point], d, c->gpu->op.start[i],
+                         c->gpu->op.end[i]);
         }
     }
     return 0;
@@ -248,22 +258,24 @@ struct source {
     size_t at; /* next slice of the second pass */
 };
 
-static bool counts(const struct an_context *c, const struct source *s, size_t i, struct an_roof_call *x)
+static bool counts(const struct an_context *c, const struct source *s, size_t i,
+                   struct an_roof_call *x)
 {
     const struct an_trace *t = c->t;
     const struct an_detail *d = an_trace_detail(t, t->slice.detail[i]);
     if (!d || d->role != AN_ROLE_WORK || !(d->flops > 0) || t->slice.dur[i] == AN_OPEN)
         return false;
     const struct an_step *step = s->lane ? an_step_at(c, s->lane, t->slice.start[i]) : NULL;
-    *x = (struct an_roof_call){
-        .name = an_trace_name(t, t->slice.name[i]),
-        .dtype = d->dtype,
-        .pass = d->pass,
-        .kind = d->kind,
-        .product = d->hardware,
-        .flops = d->flops,
-        .bytes = an_time_add(d->bytes_read > 0 ? d->bytes_read : 0, d->bytes_written > 0 ? d->bytes_written : 0)};
-    return x->bytes > 0 && (!s->lane || (step && an_step_detailed(step))) && !an_slice_in_phase(t, i);
+    *x = (struct an_roof_call){.name = an_trace_name(t, t->slice.name[i]),
+                               .dtype = d->dtype,
+                               .pass = d->pass,
+                               .kind = d->kind,
+                               .product = d->hardware,
+                               .flops = d->flops,
+                               .bytes = an_time_add(d->bytes_read > 0 ? d->bytes_read : 0,
+                                                    d->bytes_written > 0 ? d->bytes_written : 0)};
+    return x->bytes > 0 && (!s->lane || (step && an_step_detailed(step))) &&
+           !an_slice_in_phase(t, i);
 }
 
 static size_t find_sources(const struct an_context *c, struct source *s)
@@ -287,15 +299,18 @@ static size_t find_sources(const struct an_context *c, struct source *s)
     return n;
 }
 
-/* The next call in order of start on any thread of a machine, *x says what it is; SIZE_MAX at the end. */
-static size_t next_on(const struct an_context *c, struct source *s, size_t n, const char *host, struct an_roof_call *x)
+/* The next call in order of start on any thread of a machine, *x says what it is; SIZE_MAX at the
+ * end. */
+static size_t next_on(const struct an_context *c, struct source *s, size_t n, const char *host,
+                      struct an_roof_call *x)
 {
     const struct an_trace *t = c->t;
     for (;;) {
         struct source *first = NULL;
         for (size_t k = 0; k < n; k++) {
             size_t end = s[k].track->slice_first + s[k].track->slice_count;
-            if (s[k].at < end && (!first || t->slice.start[s[k].at] < t->slice.start[first->at]) && !strcmp(s[k].host, host))
+            if (s[k].at < end && (!first || t->slice.start[s[k].at] < t->slice.start[first->at]) &&
+                !strcmp(s[k].host, host))
                 first = &s[k];
         }
         if (!first)
@@ -316,7 +331,8 @@ static int from_ranges(struct an_roof *r)
         return TACHO_ENOMEM;
     size_t n = find_sources(c, s);
     for (size_t k = 0; k < n; k++)
-        for (size_t i = s[k].track->slice_first; i < s[k].track->slice_first + s[k].track->slice_count; i++) {
+        for (size_t i = s[k].track->slice_first;
+             i < s[k].track->slice_first + s[k].track->slice_count; i++) {
             if (!counts(c, &s[k], i, &x))
                 continue;
             uint32_t found = shape_of(r, &x);
@@ -331,14 +347,16 @@ static int from_ranges(struct an_roof *r)
         for (size_t j = 0; j < k && !seen; j++)
             seen = !strcmp(s[j].host, s[k].host);
         for (size_t i; !seen && (i = next_on(c, s, n, s[k].host, &x)) != SIZE_MAX;)
-            add_time(&r->point[r->shape[shape_of(r, &x)].point], k, t->slice.start[i], an_slice_end(t, i));
+            add_time(&r->point[r->shape[shape_of(r, &x)].point], k, t->slice.start[i],
+                     an_slice_end(t, i));
     }
     return 0;
 }
 
 /* ---- what the hardware counted ------------------------------------------------------------------------------------------------ */
 
-/* A range of all ranks is a point, with measured FLOPs and bytes; what it has in ranges inside it is theirs. */
+/* A range of all ranks is a point, with measured FLOPs and bytes; what it has in ranges inside it
+ * is theirs. */
 static int add_counted(struct an_roof *r)
 {
     const struct an_result *all = r->c->r;
@@ -356,14 +374,20 @@ static int add_counted(struct an_roof *r)
         const struct an_range_counted *x = &all->ranges_counted[i];
         const struct an_step_counted *s = &x->counted;
         size_t k = first;
-        if (!s->flops_per_s.valid || !s->dram_bytes.valid || !(s->dram_bytes.value >= 1) || !(s->time_ms.value > 0))
+        if (!s->flops_per_s.valid || !s->dram_bytes.valid || !(s->dram_bytes.value >= 1) ||
+            !(s->time_ms.value > 0))
             continue;
-        while (k < r->points && (strcmp(point[k].call->name, x->name) != 0 || strcmp(point[k].call->dtype, x->dtype) != 0))
+        while (k < r->points && (strcmp(point[k].call->name, x->name) != 0 ||
+                                 strcmp(point[k].call->dtype, x->dtype) != 0))
             k++;
         if (k == r->points) {
-            call[i] = (struct an_roof_call){
-                .name = x->name, .dtype = x->dtype, .pass = "", .kind = "range", .product = strcmp(x->dtype, "fp32") != 0};
-            point[r->points++] = (struct an_roof_point){.call = &call[i], .measured = true, .shapes = 1, .place = SIZE_MAX};
+            call[i] = (struct an_roof_call){.name = x->name,
+                                            .dtype = x->dtype,
+                                            .pass = "",
+                                            .kind = "range",
+                                            .product = strcmp(x->dtype, "fp32") != 0};
+            point[r->points++] = (struct an_roof_point){
+                .call = &call[i], .measured = true, .shapes = 1, .place = SIZE_MAX};
         }
         point[k].count += x->pieces;
         point[k].flops += (int64_t)(s->matrix_ops.value + s->fp32_flops.value);
@@ -378,9 +402,11 @@ static int add_counted(struct an_roof *r)
 static const char *why_empty(const struct an_context *c)
 {
     if (!c->gpu)
-        return "no range in the steps says its FLOPs and bytes (tacho.work in include/tacho_nvtx.h)";
+        return "no range in the steps says its FLOPs and bytes (tacho.work in "
+               "include/tacho_nvtx.h)";
     if (!c->calls || !c->calls->count)
-        return "no operators recorded that launched device work; record with torch.profiler, activities CPU and CUDA";
+        return "no operators recorded that launched device work; record with torch.profiler, "
+               "activities CPU and CUDA";
     return c->calls->shapes ? "no operator in the steps has known FLOPs and bytes"
                             : "no shapes recorded; record with record_shapes=True";
 }
@@ -395,12 +421,14 @@ static int roofline_run(struct an_context *c)
     if (!rc && !r.points)
         roofline_absent(c, why_empty(c));
     else if (!rc && !r.device)
-        roofline_absent(c, "the run has devices of several kinds: their points have no common roof");
+        roofline_absent(c,
+                        "the run has devices of several kinds: their points have no common roof");
     else if (!rc)
         rc = an_roof_place(&r);
     free(r.shape);
     return rc;
 }
 
-const struct an_analyzer an_roofline = {"roofline", "what each operator reaches of its device's peak and bandwidth",
-                                        AN_INPUT_SLICES, roofline_run, roofline_absent};
+const struct an_analyzer an_roofline = {
+    "roofline", "what each operator reaches of its device's peak and bandwidth", AN_INPUT_SLICES,
+    roofline_run, roofline_absent};

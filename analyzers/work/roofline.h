@@ -43,7 +43,8 @@ struct an_roof {
     size_t points;
 };
 
-/* Puts the points under their ceilings into the result, or the reason why there are none. 0 or TACHO_ENOMEM. */
+/* Puts the points under their ceilings into the result, or the reason why there are none. 0 or
+ * TACHO_ENOMEM. */
 int an_roof_place(struct an_roof *r);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Points under their ceilings. The memory roof of a point is the DRAM's: a point above it has bytes of a model (each tensor
- * once) that did not all come from there, and is called cached; the cache level whose roof it stays below is named. Nothing
- * runs above the instruction peak: a point there is a counting error or a stale calibration, and trust says so.
+ * Points under their ceilings. The memory roof of a point is the DRAM's: a point above it has bytes
+ * of a model (each tensor once) that did not all come from there, and is called cached; the cache
+ * level whose roof it stays below is named. Nothing runs above the instruction peak: a point there
+ * is a counting error or a stale calibration, and trust says so.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -15,7 +16,8 @@
 #define REDUCED_MOST    4 /* times fewer multiplications: Winograd's F(4x4, 3x3) */
 #define IMPOSSIBLE_TOLD 3 /* points of which trust tells one by one */
 
-/* Element type whose peak bounds a call: what is no product does not run on matrix units, short types are computed in fp32. */
+/* Element type whose peak bounds a call: what is no product does not run on matrix units, short
+ * types are computed in fp32. */
 static const char *peak_type(const struct an_roof_call *x)
 {
     return x->product || !strcmp(x->dtype, "fp64") ? x->dtype : "fp32";
@@ -35,7 +37,8 @@ static bool peak_of(struct an_roof *r, const struct an_roof_call *x, struct an_p
 }
 
 /* The memory roofs, the slowest first; false: not even that of the DRAM is known. */
-static bool memory_of(struct an_roof *r, struct an_peak level[AN_MEMORY_LEVELS], const char *name[AN_MEMORY_LEVELS], size_t *n)
+static bool memory_of(struct an_roof *r, struct an_peak level[AN_MEMORY_LEVELS],
+                      const char *name[AN_MEMORY_LEVELS], size_t *n)
 {
     struct an_memory_level found[AN_MEMORY_LEVELS];
     struct an_context *c = r->c;
@@ -68,23 +71,29 @@ static void name_level(const struct roofs *m, struct an_roofline_point *p)
             p->level = m->name[k];
             return;
         }
-    p->level_reason = m->levels > 1 ? "above the roof of every cache level: it keeps values in registers, or its bytes are "
-                                      "counted more than once"
-                                    : "the bandwidth of cache levels was not measured; " AN_CALIBRATE;
+    p->level_reason =
+        m->levels > 1
+            ? "above the roof of every cache level: it keeps values in registers, or its bytes are "
+              "counted more than once"
+            : "the bandwidth of cache levels was not measured; " AN_CALIBRATE;
 }
 
-static void impossible(struct an_roof *r, struct roofs *m, struct an_roofline_point *p, const struct an_peak *peak)
+static void impossible(struct an_roof *r, struct roofs *m, struct an_roofline_point *p,
+                       const struct an_peak *peak)
 {
     p->bound = "impossible";
-    p->level_reason = "above the peak of its arithmetic: a counting error, or a ceiling that is too low (see trust)";
+    p->level_reason = "above the peak of its arithmetic: a counting error, or a ceiling that is "
+                      "too low (see trust)";
     if (m->impossible++ < IMPOSSIBLE_TOLD)
         an_problem(r->c,
-                   "counting error: %.100s (%.20s) would reach %.1f %% of the peak of its arithmetic (%.100s): its FLOPs are "
+                   "counting error: %.100s (%.20s) would reach %.1f %% of the peak of its "
+                   "arithmetic (%.100s): its FLOPs are "
                    "counted twice, or the peak is stale (tacho calibrate)",
                    p->name, p->dtype, 100 * p->achieved_flops / peak->value, peak->source);
 }
 
-static void place(struct an_roof *r, struct roofs *m, struct an_roofline_point *p, const struct an_peak *peak)
+static void place(struct an_roof *r, struct roofs *m, struct an_roofline_point *p,
+                  const struct an_peak *peak)
 {
     double memory = m->level[0].value * p->intensity;
     p->attainable_flops = NAN;
@@ -95,7 +104,8 @@ static void place(struct an_roof *r, struct roofs *m, struct an_roofline_point *
     if (peak && p->achieved_flops > peak->value) {
         if (!strcmp(p->kind, "convolution") && p->achieved_flops <= REDUCED_MOST * peak->value) {
             p->bound = "reduced";
-            p->level_reason = "a convolution that multiplies less than its direct form, whose FLOPs are counted (Winograd)";
+            p->level_reason = "a convolution that multiplies less than its direct form, whose "
+                              "FLOPs are counted (Winograd)";
         } else {
             impossible(r, m, p, peak);
         }
@@ -116,22 +126,24 @@ static void place(struct an_roof *r, struct roofs *m, struct an_roofline_point *
 static struct an_roofline_point describe(struct an_context *c, const struct an_roof_point *p)
 {
     const char *several =
-        p->measured ? "counted over the whole range" : an_arena_format(c->a, "its calls have %" PRId64 " shapes", p->shapes);
-    return (struct an_roofline_point){.name = an_arena_text(c->a, p->call->name),
-                                      .dtype = an_arena_text(c->a, p->call->dtype),
-                                      .pass = an_arena_text(c->a, p->call->pass),
-                                      .kind = an_arena_text(c->a, p->call->kind),
-                                      .product = p->call->product,
-                                      .count = p->count,
-                                      .shapes = p->shapes,
-                                      .flops = p->flops,
-                                      .bytes = p->bytes,
-                                      .flops_per_call = p->one_cost ? an_int(p->call->flops) : an_int_none(several),
-                                      .bytes_per_call = p->one_cost ? an_int(p->call->bytes) : an_int_none(several),
-                                      .time_ns = p->ns,
-                                      .bytes_measured = p->measured,
-                                      .intensity = (double)p->flops / (double)p->bytes,
-                                      .achieved_flops = (double)p->flops / (double)p->ns * 1e9};
+        p->measured ? "counted over the whole range"
+                    : an_arena_format(c->a, "its calls have %" PRId64 " shapes", p->shapes);
+    return (struct an_roofline_point){
+        .name = an_arena_text(c->a, p->call->name),
+        .dtype = an_arena_text(c->a, p->call->dtype),
+        .pass = an_arena_text(c->a, p->call->pass),
+        .kind = an_arena_text(c->a, p->call->kind),
+        .product = p->call->product,
+        .count = p->count,
+        .shapes = p->shapes,
+        .flops = p->flops,
+        .bytes = p->bytes,
+        .flops_per_call = p->one_cost ? an_int(p->call->flops) : an_int_none(several),
+        .bytes_per_call = p->one_cost ? an_int(p->call->bytes) : an_int_none(several),
+        .time_ns = p->ns,
+        .bytes_measured = p->measured,
+        .intensity = (double)p->flops / (double)p->bytes,
+        .achieved_flops = (double)p->flops / (double)p->ns * 1e9};
 }
 
 /* ---- all of them ------------------------------------------------------------------------------------------------------------ */
@@ -141,7 +153,8 @@ static int point_order(const void *x, const void *y)
     const struct an_roofline_point *a = x, *b = y;
     if (a->time_ns != b->time_ns)
         return a->time_ns > b->time_ns ? -1 : 1;
-    int by_name = strcmp(a->name, b->name), by_dtype = by_name ? by_name : strcmp(a->dtype, b->dtype);
+    int by_name = strcmp(a->name, b->name),
+        by_dtype = by_name ? by_name : strcmp(a->dtype, b->dtype);
     if (by_dtype)
         return by_dtype;
     return (a->intensity > b->intensity) - (a->intensity < b->intensity);
@@ -157,7 +170,8 @@ static int list_ceilings(struct an_roof *r, const struct roofs *m)
     if (!rows)
         return TACHO_ENOMEM;
     if (!an_ceiling_find(c, r->device, "bandwidth", ""))
-        rows[n++] = (struct an_ceiling){device, "bandwidth", "", m->level[0].source, m->level[0].value, "bytes/s"};
+        rows[n++] = (struct an_ceiling){
+            device, "bandwidth", "", m->level[0].source, m->level[0].value, "bytes/s"};
     for (size_t i = 0; i < r->points; i++) {
         const struct an_roof_call *x = r->point[i].call;
         struct an_peak peak;
@@ -166,7 +180,8 @@ static int list_ceilings(struct an_roof *r, const struct roofs *m)
             listed = !strcmp(rows[k].dtype, peak_type(x)) && !strcmp(rows[k].resource, "flops");
         if (!listed)
             rows[n++] =
-                (struct an_ceiling){device, "flops", an_arena_text(c->a, peak_type(x)), peak.source, peak.value, "FLOP/s"};
+                (struct an_ceiling){device,      "flops",    an_arena_text(c->a, peak_type(x)),
+                                    peak.source, peak.value, "FLOP/s"};
     }
     c->r->ceilings = rows; /* the file's own are added to them at the end */
     c->r->ceiling_count = n;
@@ -182,8 +197,9 @@ int an_roof_place(struct an_roof *r)
     if (!out)
         return TACHO_ENOMEM;
     if (!memory_of(r, m.level, m.name, &m.levels)) {
-        c->r->roofline.reason = an_arena_format(c->a, "the memory bandwidth of %s is not known%s",
-                                                *r->device ? r->device : "the device", c->gpu ? "" : "; " AN_CALIBRATE);
+        c->r->roofline.reason =
+            an_arena_format(c->a, "the memory bandwidth of %s is not known%s",
+                            *r->device ? r->device : "the device", c->gpu ? "" : "; " AN_CALIBRATE);
         return 0;
     }
     for (size_t i = 0; i < r->points; i++) {
@@ -196,12 +212,14 @@ int an_roof_place(struct an_roof *r)
         known += told;
     }
     if (m.impossible > IMPOSSIBLE_TOLD)
-        an_problem(c, "counting error: %d more points of the roofline lie above the peak of their arithmetic",
-                   m.impossible - IMPOSSIBLE_TOLD);
+        an_problem(
+            c,
+            "counting error: %d more points of the roofline lie above the peak of their arithmetic",
+            m.impossible - IMPOSSIBLE_TOLD);
     if (!known) {
-        c->r->roofline.reason =
-            an_arena_format(c->a, "no peak of %s is known for the types of its operators; %s", r->device,
-                            c->gpu ? "give one with --peak FLOPS" : AN_CALIBRATE ", or give one with --peak FLOPS");
+        c->r->roofline.reason = an_arena_format(
+            c->a, "no peak of %s is known for the types of its operators; %s", r->device,
+            c->gpu ? "give one with --peak FLOPS" : AN_CALIBRATE ", or give one with --peak FLOPS");
         return list_ceilings(r, &m);
     }
     qsort(out, n, sizeof *out, point_order);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * FLOPs in three conventions and what share of a peak they are (DESIGN 5, "FLOPs"). Sums are integers. A share of a peak is
- * only given when the FLOPs cover the matrix work, the peak is known and named, and the result is possible: above 100 % of a
- * peak something was counted wrongly, and the report says that instead.
+ * FLOPs in three conventions and what share of a peak they are (DESIGN 5, "FLOPs"). Sums are
+ * integers. A share of a peak is only given when the FLOPs cover the matrix work, the peak is known
+ * and named, and the result is possible: above 100 % of a peak something was counted wrongly, and
+ * the report says that instead.
  *
- * On the CPU the FLOPs are those of ranges with a tacho.work payload, and coverage is the ranges' time. On accelerators they
- * are those of the operators that launched device work (attribution.h), in the type that their kernels ran in, and coverage is
- * the time of matrix and attention kernels.
+ * On the CPU the FLOPs are those of ranges with a tacho.work payload, and coverage is the ranges'
+ * time. On accelerators they are those of the operators that launched device work (attribution.h),
+ * in the type that their kernels ran in, and coverage is the time of matrix and attention kernels.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +20,8 @@
 
 #define COVERAGE_LEAST 95.0
 
-/* Is a range of work that has FLOPs of its own open around slice i? Then i is part of it and counted there. */
+/* Is a range of work that has FLOPs of its own open around slice i? Then i is part of it and
+ * counted there. */
 static bool is_counted_above(const struct an_trace *t, size_t i)
 {
     int levels = AN_DEPTH_MAX;
@@ -31,7 +33,8 @@ static bool is_counted_above(const struct an_trace *t, size_t i)
     return false;
 }
 
-/* The step of slice i, on whatever thread of the process that runs steps it is; NULL outside steps and inside phases. */
+/* The step of slice i, on whatever thread of the process that runs steps it is; NULL outside steps
+ * and inside phases. */
 static struct an_step *step_of(const struct an_flops_gather *g, uint32_t process, size_t i)
 {
     const struct an_context *c = g->c;
@@ -41,7 +44,10 @@ static struct an_step *step_of(const struct an_flops_gather *g, uint32_t process
         const struct an_lane *l = &c->lane[k];
         struct an_step *s = an_step_at(c, l, time);
         if (s && an_step_detailed(s))
-            return an_spans_within(l->cut, l->cut_count, time, time + 1) || an_slice_in_phase(c->t, i) ? NULL : s;
+            return an_spans_within(l->cut, l->cut_count, time, time + 1) ||
+                           an_slice_in_phase(c->t, i)
+                       ? NULL
+                       : s;
     }
     return NULL;
 }
@@ -68,7 +74,8 @@ static void gather_slice(struct an_flops_gather *g, uint32_t process, size_t i)
         return;
     struct an_flops *sum = &g->step[s - g->c->step];
     g->works++;
-    g->told += d->flops != STORE_ABSENT || d->model_flops != STORE_ABSENT || d->palm_flops != STORE_ABSENT;
+    g->told +=
+        d->flops != STORE_ABSENT || d->model_flops != STORE_ABSENT || d->palm_flops != STORE_ABSENT;
     an_flops_add(&sum->model, d->model_flops);
     an_flops_add(&sum->palm, d->palm_flops);
     if (d->hardware) {
@@ -95,14 +102,16 @@ static void gather_slice(struct an_flops_gather *g, uint32_t process, size_t i)
 
 static bool flops_equal(const struct an_flops *a, const struct an_flops *b)
 {
-    return a->model == b->model && a->hardware == b->hardware && a->palm == b->palm && a->again == b->again;
+    return a->model == b->model && a->hardware == b->hardware && a->palm == b->palm &&
+           a->again == b->again;
 }
 
 static void gather_ranges(struct an_flops_gather *g)
 {
     const struct an_trace *t = g->c->t;
     for (size_t k = 0; k < t->track_count; k++)
-        for (size_t i = t->track[k].slice_first; i < t->track[k].slice_first + t->track[k].slice_count; i++)
+        for (size_t i = t->track[k].slice_first;
+             i < t->track[k].slice_first + t->track[k].slice_count; i++)
             gather_slice(g, t->track[k].process, i);
 }
 
@@ -157,7 +166,8 @@ const char *an_flops_device(const struct an_context *c, const struct an_lane *l)
 }
 
 /* Peak of a lane's device: the user's, the file's, the data sheet's. false: none is known. */
-static bool peak_of(struct an_context *c, const struct an_lane *l, const char *dtype, struct an_peak *out)
+static bool peak_of(struct an_context *c, const struct an_lane *l, const char *dtype,
+                    struct an_peak *out)
 {
     const struct an_ceiling_row *r = an_ceiling_find(c, an_flops_device(c, l), "flops", dtype);
     if (c->o->peak_flops > 0)
@@ -171,11 +181,12 @@ static bool peak_of(struct an_context *c, const struct an_lane *l, const char *d
 
 struct shares {
     double model, palm, hardware; /* device seconds at the peak */
-    double flops, seconds;        /* hardware FLOPs and the device seconds they would take at the peak */
+    double flops, seconds; /* hardware FLOPs and the device seconds they would take at the peak */
     const char *source, *missing; /* missing: why there is no peak */
 };
 
-static void share_add(struct an_flops_gather *g, const struct an_lane *l, const struct an_lane_flops *w, struct shares *s)
+static void share_add(struct an_flops_gather *g, const struct an_lane *l,
+                      const struct an_lane_flops *w, struct shares *s)
 {
     struct an_context *c = g->c;
     for (size_t d = 0; d < g->dtypes; d++) {
@@ -186,13 +197,16 @@ static void share_add(struct an_flops_gather *g, const struct an_lane *l, const 
         if (!peak_of(c, l, g->dtype[d], &found)) {
             const struct an_device *gpu = lane_gpu(c, l);
             if (g->mixed && !*g->dtype[d])
-                s->missing = "kernels of fp32 operands do not tell whether they ran as tf32; give a peak with --peak FLOPS";
+                s->missing = "kernels of fp32 operands do not tell whether they ran as tf32; give "
+                             "a peak with --peak FLOPS";
             else if (gpu && !*gpu->name)
-                s->missing = "the trace does not name its devices: their peak is not known; give one with --peak FLOPS";
+                s->missing = "the trace does not name its devices: their peak is not known; give "
+                             "one with --peak FLOPS";
             else
-                s->missing =
-                    an_arena_format(c->a, "no peak of %s for %s is known; %sgive one with --peak FLOPS", an_flops_device(c, l),
-                                    *g->dtype[d] ? g->dtype[d] : "an unnamed type", gpu ? "" : AN_CALIBRATE ", or ");
+                s->missing = an_arena_format(
+                    c->a, "no peak of %s for %s is known; %sgive one with --peak FLOPS",
+                    an_flops_device(c, l), *g->dtype[d] ? g->dtype[d] : "an unnamed type",
+                    gpu ? "" : AN_CALIBRATE ", or ");
             return;
         }
         double peak = found.value;
@@ -212,12 +226,14 @@ static const char *gpu_uuid(const struct an_context *c, const struct an_device *
     const char *v;
     if (d->process >= c->t->process_count)
         return "";
-    snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".uuid", c->t->process[d->process].id, d->ordinal);
+    snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".uuid",
+             c->t->process[d->process].id, d->ordinal);
     v = an_trace_key(c->t, key);
     return v ? v : "";
 }
 
-static bool same_device(const struct an_context *c, const struct an_lane *a, const struct an_lane *b)
+static bool same_device(const struct an_context *c, const struct an_lane *a,
+                        const struct an_lane *b)
 {
     const struct an_device *p = lane_gpu(c, a), *q = lane_gpu(c, b);
     if (p && q)
@@ -253,7 +269,8 @@ static double device_seconds(const struct an_flops_gather *g, size_t *devices)
 
 /* ---- the values --------------------------------------------------------------------------------------------------------- */
 
-struct an_value an_flops_share(struct an_context *c, const char *name, double device_s, double at_peak_s, const char *missing)
+struct an_value an_flops_share(struct an_context *c, const char *name, double device_s,
+                               double at_peak_s, const char *missing)
 {
     if (missing)
         return an_num_none(missing);
@@ -262,8 +279,9 @@ struct an_value an_flops_share(struct an_context *c, const char *name, double de
     double v = at_peak_s / device_s;
     if (v <= 1)
         return an_num(v);
-    const char *why =
-        an_arena_format(c->a, "%s would be %.1f %% of the peak: FLOPs are counted twice, or the peak is wrong", name, 100 * v);
+    const char *why = an_arena_format(
+        c->a, "%s would be %.1f %% of the peak: FLOPs are counted twice, or the peak is wrong",
+        name, 100 * v);
     an_problem(c, "counting error: %s", why);
     return an_num_none(why);
 }
@@ -281,10 +299,15 @@ static void totals(struct an_flops_gather *g)
         an_flops_add(&sum.palm, w->total.palm);
         an_flops_add(&sum.hardware, w->total.hardware);
         an_flops_add(&sum.again, w->total.again);
-        an_flops_add(&each.again, w->vary ? an_time_add(w->total.again, w->steps / 2) / w->steps : w->each.again);
-        an_flops_add(&each.model, w->vary ? an_time_add(w->total.model, w->steps / 2) / w->steps : w->each.model);
-        an_flops_add(&each.palm, w->vary ? an_time_add(w->total.palm, w->steps / 2) / w->steps : w->each.palm);
-        an_flops_add(&each.hardware, w->vary ? an_time_add(w->total.hardware, w->steps / 2) / w->steps : w->each.hardware);
+        an_flops_add(&each.again, w->vary ? an_time_add(w->total.again, w->steps / 2) / w->steps
+                                          : w->each.again);
+        an_flops_add(&each.model, w->vary ? an_time_add(w->total.model, w->steps / 2) / w->steps
+                                          : w->each.model);
+        an_flops_add(&each.palm,
+                     w->vary ? an_time_add(w->total.palm, w->steps / 2) / w->steps : w->each.palm);
+        an_flops_add(&each.hardware, w->vary
+                                         ? an_time_add(w->total.hardware, w->steps / 2) / w->steps
+                                         : w->each.hardware);
     }
     u->model_flops = an_int(sum.model);
     u->palm_flops = an_int(sum.palm);
@@ -347,9 +370,11 @@ static void from_option(struct an_context *c)
     }
     per_lane = c->lane_count ? ns / (double)c->lane_count / 1e9 : 0;
     double per_step = c->o->flops_per_step, done = per_step * steps / (double)c->lane_count;
-    u->model_flops_per_step = per_step < 9e18 ? an_int((int64_t)per_step) : an_int_none("too large to count");
+    u->model_flops_per_step =
+        per_step < 9e18 ? an_int((int64_t)per_step) : an_int_none("too large to count");
     u->model_flops = done < 9e18 ? an_int((int64_t)done) : an_int_none("too large to count");
-    const char *dtype = u->peak_flops.valid || c->o->peak_flops > 0 || !c->calls ? NULL : an_flops_kernel_dtype(c);
+    const char *dtype =
+        u->peak_flops.valid || c->o->peak_flops > 0 || !c->calls ? NULL : an_flops_kernel_dtype(c);
     struct an_peak peak;
     if (c->o->peak_flops > 0 || (dtype && c->lane_count && peak_of(c, &c->lane[0], dtype, &peak))) {
         u->dtype = dtype ? dtype : u->dtype;
@@ -368,34 +393,46 @@ static void from_payloads(struct an_flops_gather *g)
     struct an_utilization *u = &c->r->utilization;
     struct shares s = {0};
     size_t devices = 0;
-    double seconds = device_seconds(g, &devices), coverage = g->hardware_ns > 0 ? 100 * g->covered_ns / g->hardware_ns : 0;
+    double seconds = device_seconds(g, &devices),
+           coverage = g->hardware_ns > 0 ? 100 * g->covered_ns / g->hardware_ns : 0;
     totals(g);
     dtype_text(g);
-    u->flop_coverage_pct = g->hardware_ns > 0 ? an_num(coverage) : an_num_none("no matrix work was recorded");
+    u->flop_coverage_pct =
+        g->hardware_ns > 0 ? an_num(coverage) : an_num_none("no matrix work was recorded");
     u->achieved_flops = seconds > 0 ? an_num(0) : an_num_none("the steps last 0 ns");
     for (size_t k = 0; k < c->lane_count; k++) {
         share_add(g, &c->lane[k], &g->lane[k], &s);
         if (g->lane[k].ns > 0)
-            u->achieved_flops.value += (double)g->lane[k].total.hardware / ((double)g->lane[k].ns / 1e9);
+            u->achieved_flops.value +=
+                (double)g->lane[k].total.hardware / ((double)g->lane[k].ns / 1e9);
     }
     const char *uncovered = NULL, *missing;
     if (!g->hardware)
         uncovered = "no matrix work was recorded in the steps";
     else if (coverage < COVERAGE_LEAST)
-        uncovered = an_arena_format(c->a, "FLOPs are known for %.1f %% of the time of matrix work only; give --flops-per-step",
-                                    coverage);
+        uncovered = an_arena_format(
+            c->a,
+            "FLOPs are known for %.1f %% of the time of matrix work only; give --flops-per-step",
+            coverage);
     missing = uncovered ? uncovered : s.missing;
     u->peak_source = s.source;
-    u->peak_flops = s.seconds > 0 && !s.missing ? an_num(s.flops / s.seconds * (double)devices)
-                                                : an_num_none(missing ? missing : "no FLOPs were recorded");
+    u->peak_flops = s.seconds > 0 && !s.missing
+                        ? an_num(s.flops / s.seconds * (double)devices)
+                        : an_num_none(missing ? missing : "no FLOPs were recorded");
     const char *no_model = "some matrix work does not say its model FLOPs",
                *no_palm = "some matrix work does not say its FLOPs with full attention";
     if (g->model_missing)
         u->model_flops = u->model_flops_per_step = an_int_none(no_model);
     if (g->palm_missing)
         u->palm_flops = u->palm_flops_per_step = an_int_none(no_palm);
-    u->mfu = an_flops_share(c, "MFU", seconds, s.model, missing ? missing : g->model_missing ? no_model : NULL);
-    u->mfu_palm = an_flops_share(c, "MFU (PaLM)", seconds, s.palm, missing ? missing : g->palm_missing ? no_palm : NULL);
+    u->mfu = an_flops_share(c, "MFU", seconds, s.model,
+                            missing            ? missing
+                            : g->model_missing ? no_model
+                                               : NULL);
+    u->mfu_palm = an_flops_share(c, "MFU (PaLM)", seconds, s.palm,
+                                 missing           ? missing
+                                 : g->palm_missing ? no_palm
+                                                   : NULL);
     u->hfu = an_flops_share(c, "HFU", seconds, s.hardware, missing);
     an_flops_roof(g, seconds, devices, uncovered ? uncovered : g->model_missing ? no_model : NULL);
 }
@@ -408,9 +445,11 @@ static const char *why_silent(const struct an_flops_gather *g)
     if (g->works)
         return "the ranges in the steps carry no FLOPs; give --flops-per-step";
     if (c->calls && c->calls->count)
-        return c->calls->shapes ? "no operator in the steps has a known cost; give --flops-per-step"
-                                : "no shapes recorded; record with record_shapes=True, or give --flops-per-step";
-    return "no range in a step says its FLOPs (tacho.work in include/tacho_nvtx.h); give --flops-per-step";
+        return c->calls->shapes
+                   ? "no operator in the steps has a known cost; give --flops-per-step"
+                   : "no shapes recorded; record with record_shapes=True, or give --flops-per-step";
+    return "no range in a step says its FLOPs (tacho.work in include/tacho_nvtx.h); give "
+           "--flops-per-step";
 }
 
 static int utilization_run(struct an_context *c)
@@ -428,8 +467,8 @@ static int utilization_run(struct an_context *c)
         utilization_absent(c, why_silent(&g));
     if (g.unclear)
         an_problem(c,
-                   "%" PRId64
-                   " products ran inside backward with gradients on: run again (checkpointing) or differentiated twice, "
+                   "%" PRId64 " products ran inside backward with gradients on: run again "
+                              "(checkpointing) or differentiated twice, "
                    "the trace does not tell which; the model FLOPs hold them",
                    g.unclear);
     if (c->o->flops_per_step > 0)
@@ -437,5 +476,6 @@ static int utilization_run(struct an_context *c)
     return 0;
 }
 
-const struct an_analyzer an_utilization = {"utilization", "FLOPs in three conventions, and their share of the peak",
-                                           AN_INPUT_STEPS, utilization_run, utilization_absent};
+const struct an_analyzer an_utilization = {
+    "utilization", "FLOPs in three conventions, and their share of the peak", AN_INPUT_STEPS,
+    utilization_run, utilization_absent};

@@ -39,8 +39,9 @@ struct an_flops_gather {
     int64_t model_missing, palm_missing;
     double covered_ns, hardware_ns;
     struct an_flops_rate *rate; /* of each detail; NULL: of calls */
-    int64_t unclear;            /* products in backward of which the trace does not tell whether they run for the second time */
-    bool mixed;                 /* fp32 operands may have run as tf32 */
+    int64_t unclear; /* products in backward of which the trace does not tell whether they run for
+                        the second time */
+    bool mixed;      /* fp32 operands may have run as tf32 */
 };
 
 /* *sum += v, saturating; STORE_ABSENT adds nothing. */
@@ -54,17 +55,19 @@ static inline void an_flops_add(int64_t *sum, int64_t v)
 size_t an_flops_dtype(struct an_flops_gather *g, const char *dtype);
 /* Device of a lane, as ceilings name it. */
 const char *an_flops_device(const struct an_context *c, const struct an_lane *l);
-/* The share of a peak that work reaches which would take `at_peak_s` at it: absent when `missing` says why, or when it is
- * impossible, which is told as a problem. */
-struct an_value an_flops_share(struct an_context *c, const char *name, double device_s, double at_peak_s, const char *missing);
-/* mfu_measured: the share of what the library's products reach at most on this machine (utilization_roof.c). missing: why the
- * FLOPs are not good enough, or NULL. */
+/* The share of a peak that work reaches which would take `at_peak_s` at it: absent when `missing`
+ * says why, or when it is impossible, which is told as a problem. */
+struct an_value an_flops_share(struct an_context *c, const char *name, double device_s,
+                               double at_peak_s, const char *missing);
+/* mfu_measured: the share of what the library's products reach at most on this machine
+ * (utilization_roof.c). missing: why the FLOPs are not good enough, or NULL. */
 void an_flops_roof(struct an_flops_gather *g, double device_s, size_t devices, const char *missing);
 void an_flops_roof_absent(struct an_context *c, const char *reason);
-/* FLOPs of the calls in counted steps, and how much of the matrix and attention kernels' time they cover. Needs c->calls. */
+/* FLOPs of the calls in counted steps, and how much of the matrix and attention kernels' time they
+ * cover. Needs c->calls. */
 void an_flops_of_calls(struct an_flops_gather *g);
-/* Type that nearly all (95 %) of the time of matrix and attention kernels ran in, by the kernels' names; NULL: none, or
- * several.
+/* Type that nearly all (95 %) of the time of matrix and attention kernels ran in, by the kernels'
+ * names; NULL: none, or several.
  */
 const char *an_flops_kernel_dtype(const struct an_context *c);
 

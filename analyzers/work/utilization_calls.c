@@ -21,9 +21,11 @@ static void gather_call(struct an_flops_gather *g, const struct an_call *call)
     g->hardware += product;
     if (cost->flops == STORE_ABSENT)
         return;
-    struct an_flops *by = &g->lane[g->c->step[call->step].lane].by_dtype[an_flops_dtype(g, call->dtype)];
+    struct an_flops *by =
+        &g->lane[g->c->step[call->step].lane].by_dtype[an_flops_dtype(g, call->dtype)];
     struct an_flops x = {call->recompute ? 0 : cost->model_flops, product ? cost->flops : 0,
-                         call->recompute ? 0 : cost->palm_flops, call->recompute && product ? cost->flops : 0};
+                         call->recompute ? 0 : cost->palm_flops,
+                         call->recompute && product ? cost->flops : 0};
     g->told++;
     g->model_missing += x.model == STORE_ABSENT;
     g->palm_missing += x.palm == STORE_ABSENT;
@@ -46,7 +48,9 @@ static bool kernel_counts(const struct an_flops_gather *g, const struct an_devic
     if (call != AN_NONE)
         return c->calls->call[call].step != AN_NONE;
     for (size_t k = 0; k < c->lane_count; k++) {
-        const struct an_step *s = c->lane[k].process == d->process ? an_step_at(c, &c->lane[k], c->gpu->op.start[op]) : NULL;
+        const struct an_step *s = c->lane[k].process == d->process
+                                      ? an_step_at(c, &c->lane[k], c->gpu->op.start[op])
+                                      : NULL;
         if (s)
             return an_step_detailed(s);
     }
@@ -64,10 +68,13 @@ void an_flops_of_calls(struct an_flops_gather *g)
             if (!(PRODUCTS >> c->gpu->op.class[i] & 1) || !kernel_counts(g, x, i))
                 continue;
             const struct an_op_cost *cost =
-                c->calls->of_op[i] == AN_NONE ? NULL : &c->calls->cost[c->calls->call[c->calls->of_op[i]].cost];
+                c->calls->of_op[i] == AN_NONE
+                    ? NULL
+                    : &c->calls->cost[c->calls->call[c->calls->of_op[i]].cost];
             double ns = (double)(c->gpu->op.end[i] - c->gpu->op.start[i]);
             g->hardware_ns += ns;
-            g->covered_ns += cost && cost->kind != AN_OP_OTHER && cost->flops != STORE_ABSENT ? ns : 0;
+            g->covered_ns +=
+                cost && cost->kind != AN_OP_OTHER && cost->flops != STORE_ABSENT ? ns : 0;
         }
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * MFU against the measured roof: what the fastest product of a sweep of shapes reached on this machine in each element type
- * (ceilings `gemm`), instead of the instruction peak that nothing reaches. A run that is faster raises the roof: no share is
- * above 1.
+ * MFU against the measured roof: what the fastest product of a sweep of shapes reached on this
+ * machine in each element type (ceilings `gemm`), instead of the instruction peak that nothing
+ * reaches. A run that is faster raises the roof: no share is above 1.
  */
 #include <string.h>
 
@@ -16,9 +16,10 @@ struct roof_of_type {
     const char *source;
 };
 
-/* The roof of a type on a lane's device, and the fastest product of this run where that is above it. A rate above the
- * instruction peak is a counting error and raises nothing. */
-static struct roof_of_type roof_of(const struct an_flops_gather *g, const struct an_lane *l, const char *dtype)
+/* The roof of a type on a lane's device, and the fastest product of this run where that is above
+ * it. A rate above the instruction peak is a counting error and raises nothing. */
+static struct roof_of_type roof_of(const struct an_flops_gather *g, const struct an_lane *l,
+                                   const char *dtype)
 {
     const struct an_context *c = g->c;
     const struct an_trace *t = c->t;
@@ -33,7 +34,8 @@ static struct roof_of_type roof_of(const struct an_flops_gather *g, const struct
             continue;
         double rate = (double)x->flops / (double)x->ns * 1e9;
         if (rate > roof.value && !(peak && rate > peak->value))
-            roof = (struct roof_of_type){rate, "this run: its fastest products are above the calibrated roof"};
+            roof = (struct roof_of_type){
+                rate, "this run: its fastest products are above the calibrated roof"};
     }
     return roof;
 }
@@ -56,10 +58,13 @@ void an_flops_roof(struct an_flops_gather *g, double device_s, size_t devices, c
                 continue;
             struct roof_of_type roof = roof_of(g, &c->lane[k], g->dtype[d]);
             if (!(roof.value > 0)) {
-                missing =
-                    c->gpu ? "the roof was not measured: accelerators are not calibrated in this version"
-                           : an_arena_format(c->a, "the roof of %s for %s was not measured; " AN_CALIBRATE,
-                                             an_flops_device(c, &c->lane[k]), *g->dtype[d] ? g->dtype[d] : "an unnamed type");
+                missing = c->gpu
+                              ? "the roof was not measured: accelerators are not calibrated in "
+                                "this version"
+                              : an_arena_format(
+                                    c->a, "the roof of %s for %s was not measured; " AN_CALIBRATE,
+                                    an_flops_device(c, &c->lane[k]),
+                                    *g->dtype[d] ? g->dtype[d] : "an unnamed type");
                 break;
             }
             model_s += (double)f->model / roof.value;

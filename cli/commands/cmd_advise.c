@@ -18,12 +18,15 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"what-if", 0, CLI_TEXT, AT(what_if), "EDITS", "changes to replay, in the stead of the findings'", 0, 0},
+    {"what-if", 0, CLI_TEXT, AT(what_if), "EDITS",
+     "changes to replay, in the stead of the findings'", 0, 0},
     {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs (tacho-advice/1)", 0, 0},
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
-    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only the steps with these indexes (A: or :B or one)", 0, 0},
+    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only the steps with these indexes (A: or :B or one)",
+     0, 0},
     {"top", 0, CLI_INT, AT(top), "N", "rows of the table of sensitivities (12)", 1, 1000},
-    {"classes", 0, CLI_TEXT, AT(classes), "FILE", "your own kernel classes, before the built-in ones", 0, 0},
+    {"classes", 0, CLI_TEXT, AT(classes), "FILE",
+     "your own kernel classes, before the built-in ones", 0, 0},
     {"width", 0, CLI_INT, AT(width), "N", "columns (those of the terminal, else 100)", 40, 200},
     {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
     {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
@@ -32,16 +35,22 @@ static const struct cli_option options[] = {
 
 const struct cli_spec cli_advise_spec = {
     .usage = "[OPTION]... [RUN]",
-    .about =
-        "Replays the dependency graph of the run's steps with changes, and says how long a step would take: as an interval,\n"
-        "or as a ceiling where the run cannot tell. Without --what-if: the changes that the findings propose.\n"
-        "EDITS is NAME=VALUE,... with VALUE 0.5x or 50% (what is left of its time) or 0, and NAME one of\n"
-        "  comm peers copy compute loader launch sync allocation collection compile framework think profiler dispatch\n"
-        "  loader.read loader.decode loader.collate loader.pin loader.fetch\n"
-        "  op:NAME collective:NAME copy:NAME (as the table of sensitivities has them), kernel:PART-OF-ITS-NAME\n"
-        "or loader.workers=N, loader.prefetch=N, cores=N, others=N (cores that other programs want),\n"
-        "link=2x (twice as fast), rank:N=peers, ranks=even, launch=graph (one launch a step), comm=overlap.\n"
-        "RUN is as for 'tacho report'.",
+    .about = "Replays the dependency graph of the run's steps with changes, and says how long a "
+             "step would take: as an interval,\n"
+             "or as a ceiling where the run cannot tell. Without --what-if: the changes that the "
+             "findings propose.\n"
+             "EDITS is NAME=VALUE,... with VALUE 0.5x or 50% (what is left of its time) or 0, and "
+             "NAME one of\n"
+             "  comm peers copy compute loader launch sync allocation collection compile framework "
+             "think profiler dispatch\n"
+             "  loader.read loader.decode loader.collate loader.pin loader.fetch\n"
+             "  op:NAME collective:NAME copy:NAME (as the table of sensitivities has them), "
+             "kernel:PART-OF-ITS-NAME\n"
+             "or loader.workers=N, loader.prefetch=N, cores=N, others=N (cores that other programs "
+             "want),\n"
+             "link=2x (twice as fast), rank:N=peers, ranks=even, launch=graph (one launch a step), "
+             "comm=overlap.\n"
+             "RUN is as for 'tacho report'.",
     .options = options,
     .examples = "  tacho advise\n"
                 "  tacho advise run.tacho --what-if comm=0.5x,loader.workers=8\n"
@@ -76,8 +85,10 @@ static int check_names(const struct an_result *r)
         if (w->known)
             snprintf(hint, sizeof hint, "it has %.190s", w->known);
         else
-            snprintf(hint, sizeof hint, "tacho advise without --what-if lists what its steps consist of");
-        tacho_fail(&err, TACHO_EUSAGE, hint, "--what-if: %.100s: the replayed steps have nothing that is called so",
+            snprintf(hint, sizeof hint,
+                     "tacho advise without --what-if lists what its steps consist of");
+        tacho_fail(&err, TACHO_EUSAGE, hint,
+                   "--what-if: %.100s: the replayed steps have nothing that is called so",
                    w->unknown);
         return cli_fail(&err);
     }
@@ -87,8 +98,10 @@ static int check_names(const struct an_result *r)
 static int load(const struct values *v, const char *run, struct an_result **result)
 {
     struct col_found found;
-    struct an_options o = {
-        .what_if = v->what_if, .some_steps = v->steps.set, .step_from = v->steps.from, .step_to = v->steps.to};
+    struct an_options o = {.what_if = v->what_if,
+                           .some_steps = v->steps.set,
+                           .step_from = v->steps.from,
+                           .step_to = v->steps.to};
     char *classes = NULL;
     int code = check_edits(v->what_if);
     if (!code)
@@ -108,8 +121,8 @@ static int check_replay(const struct an_result *r)
     struct tacho_error err = {0};
     if (!r->advice.reason)
         return 0;
-    tacho_fail(&err, TACHO_ENOTSUP, "tacho report says what the file does hold", "%s: nothing to replay: %s", r->run.file,
-               r->advice.reason);
+    tacho_fail(&err, TACHO_ENOTSUP, "tacho report says what the file does hold",
+               "%s: nothing to replay: %s", r->run.file, r->advice.reason);
     return cli_fail(&err);
 }
 
@@ -117,7 +130,8 @@ static int write_advice(const struct values *v, char *const *arguments, const st
 {
     struct cli_output out;
     bool to_stdout = !v->output || !strcmp(v->output, "-");
-    struct rep_options o = cli_report_options(v->width, v->no_color ? "never" : v->color, to_stdout);
+    struct rep_options o =
+        cli_report_options(v->width, v->no_color ? "never" : v->color, to_stdout);
     o.ops = (int)v->top;
     int code = cli_output_open(&out, v->output, arguments);
     if (code)
@@ -125,7 +139,8 @@ static int write_advice(const struct values *v, char *const *arguments, const st
     struct tacho_error err = {0};
     int rc = v->json ? rep_advice_json(r, out.file) : rep_text_section("advice", r, &o, out.file);
     if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
-        tacho_fail(&err, rc, NULL, "%s: the advice could not be written: %s", r->run.file, tacho_error_text(rc));
+        tacho_fail(&err, rc, NULL, "%s: the advice could not be written: %s", r->run.file,
+                   tacho_error_text(rc));
         code = cli_fail(&err);
     }
     return cli_output_close(&out, code);

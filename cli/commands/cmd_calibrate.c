@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measures what this machine can do at most, keeps it, shows it. The instruction peak is the collector's; all else the program
- * train measures, because it has the engine's libraries, threads and flags; the two speak JSON.
+ * Measures what this machine can do at most, keeps it, shows it. The instruction peak is the
+ * collector's; all else the program train measures, because it has the engine's libraries, threads
+ * and flags; the two speak JSON.
  */
 #include <errno.h>
 #include <limits.h>
@@ -29,22 +30,30 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"quick", 0, CLI_FLAG, AT(quick), NULL, "some seconds instead of most of a minute; less sure", 0, 0},
+    {"quick", 0, CLI_FLAG, AT(quick), NULL, "some seconds instead of most of a minute; less sure",
+     0, 0},
     {"force", 0, CLI_FLAG, AT(force), NULL, "measure again what was measured before", 0, 0},
-    {"show", 0, CLI_FLAG, AT(show), NULL, "measure nothing: show what is kept of this machine", 0, 0},
-    {"ops", 0, CLI_FLAG, AT(ops), NULL, "also each operation of the reference engine, and its place on the roofline", 0, 0},
-    {"disk", 0, CLI_TEXT, AT(disk), "DIR", "the disk to read (that of the folder where this is kept)", 0, 0},
+    {"show", 0, CLI_FLAG, AT(show), NULL, "measure nothing: show what is kept of this machine", 0,
+     0},
+    {"ops", 0, CLI_FLAG, AT(ops), NULL,
+     "also each operation of the reference engine, and its place on the roofline", 0, 0},
+    {"disk", 0, CLI_TEXT, AT(disk), "DIR",
+     "the disk to read (that of the folder where this is kept)", 0, 0},
     {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_calibrate_spec = {
     .usage = "[OPTION]...",
-    .about = "Measures once what this machine can do at most: FLOP/s of its instructions and of matrix products, bandwidth of\n"
-             "memory and caches, reads of the disk, messages of MPI. 'tacho run' puts it into each file it records, for the\n"
-             "roofline. Let the machine rest meanwhile: what others use is missing here, and tacho says how much that was.",
+    .about = "Measures once what this machine can do at most: FLOP/s of its instructions and of "
+             "matrix products, bandwidth of\n"
+             "memory and caches, reads of the disk, messages of MPI. 'tacho run' puts it into each "
+             "file it records, for the\n"
+             "roofline. Let the machine rest meanwhile: what others use is missing here, and tacho "
+             "says how much that was.",
     .options = options,
-    .examples = "  tacho calibrate\n  tacho calibrate --ops --show\n  tacho calibrate --disk /data --force",
+    .examples =
+        "  tacho calibrate\n  tacho calibrate --ops --show\n  tacho calibrate --disk /data --force",
 };
 
 /* ---- the program train ------------------------------------------------------------------------------------------------------ */
@@ -85,11 +94,13 @@ static json_t *run_json(char *const *argv, bool quiet, struct tacho_error *err)
         return out;
     json_decref(out);
     tacho_fail(err, TACHO_EINTERNAL, NULL, "%s %s: it ended with %s %d", argv[0], argv[1],
-               WIFSIGNALED(status) ? "signal" : "status", WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+               WIFSIGNALED(status) ? "signal" : "status",
+               WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     return NULL;
 }
 
-static json_t *run_train(const char *train, const struct values *v, const char *what, const char *disk, struct tacho_error *err)
+static json_t *run_train(const char *train, const struct values *v, const char *what,
+                         const char *disk, struct tacho_error *err)
 {
     const char *argv[8] = {train, "calibrate"};
     int n = 2;
@@ -104,12 +115,13 @@ static json_t *run_train(const char *train, const struct values *v, const char *
     return run_json((char *const *)argv, false, err);
 }
 
-/* Two ranks of train. Open MPI is told by its variables that they may share cores, and that root may start it (inside a
- * container everybody is root); other launchers do not look at them. */
+/* Two ranks of train. Open MPI is told by its variables that they may share cores, and that root
+ * may start it (inside a container everybody is root); other launchers do not look at them. */
 static int add_mpi(struct col_calibration *c, const char *train, const struct values *v)
 {
     static const char *const rows[] = {"mpi_latency", "mpi_bandwidth"};
-    const char *argv[] = {"mpirun", "-np", "2", train, "calibrate", "--mpi", v->quick ? "--quick" : NULL, NULL};
+    const char *argv[] = {
+        "mpirun", "-np", "2", train, "calibrate", "--mpi", v->quick ? "--quick" : NULL, NULL};
     struct tacho_error err;
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
     setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
@@ -123,9 +135,11 @@ static int add_mpi(struct col_calibration *c, const char *train, const struct va
         json_t *absent = json_array();
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
             json_array_append_new(absent,
-                                  json_pack("{s:s, s:s, s:s, s:n, s:s, s:s}", "resource", rows[i], "dtype", "", "unit",
-                                            i ? "bytes/s" : "s", "value", "reason", "mpirun -np 2 did not run here", "fix",
-                                            "install openmpi-bin and libopenmpi-dev, 'make' again, then: mpirun -np 2 train "
+                                  json_pack("{s:s, s:s, s:s, s:n, s:s, s:s}", "resource", rows[i],
+                                            "dtype", "", "unit", i ? "bytes/s" : "s", "value",
+                                            "reason", "mpirun -np 2 did not run here", "fix",
+                                            "install openmpi-bin and libopenmpi-dev, 'make' again, "
+                                            "then: mpirun -np 2 train "
                                             "calibrate --mpi"));
         rc = col_calibration_add_json(c, absent);
         json_decref(absent);
@@ -148,19 +162,21 @@ static struct use use_now(void)
     struct col_proc_cpu cpu;
     struct rusage self, children;
     struct use u = {.at = (double)col_clock_now() * 1e-9};
-    u.known = col_proc_read("/proc/stat", text, sizeof text) > 0 && col_proc_parse_cpu(text, &cpu) == 0;
+    u.known =
+        col_proc_read("/proc/stat", text, sizeof text) > 0 && col_proc_parse_cpu(text, &cpu) == 0;
     if (u.known)
         u.machine = (double)cpu.busy / (double)sysconf(_SC_CLK_TCK);
     getrusage(RUSAGE_SELF, &self);
     getrusage(RUSAGE_CHILDREN, &children);
-    const struct timeval *t[] = {&self.ru_utime, &self.ru_stime, &children.ru_utime, &children.ru_stime};
+    const struct timeval *t[] = {&self.ru_utime, &self.ru_stime, &children.ru_utime,
+                                 &children.ru_stime};
     for (size_t i = 0; i < sizeof t / sizeof *t; i++)
         u.own += (double)t[i]->tv_sec + 1e-6 * (double)t[i]->tv_usec;
     return u;
 }
 
-static int measure(struct col_calibration *c, const char *train, const struct values *v, const char *path,
-                   struct tacho_error *err)
+static int measure(struct col_calibration *c, const char *train, const struct values *v,
+                   const char *path, struct tacho_error *err)
 {
     char folder[COL_PATH_MAX];
     struct col_peak peak;
@@ -180,7 +196,8 @@ static int measure(struct col_calibration *c, const char *train, const struct va
     json_decref(out);
     struct use after = use_now(); /* messages between ranks wait by spinning */
     if (before.known && after.known && after.at > before.at)
-        c->busy_cores = fmax(0, (after.machine - before.machine - (after.own - before.own)) / (after.at - before.at));
+        c->busy_cores = fmax(0, (after.machine - before.machine - (after.own - before.own)) /
+                                    (after.at - before.at));
     if (!rc)
         rc = add_mpi(c, train, v);
     if (rc)
@@ -192,8 +209,8 @@ static int measure(struct col_calibration *c, const char *train, const struct va
 }
 
 /* The kept one if it will do, else a new one. */
-static int obtain(struct col_calibration *c, const char *train, const struct values *v, char path[COL_PATH_MAX],
-                  struct tacho_error *err)
+static int obtain(struct col_calibration *c, const char *train, const struct values *v,
+                  char path[COL_PATH_MAX], struct tacho_error *err)
 {
     json_t *out = run_train(train, &(struct values){0}, "--libraries", NULL, err);
     char libraries[sizeof c->libraries];
@@ -206,8 +223,10 @@ static int obtain(struct col_calibration *c, const char *train, const struct val
     if (v->show || (rc && rc != TACHO_ENOTFOUND && !v->force) || !*path)
         return rc;
     if (rc == 0 && !v->force && v->disk)
-        return tacho_fail(err, TACHO_EUSAGE, "--force measures again, on that disk",
-                          "--disk: this machine was calibrated at %s already, with a disk of its own", c->measured_at);
+        return tacho_fail(
+            err, TACHO_EUSAGE, "--force measures again, on that disk",
+            "--disk: this machine was calibrated at %s already, with a disk of its own",
+            c->measured_at);
     if (rc == 0 && !v->force && (v->quick || !c->quick)) {
         cli_say("measured at %s, kept in %s; --force measures again", c->measured_at, path);
         return 0;
@@ -241,8 +260,9 @@ static void put_value(double value, const char *unit)
 
 static void print_ceilings(const struct col_calibration *c)
 {
-    printf("%s, %d core%s, %.1f GiB, %s; measured %s%s\n\n", c->cpu, c->cores, c->cores == 1 ? "" : "s",
-           (double)c->memory_bytes / (1 << 30), c->libraries, c->measured_at, c->quick ? ", quickly" : "");
+    printf("%s, %d core%s, %.1f GiB, %s; measured %s%s\n\n", c->cpu, c->cores,
+           c->cores == 1 ? "" : "s", (double)c->memory_bytes / (1 << 30), c->libraries,
+           c->measured_at, c->quick ? ", quickly" : "");
     printf("%-24s %13s  %13s  %13s\n", "resource", "best", "median", "worst");
     for (size_t i = 0; i < c->rows; i++) {
         const struct col_ceiling *r = &c->row[i];
@@ -259,15 +279,16 @@ static void print_ceilings(const struct col_calibration *c)
         printf("  %s\n", r->how);
     }
     if (c->busy_cores > 0.1)
-        printf(
-            "\nother programs used %.1f of the cores meanwhile: what is measured here may be too low; --force measures again\n",
-            c->busy_cores);
+        printf("\nother programs used %.1f of the cores meanwhile: what is measured here may be "
+               "too low; --force measures again\n",
+               c->busy_cores);
 }
 
 /* The highest bandwidth of memory: no operation can move more. */
 static double memory_roof(const struct col_calibration *c)
 {
-    static const char *const rows[] = {"bandwidth", "bandwidth_read", "bandwidth_write", "bandwidth_update"};
+    static const char *const rows[] = {"bandwidth", "bandwidth_read", "bandwidth_write",
+                                       "bandwidth_update"};
     double best = NAN;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct col_ceiling *r = col_calibration_get(c, rows[i], "");
@@ -276,16 +297,19 @@ static double memory_roof(const struct col_calibration *c)
     return best;
 }
 
-/* Adds to an operation: gflops, gbps, intensity, bound, attained_pct (null where they are not known). */
+/* Adds to an operation: gflops, gbps, intensity, bound, attained_pct (null where they are not
+ * known). */
 static void place(const struct col_calibration *c, json_t *op)
 {
     double seconds = json_number_value(json_object_get(op, "seconds"));
     double flops = json_number_value(json_object_get(op, "flops"));
-    double bytes =
-        json_number_value(json_object_get(op, "bytes_read")) + json_number_value(json_object_get(op, "bytes_written"));
-    const char *kind = json_string_value(json_object_get(op, "kind")), *dtype = json_string_value(json_object_get(op, "dtype"));
+    double bytes = json_number_value(json_object_get(op, "bytes_read")) +
+                   json_number_value(json_object_get(op, "bytes_written"));
+    const char *kind = json_string_value(json_object_get(op, "kind")),
+               *dtype = json_string_value(json_object_get(op, "dtype"));
     bool product = kind && strcmp(kind, "other") != 0;
-    const struct col_ceiling *peak = col_calibration_get(c, "flops", product && dtype ? dtype : "fp32");
+    const struct col_ceiling *peak =
+        col_calibration_get(c, "flops", product && dtype ? dtype : "fp32");
     double memory = memory_roof(c), intensity = bytes > 0 ? flops / bytes : NAN;
     if (!(seconds > 0))
         return;
@@ -296,7 +320,10 @@ static void place(const struct col_calibration *c, json_t *op)
         return;
     bool compute = intensity * memory >= peak->value, cached = !compute && bytes / seconds > memory;
     double attained = compute ? flops / seconds / peak->value : bytes / seconds / memory;
-    json_object_set_new(op, "bound", json_string(cached ? "cached" : compute ? "compute" : "memory"));
+    json_object_set_new(op, "bound",
+                        json_string(cached    ? "cached"
+                                    : compute ? "compute"
+                                              : "memory"));
     json_object_set_new(op, "attained_pct", json_real(100 * attained));
 }
 
@@ -310,26 +337,31 @@ static void print_ops(const json_t *ops)
 {
     size_t i;
     json_t *op;
-    printf("\n%-20s %-6s %-28s %-5s %10s %10s %9s %9s  %s\n", "operation", "dtype", "shape", "data", "time", "GFLOP/s", "GB/s",
-           "FLOP/B", "bound, share of its roof");
+    printf("\n%-20s %-6s %-28s %-5s %10s %10s %9s %9s  %s\n", "operation", "dtype", "shape", "data",
+           "time", "GFLOP/s", "GB/s", "FLOP/B", "bound, share of its roof");
     json_array_foreach(ops, i, op)
     {
         double seconds = json_number_value(json_object_get(op, "seconds"));
-        printf("%-20s %-6s %-28s %-5s", text_of(op, "op"), text_of(op, "dtype"), text_of(op, "shape"), text_of(op, "state"));
+        printf("%-20s %-6s %-28s %-5s", text_of(op, "op"), text_of(op, "dtype"),
+               text_of(op, "shape"), text_of(op, "state"));
         if (!(seconds > 0)) {
             printf(" absent: %s\n", text_of(op, "reason"));
             continue;
         }
-        printf(" %7.3f ms %10.1f %9.1f %9.2f  %s", seconds * 1e3, json_number_value(json_object_get(op, "gflops")),
-               json_number_value(json_object_get(op, "gbps")), json_number_value(json_object_get(op, "intensity")),
+        printf(" %7.3f ms %10.1f %9.1f %9.2f  %s", seconds * 1e3,
+               json_number_value(json_object_get(op, "gflops")),
+               json_number_value(json_object_get(op, "gbps")),
+               json_number_value(json_object_get(op, "intensity")),
                *text_of(op, "bound") ? text_of(op, "bound") : "not known");
         if (json_is_number(json_object_get(op, "attained_pct")))
             printf(" %.0f %%", json_number_value(json_object_get(op, "attained_pct")));
         putchar('\n');
     }
-    printf("\ncold: operands come from memory; hot: the same operands over and over. Bytes are the operation's own count. "
+    printf("\ncold: operands come from memory; hot: the same operands over and over. Bytes are the "
+           "operation's own count. "
            "cached:\n"
-           "more bytes a second than memory gives, so they came from a cache. The share of a cached operation is of memory's "
+           "more bytes a second than memory gives, so they came from a cache. The share of a "
+           "cached operation is of memory's "
            "roof.\n");
 }
 
@@ -345,9 +377,11 @@ int cli_calibrate(int argc, char **argv)
     if (code >= 0)
         return code;
     if (v.show && v.disk)
-        return cli_usage("calibrate", "leave one of them out", "--show measures nothing, --disk says which disk to read");
+        return cli_usage("calibrate", "leave one of them out",
+                         "--show measures nothing, --disk says which disk to read");
     if (v.show && v.force)
-        return cli_usage("calibrate", "leave one of them out", "--show measures nothing, --force measures again");
+        return cli_usage("calibrate", "leave one of them out",
+                         "--show measures nothing, --force measures again");
     if (cli_train_find(train)) {
         tacho_fail(&err, TACHO_ENOTFOUND, "'make' builds it beside tacho",
                    "train: the program of the reference engine was not found");

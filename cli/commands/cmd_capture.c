@@ -15,24 +15,30 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"steps", 0, CLI_INT, AT(steps), "N", "record N steps, the same ones in every process (5)", 1, 1e9},
-    {"at", 0, CLI_INT, AT(at), "STEP", "from this step on; else from the first one that all processes can still make", 0, 1e15},
-    {"seconds", 0, CLI_NUMBER, AT(seconds), "S", "record that long from now, whatever the steps", 0.001, 1e9},
+    {"steps", 0, CLI_INT, AT(steps), "N", "record N steps, the same ones in every process (5)", 1,
+     1e9},
+    {"at", 0, CLI_INT, AT(at), "STEP",
+     "from this step on; else from the first one that all processes can still make", 0, 1e15},
+    {"seconds", 0, CLI_NUMBER, AT(seconds), "S", "record that long from now, whatever the steps",
+     0.001, 1e9},
     {"no-wait", 0, CLI_FLAG, AT(no_wait), NULL, "do not wait until it is over", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_capture_spec = {
     .usage = "[OPTION]... [RUN|FOLDER]",
-    .about =
-        "Opens a window in which work on GPUs is recorded, in a run that is under way on this machine ('latest' if no RUN is\n"
-        "named) and was started with --gpu later, --steps, --every or --duration. A job on several machines that write their\n"
-        "runs to one shared folder gets the same steps on all of them: name one of its runs, or that folder. Without a\n"
-        "shared folder give the same --at to each machine.",
+    .about = "Opens a window in which work on GPUs is recorded, in a run that is under way on this "
+             "machine ('latest' if no RUN is\n"
+             "named) and was started with --gpu later, --steps, --every or --duration. A job on "
+             "several machines that write their\n"
+             "runs to one shared folder gets the same steps on all of them: name one of its runs, "
+             "or that folder. Without a\n"
+             "shared folder give the same --at to each machine.",
     .options = options,
     .examples = "  tacho run --gpu later -- torchrun --nproc-per-node 8 train.py\n"
                 "  tacho capture --steps 5\n"
-                "  tacho capture --steps 5 /shared/runs            # the job that is recorded there, on all its machines",
+                "  tacho capture --steps 5 /shared/runs            # the job that is recorded "
+                "there, on all its machines",
     .most = 1,
 };
 
@@ -42,15 +48,16 @@ static bool is_folder_of_runs(const char *path)
     size_t n = strlen(path), m = strlen(COL_LIVE_SUFFIX);
     while (n > 1 && path[n - 1] == '/')
         n--;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && (n < m || strncmp(path + n - m, COL_LIVE_SUFFIX, m) != 0);
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+           (n < m || strncmp(path + n - m, COL_LIVE_SUFFIX, m) != 0);
 }
 
 static void tell(const char *run, const struct col_capture *c, const struct values *v)
 {
     const char *es = c->processes == 1 ? "" : "es";
     if (c->from < 0)
-        cli_say("%s: %s %.3g s of work on GPUs in %d process%s", run, v->no_wait ? "records" : "recorded", v->seconds,
-                c->processes, es);
+        cli_say("%s: %s %.3g s of work on GPUs in %d process%s", run,
+                v->no_wait ? "records" : "recorded", v->seconds, c->processes, es);
     else
         cli_say("%s: steps %" PRId64 " to %" PRId64 " %s in %d process%s", run, c->from, c->to,
                 v->no_wait ? "will be recorded" : "are recorded", c->processes, es);
@@ -65,7 +72,8 @@ int cli_capture(int argc, char **argv)
     if (code >= 0)
         return code;
     const char *run = first < argc ? argv[first] : "latest";
-    struct col_capture c = {.steps = v.steps, .at = v.at, .ns = (int64_t)(v.seconds * 1e9), .wait = !v.no_wait};
+    struct col_capture c = {
+        .steps = v.steps, .at = v.at, .ns = (int64_t)(v.seconds * 1e9), .wait = !v.no_wait};
     if (is_folder_of_runs(run)) {
         if (col_capture_job(run, &c, &err))
             return cli_fail(&err);
@@ -80,8 +88,8 @@ int cli_capture(int argc, char **argv)
         return cli_fail(&err);
     store_reader_close(reader);
     if (!end) {
-        tacho_fail(&err, TACHO_EUSAGE, "a window can be opened only while the run is recorded", "%s: the run is over",
-                   found.run);
+        tacho_fail(&err, TACHO_EUSAGE, "a window can be opened only while the run is recorded",
+                   "%s: the run is over", found.run);
         return cli_fail(&err);
     }
     if (col_capture(found.run, &c, &err))

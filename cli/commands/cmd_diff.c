@@ -21,12 +21,13 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"fail-above", 0, CLI_TEXT, AT(fail_above), "PCT", "exit with 1 if the step is significantly longer, by more than PCT: 3%",
-     0, 0},
+    {"fail-above", 0, CLI_TEXT, AT(fail_above), "PCT",
+     "exit with 1 if the step is significantly longer, by more than PCT: 3%", 0, 0},
     {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs (tacho-diff/1)", 0, 0},
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
     {"top", 0, CLI_INT, AT(top), "N", "names of each table (10)", 1, 1000},
-    {"classes", 0, CLI_TEXT, AT(classes), "FILE", "your own kernel classes, before the built-in ones", 0, 0},
+    {"classes", 0, CLI_TEXT, AT(classes), "FILE",
+     "your own kernel classes, before the built-in ones", 0, 0},
     {"width", 0, CLI_INT, AT(width), "N", "columns (those of the terminal, else 100)", 40, 200},
     {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
     {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
@@ -35,13 +36,14 @@ static const struct cli_option options[] = {
 
 const struct cli_spec cli_diff_spec = {
     .usage = "[OPTION]... GOOD BAD",
-    .about =
-        "Says what takes more or less time in BAD than in GOOD, a step: classes of the step, operators, kernels, ranks, and "
-        "which of it is more than noise.\n"
-        "GOOD and BAD are runs as for 'tacho report'. Different numbers of steps compare.",
+    .about = "Says what takes more or less time in BAD than in GOOD, a step: classes of the step, "
+             "operators, kernels, ranks, and "
+             "which of it is more than noise.\n"
+             "GOOD and BAD are runs as for 'tacho report'. Different numbers of steps compare.",
     .options = options,
     .examples = "  tacho diff before.tacho after.tacho\n"
-                "  tacho diff main.json.gz branch.json.gz --fail-above 3%   # in CI: exit code 1 when it is slower",
+                "  tacho diff main.json.gz branch.json.gz --fail-above 3%   # in CI: exit code 1 "
+                "when it is slower",
     .least = 2,
     .most = 2,
     .words_missing = "the two runs, GOOD and BAD",
@@ -60,7 +62,8 @@ static int limit_of(const char *text, double *pct)
     end += strspn(end, " ");
     end += *end == '%';
     if (!number || *end || *pct < 0 || *pct > 1e6 || strchr(text, 'x'))
-        return cli_usage("diff", "give per cent: --fail-above 3%", "--fail-above: '%s' is no percentage", text);
+        return cli_usage("diff", "give per cent: --fail-above 3%",
+                         "--fail-above: '%s' is no percentage", text);
     return 0;
 }
 
@@ -72,7 +75,8 @@ static int load(const struct values *v, const char *run, struct an_result **resu
     if (!code)
         code = cli_run_find(run, &found);
     if (!code)
-        code = cli_run_analyze(&found, &(struct an_options){.samples = true, .classes = classes}, result);
+        code = cli_run_analyze(&found, &(struct an_options){.samples = true, .classes = classes},
+                               result);
     free(classes);
     return code;
 }
@@ -87,7 +91,8 @@ static int compare(const struct values *v, char **run, struct an_diff **d)
     if (!code) {
         int rc = an_diff_results(result[0], result[1], (int)v->top, d);
         if (rc) {
-            tacho_fail(&err, rc, NULL, "%s, %s: they could not be compared: %s", run[0], run[1], tacho_error_text(rc));
+            tacho_fail(&err, rc, NULL, "%s, %s: they could not be compared: %s", run[0], run[1],
+                       tacho_error_text(rc));
             code = cli_fail(&err);
         }
     }
@@ -115,7 +120,8 @@ int cli_diff(int argc, char **argv)
     if (!code) {
         struct tacho_error err = {0};
         bool to_stdout = !v.output || !strcmp(v.output, "-");
-        struct rep_options o = cli_report_options(v.width, v.no_color ? "never" : v.color, to_stdout);
+        struct rep_options o =
+            cli_report_options(v.width, v.no_color ? "never" : v.color, to_stdout);
         int rc = v.json ? rep_diff_json(d, &gate, out.file) : rep_diff_text(d, &gate, &o, out.file);
         if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
             tacho_fail(&err, rc, NULL, "diff: it could not be written: %s", tacho_error_text(rc));

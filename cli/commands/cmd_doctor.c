@@ -20,14 +20,16 @@ struct values {
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
     {"json", 'j', CLI_FLAG, AT(json), NULL, "for programs, and for bug reports", 0, 0},
-    {"folder", 0, CLI_TEXT, AT(folder), "DIR", "look at what a run started in DIR would find (the current folder)", 0, 0},
+    {"folder", 0, CLI_TEXT, AT(folder), "DIR",
+     "look at what a run started in DIR would find (the current folder)", 0, 0},
     {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_doctor_spec = {
     .usage = "[OPTION]...",
-    .about = "One line for each thing that tacho can use: ok, or what is missing and how to get it. Ends with 0 if recording "
+    .about = "One line for each thing that tacho can use: ok, or what is missing and how to get "
+             "it. Ends with 0 if recording "
              "works here,\n"
              "else with 4.",
     .options = options,
@@ -63,9 +65,10 @@ static int put(void *ctx, const struct col_probe *p)
     c->gaps += !fine;
     c->broken += vital && !fine && p->status != COL_STATUS_WARNING;
     if (c->rows) {
-        json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "group", p->group, "name", p->name, "status",
-                                col_status_text(p->status), "text", p->text ? p->text : "", "fix", p->fix ? p->fix : "",
-                                "errno", p->error);
+        json_t *row =
+            json_pack("{s:s, s:s, s:s, s:s, s:s, s:i}", "group", p->group, "name", p->name,
+                      "status", col_status_text(p->status), "text", p->text ? p->text : "", "fix",
+                      p->fix ? p->fix : "", "errno", p->error);
         return row ? json_array_append_new(c->rows, row) : TACHO_ENOMEM;
     }
     if (!c->group || strcmp(c->group, p->group))
@@ -73,7 +76,8 @@ static int put(void *ctx, const struct col_probe *p)
     c->group = p->group;
     char *text = cli_printable(p->text ? p->text : "");
     printf("  %s%-13s%s %-18s %s\n",
-           c->color ? (char[]){'\033', '[', color_of(p->status)[0], color_of(p->status)[1], 'm', 0} : "",
+           c->color ? (char[]){'\033', '[', color_of(p->status)[0], color_of(p->status)[1], 'm', 0}
+                    : "",
            col_status_text(p->status), c->color ? "\033[0m" : "", p->name, text ? text : "");
     free(text);
     if (!fine && p->fix && *p->fix)
@@ -89,15 +93,20 @@ static int put_own(struct checkup *c)
     int code = put(c, &(struct col_probe){"program", "version", COL_STATUS_OK, 0, text, ""});
     if (code)
         return code;
-    snprintf(text, sizeof text, "%s, %s", nl_langinfo(CODESET), isatty(STDOUT_FILENO) ? "a terminal" : "not a terminal");
+    snprintf(text, sizeof text, "%s, %s", nl_langinfo(CODESET),
+             isatty(STDOUT_FILENO) ? "a terminal" : "not a terminal");
     bool utf8 = cli_utf8();
-    code = put(c, &(struct col_probe){"program", "characters", utf8 ? COL_STATUS_OK : COL_STATUS_WARNING, 0, text,
-                                      "reports are drawn in ASCII; export LC_ALL=C.UTF-8 for more"});
+    code = put(c, &(struct col_probe){
+                      "program", "characters", utf8 ? COL_STATUS_OK : COL_STATUS_WARNING, 0, text,
+                      "reports are drawn in ASCII; export LC_ALL=C.UTF-8 for more"});
     if (code)
         return code;
     code = cli_train_find(path)
-               ? put(c, &(struct col_probe){"program", "train", COL_STATUS_WARNING, 0, "the reference engine was not found",
-                                            "'make' builds it; everything but 'tacho train' works without it"})
+               ? put(c,
+                     &(struct col_probe){
+                         "program", "train", COL_STATUS_WARNING, 0,
+                         "the reference engine was not found",
+                         "'make' builds it; everything but 'tacho train' works without it"})
                : put(c, &(struct col_probe){"program", "train", COL_STATUS_OK, 0, path, ""});
     if (code)
         return code;
@@ -105,7 +114,8 @@ static int put_own(struct checkup *c)
     code = put(c, &(struct col_probe){"program", "libpfm4", COL_STATUS_OK, 0, "built with it", ""});
 #else
     code = put(c, &(struct col_probe){"program", "libpfm4", COL_STATUS_NOT_SUPPORTED, 0,
-                                      "built without it: no hardware counters", "install libpfm4-dev, then 'make' again"});
+                                      "built without it: no hardware counters",
+                                      "install libpfm4-dev, then 'make' again"});
 #endif
     return code;
 }
@@ -129,16 +139,18 @@ int cli_doctor(int argc, char **argv)
         return cli_fail(&err);
     }
     if (c.rows) {
-        json_t *all = json_pack("{s:s, s:s, s:b, s:o}", "schema", "tacho-doctor/1", "version", TACHO_VERSION, "recording_works",
-                                !c.broken, "checks", c.rows);
+        json_t *all = json_pack("{s:s, s:s, s:b, s:o}", "schema", "tacho-doctor/1", "version",
+                                TACHO_VERSION, "recording_works", !c.broken, "checks", c.rows);
         if (all)
             json_dumpf(all, stdout, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
         putchar('\n');
         json_decref(all);
     } else if (c.broken)
-        printf("\nrecording does not work here: %d line%s above, of agent or storage, %s in its way\n", c.broken,
-               c.broken == 1 ? "" : "s", c.broken == 1 ? "stands" : "stand");
+        printf(
+            "\nrecording does not work here: %d line%s above, of agent or storage, %s in its way\n",
+            c.broken, c.broken == 1 ? "" : "s", c.broken == 1 ? "stands" : "stand");
     else
-        printf("\nrecording works here%s\n", c.gaps ? "; what is missing above is named in the report" : "");
+        printf("\nrecording works here%s\n",
+               c.gaps ? "; what is missing above is named in the report" : "");
     return c.broken ? 4 : 0;
 }

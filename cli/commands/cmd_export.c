@@ -16,26 +16,31 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"format", 'f', CLI_CHOICE, AT(format), "perfetto|folded|stacks|csv", "what to write (perfetto)", 0, 0},
+    {"format", 'f', CLI_CHOICE, AT(format), "perfetto|folded|stacks|csv",
+     "what to write (perfetto)", 0, 0},
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
-    {"from", 0, CLI_TEXT, AT(from), "T", "leave out what ended before T after the first event: 1.5s, 200ms, 30us, 7ns", 0, 0},
+    {"from", 0, CLI_TEXT, AT(from), "T",
+     "leave out what ended before T after the first event: 1.5s, 200ms, 30us, 7ns", 0, 0},
     {"to", 0, CLI_TEXT, AT(to), "T", "leave out what began at T or later", 0, 0},
     {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only the time of steps A to B", 0, 0},
-    {"critical-path", 0, CLI_FLAG, AT(path), NULL, "perfetto: with the critical path on top; csv: its stretches instead", 0, 0},
+    {"critical-path", 0, CLI_FLAG, AT(path), NULL,
+     "perfetto: with the critical path on top; csv: its stretches instead", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_export_spec = {
     .usage = "[OPTION]... RUN",
-    .about = "Writes a run as a timeline for ui.perfetto.dev (perfetto), as stacks of ranges with self times for flame graphs "
+    .about = "Writes a run as a timeline for ui.perfetto.dev (perfetto), as stacks of ranges with "
+             "self times for flame graphs "
              "(folded),\n"
              "as sampled call stacks for the same (stacks), or as one row a slice (csv).\n"
              "docs/export.md says what stands where.",
     .options = options,
-    .examples = "  tacho export latest -o run.json\n"
-                "  tacho export latest --steps 10:12 -o steps.json\n"
-                "  tacho export latest --critical-path -o path.json\n"
-                "  tacho export trace.json.gz --format folded | flamegraph.pl --countname ns > flames.svg",
+    .examples =
+        "  tacho export latest -o run.json\n"
+        "  tacho export latest --steps 10:12 -o steps.json\n"
+        "  tacho export latest --critical-path -o path.json\n"
+        "  tacho export trace.json.gz --format folded | flamegraph.pl --countname ns > flames.svg",
     .least = 1,
     .most = 1,
     .words_missing = "the run to export",
@@ -71,15 +76,19 @@ static int window_of_times(store_reader *r, const struct values *v, struct store
 {
     int64_t first[2] = {STORE_ABSENT, STORE_ABSENT}, from = 0, to = 0;
     if (v->from && !parse_time(v->from, &from))
-        return cli_usage("export", "give a number with s, ms, us or ns", "--from: '%s' is not a time", v->from);
+        return cli_usage("export", "give a number with s, ms, us or ns",
+                         "--from: '%s' is not a time", v->from);
     if (v->to && !parse_time(v->to, &to))
-        return cli_usage("export", "give a number with s, ms, us or ns", "--to: '%s' is not a time", v->to);
+        return cli_usage("export", "give a number with s, ms, us or ns", "--to: '%s' is not a time",
+                         v->to);
     if (v->from && v->to && to <= from)
         return cli_usage("export", NULL, "--to is not after --from");
     if (!v->from && !v->to)
         return 0;
-    if (store_query(r, "SELECT min(t) FROM (SELECT min(start) AS t FROM slice UNION ALL SELECT min(time) FROM counter)", NULL,
-                    first_column, first) < 0)
+    if (store_query(r,
+                    "SELECT min(t) FROM (SELECT min(start) AS t FROM slice UNION ALL SELECT "
+                    "min(time) FROM counter)",
+                    NULL, first_column, first) < 0)
         return cli_fail(store_reader_error(r));
     if (first[0] == STORE_ABSENT)
         return 0;
@@ -90,7 +99,8 @@ static int window_of_times(store_reader *r, const struct values *v, struct store
     return 0;
 }
 
-/* Steps that the program marked (tacho.step), else those of PyTorch's profiler: both have numbers of their own. */
+/* Steps that the program marked (tacho.step), else those of PyTorch's profiler: both have numbers
+ * of their own. */
 static int window_of_steps(store_reader *r, const struct col_found *found, const struct values *v,
                            struct store_export_options *o)
 {
@@ -103,7 +113,8 @@ static int window_of_steps(store_reader *r, const struct col_found *found, const
     char sql[400];
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
         int64_t span[2] = {STORE_ABSENT, STORE_ABSENT};
-        snprintf(sql, sizeof sql, "%s BETWEEN %" PRId64 " AND %" PRId64, sources[i], v->steps.from, v->steps.to);
+        snprintf(sql, sizeof sql, "%s BETWEEN %" PRId64 " AND %" PRId64, sources[i], v->steps.from,
+                 v->steps.to);
         if (store_query(r, sql, NULL, first_column, span) < 0)
             return cli_fail(store_reader_error(r));
         if (span[0] != STORE_ABSENT && span[1] != STORE_ABSENT) {
@@ -113,13 +124,15 @@ static int window_of_steps(store_reader *r, const struct col_found *found, const
         }
     }
     tacho_fail(&err, TACHO_ENOTFOUND,
-               "--steps takes steps that have numbers (tacho.step, ProfilerStep#N); --from and --to take times",
+               "--steps takes steps that have numbers (tacho.step, ProfilerStep#N); --from and "
+               "--to take times",
                "%s: no such steps", found->run);
     return cli_fail(&err);
 }
 
 /* The stretches of the critical path; their texts belong to *r. */
-static int find_path(const struct col_found *found, struct an_result **r, struct store_export_options *o)
+static int find_path(const struct col_found *found, struct an_result **r,
+                     struct store_export_options *o)
 {
     static const char *const how[] = {"recorded", "inferred", "gap"};
     struct an_options o_path = {.path = true};
@@ -171,7 +184,8 @@ int cli_export(int argc, char **argv)
     if (v.steps.set && (v.from || v.to))
         return cli_usage("export", NULL, "--steps and --from, --to exclude each other");
     if (v.path && strcmp(v.format, "perfetto") != 0 && strcmp(v.format, "csv") != 0)
-        return cli_usage("export", "--format perfetto or csv", "--critical-path is no part of stacks");
+        return cli_usage("export", "--format perfetto or csv",
+                         "--critical-path is no part of stacks");
     code = cli_run_find(argv[first], &found);
     if (!code && v.path)
         code = find_path(&found, &result, &o);

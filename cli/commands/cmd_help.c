@@ -11,7 +11,8 @@ struct values {
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
     {"scdoc", 0, CLI_FLAG, AT(scdoc), NULL, "print the manual page, as source for scdoc(1)", 0, 0},
-    {"completion", 0, CLI_CHOICE, AT(completion), "bash|zsh|fish", "print the completion script of a shell", 0, 0},
+    {"completion", 0, CLI_CHOICE, AT(completion), "bash|zsh|fish",
+     "print the completion script of a shell", 0, 0},
     {0},
 };
 
@@ -19,8 +20,8 @@ const struct cli_spec cli_help_spec = {
     .usage = "[OPTION]... [COMMAND]",
     .about = "Says what tacho can do, or what one of its commands does.",
     .options = options,
-    .examples =
-        "  tacho help\n  tacho help run\n  tacho help --completion bash > ~/.local/share/bash-completion/completions/tacho",
+    .examples = "  tacho help\n  tacho help run\n  tacho help --completion bash > "
+                "~/.local/share/bash-completion/completions/tacho",
     .most = 1,
 };
 
@@ -57,6 +58,7 @@ int cli_help(int argc, char **argv)
         words[n++] = c->name;
     words[n] = NULL;
     const char *close = cli_closest(argv[first], words);
-    snprintf(hint, sizeof hint, close ? "did you mean '%s'?" : "'tacho help' lists the commands", close);
+    snprintf(hint, sizeof hint, close ? "did you mean '%s'?" : "'tacho help' lists the commands",
+             close);
     return cli_usage("help", hint, "no command named '%s'", argv[first]);
 }

@@ -14,15 +14,18 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"output", 'o', CLI_TEXT, AT(output), "RUN", "the file to make (required); never overwritten", 0, 0},
+    {"output", 'o', CLI_TEXT, AT(output), "RUN", "the file to make (required); never overwritten",
+     0, 0},
     {0},
 };
 
 const struct cli_spec cli_import_spec = {
     .usage = "IN... -o RUN",
-    .about = "IN is a Kineto trace (.json, .json.gz), an Nsight Systems export (.sqlite), or a folder of them; several are the "
+    .about = "IN is a Kineto trace (.json, .json.gz), an Nsight Systems export (.sqlite), or a "
+             "folder of them; several are the "
              "ranks of one run.\n"
-             "Reading commands take such files directly: 'tacho report trace.json.gz'. docs/import.md says what is read.",
+             "Reading commands take such files directly: 'tacho report trace.json.gz'. "
+             "docs/import.md says what is read.",
     .options = options,
     .examples = "  tacho import trace.json.gz -o run.tacho\n"
                 "  tacho import rank0.json rank1.json -o run.tacho\n"
@@ -32,16 +35,19 @@ const struct cli_spec cli_import_spec = {
     .words_missing = "the traces to import",
 };
 
-/* One of the inputs under another name? Then it is there, and the importer refuses; said here in better words. */
+/* One of the inputs under another name? Then it is there, and the importer refuses; said here in
+ * better words. */
 static int check(const struct values *v)
 {
     struct stat st;
     if (!v->output)
-        return cli_usage("import", "name the file to make: tacho import IN -o RUN.tacho", "option '-o' is missing");
+        return cli_usage("import", "name the file to make: tacho import IN -o RUN.tacho",
+                         "option '-o' is missing");
     if (lstat(v->output, &st))
         return 0;
     struct tacho_error err;
-    tacho_fail(&err, TACHO_EEXISTS, "tacho never overwrites: give another name with -o RUN", "%s: exists already", v->output);
+    tacho_fail(&err, TACHO_EEXISTS, "tacho never overwrites: give another name with -o RUN",
+               "%s: exists already", v->output);
     return cli_fail(&err);
 }
 
@@ -57,12 +63,13 @@ int cli_import(int argc, char **argv)
         code = cli_import_check(argv[i]);
     if (code)
         return code;
-    code = cli_import_files((const char *const *)argv + first, (size_t)(argc - first), v.output, false, &r, NULL);
+    code = cli_import_files((const char *const *)argv + first, (size_t)(argc - first), v.output,
+                            false, &r, NULL);
     if (code)
         return code;
     char *word = cli_shell_word(v.output);
-    cli_say("%s: %" PRId64 " file%s, %" PRId64 " events, %" PRId64 " lost%s", v.output, r.files, r.files == 1 ? "" : "s",
-            r.events, r.lost, r.truncated ? ", cut off at the end" : "");
+    cli_say("%s: %" PRId64 " file%s, %" PRId64 " events, %" PRId64 " lost%s", v.output, r.files,
+            r.files == 1 ? "" : "s", r.events, r.lost, r.truncated ? ", cut off at the end" : "");
     cli_say("next: tacho report %s", word ? word : v.output);
     free(word);
     return 0;

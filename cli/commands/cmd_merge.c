@@ -18,15 +18,19 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"output", 'o', CLI_TEXT, AT(output), "RUN", "the file to make (required); never overwritten", 0, 0},
-    {"force", 0, CLI_FLAG, AT(force), NULL, "also files of different jobs, or with ranks in common", 0, 0},
+    {"output", 'o', CLI_TEXT, AT(output), "RUN", "the file to make (required); never overwritten",
+     0, 0},
+    {"force", 0, CLI_FLAG, AT(force), NULL, "also files of different jobs, or with ranks in common",
+     0, 0},
     {0},
 };
 
 const struct cli_spec cli_merge_spec = {
     .usage = "RUN RUN... -o RUN",
-    .about = "Makes one file of those that the nodes (or the ranks) of one job were recorded into, with one time for all.\n"
-             "The clocks of several machines are aligned by the collectives that all ranks take part in, else by wall clock;\n"
+    .about = "Makes one file of those that the nodes (or the ranks) of one job were recorded into, "
+             "with one time for all.\n"
+             "The clocks of several machines are aligned by the collectives that all ranks take "
+             "part in, else by wall clock;\n"
              "how well stands in the report. docs/merge.md says more.",
     .options = options,
     .examples = "  tacho merge train-20260101-120000-node*.tacho -o train.tacho\n"
@@ -38,13 +42,15 @@ const struct cli_spec cli_merge_spec = {
 
 static void say_result(const char *output, const struct store_merge_result *r)
 {
-    cli_say("%s: %" PRId64 " files of %" PRId64 " machine%s, %" PRId64 " ranks", output, r->files, r->hosts,
-            r->hosts == 1 ? "" : "s", r->ranks);
+    cli_say("%s: %" PRId64 " files of %" PRId64 " machine%s, %" PRId64 " ranks", output, r->files,
+            r->hosts, r->hosts == 1 ? "" : "s", r->ranks);
     if (r->hosts > 1 && !isnan(r->error))
-        cli_say("clocks: aligned by %" PRId64 " or more matched collectives, within %.3g us", r->matched, r->error / 1e3);
+        cli_say("clocks: aligned by %" PRId64 " or more matched collectives, within %.3g us",
+                r->matched, r->error / 1e3);
     else if (r->hosts > 1)
-        cli_say("clocks: %s: times of different machines may be off by as much as their wall clocks",
-                store_merge_how_text(r->how));
+        cli_say(
+            "clocks: %s: times of different machines may be off by as much as their wall clocks",
+            store_merge_how_text(r->how));
 }
 
 /* Metrics and findings are those of all ranks together. */
@@ -71,8 +77,10 @@ int cli_merge(int argc, char **argv)
     if (code >= 0)
         return code;
     if (!v.output)
-        return cli_usage("merge", "name the file to make: tacho merge RUN RUN -o RUN.tacho", "option '-o' is missing");
-    code = cli_merge_files((const char *const *)argv + first, (size_t)(argc - first), v.output, v.force, &r);
+        return cli_usage("merge", "name the file to make: tacho merge RUN RUN -o RUN.tacho",
+                         "option '-o' is missing");
+    code = cli_merge_files((const char *const *)argv + first, (size_t)(argc - first), v.output,
+                           v.force, &r);
     if (code)
         return code;
     say_result(v.output, &r);

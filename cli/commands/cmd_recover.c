@@ -7,7 +7,8 @@
 
 const struct cli_spec cli_recover_spec = {
     .usage = "RUN",
-    .about = "Finishes the .tacho.live folder that a killed recorder left. What the program had recorded until it ended is in "
+    .about = "Finishes the .tacho.live folder that a killed recorder left. What the program had "
+             "recorded until it ended is in "
              "the file.\n"
              "Every command that reads a run does this by itself; recover says what it found.",
     .examples = "  tacho recover train-20260101-120000.tacho.live",
@@ -41,7 +42,8 @@ int cli_recover(int argc, char **argv)
         return code;
     if (col_find_run(argv[first], false, &found, &err))
         return cli_fail(&err);
-    if (!ends_with(found.run, COL_LIVE_SUFFIX)) { /* a finished file, or one that is no run at all */
+    if (!ends_with(found.run,
+                   COL_LIVE_SUFFIX)) { /* a finished file, or one that is no run at all */
         store_reader *reader = NULL;
         if (store_open(found.path, &reader, &err))
             return cli_fail(&err);

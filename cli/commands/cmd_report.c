@@ -21,19 +21,29 @@ static const struct cli_option options[] = {
     {"markdown", 0, CLI_FLAG, AT(markdown), NULL, "for a ticket", 0, 0},
     {"html", 0, CLI_FLAG, AT(html), NULL, "one file with pictures, to open in a browser", 0, 0},
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
-    {"save", 0, CLI_FLAG, AT(save), NULL, "put metrics and findings into the run's file as well", 0, 0},
+    {"save", 0, CLI_FLAG, AT(save), NULL, "put metrics and findings into the run's file as well", 0,
+     0},
     {"definitions", 0, CLI_FLAG, AT(definitions), NULL, "append what each number means", 0, 0},
-    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only the steps with these indexes (A: or :B or one)", 0, 0},
-    {"by", 0, CLI_CHOICE, AT(by), "op|module|line|annotation", "device time by what asked for it (op)", 0, 0},
+    {"steps", 0, CLI_RANGE, AT(steps), "A:B", "only the steps with these indexes (A: or :B or one)",
+     0, 0},
+    {"by", 0, CLI_CHOICE, AT(by), "op|module|line|annotation",
+     "device time by what asked for it (op)", 0, 0},
     {"top", 0, CLI_INT, AT(ops), "N", "rows of the tables (12)", 1, 100000},
     {"ops", 0, CLI_INT, AT(ops), "N", "the same as --top", 1, 100000},
-    {"classes", 0, CLI_TEXT, AT(classes), "FILE", "your own kernel classes, before the built-in ones", 0, 0},
-    {"peak", 0, CLI_NUMBER, AT(peak), "FLOPS", "peak of one device, FLOP/s, for MFU: 990T", 1, 1e21},
-    {"flops-per-step", 0, CLI_NUMBER, AT(flops), "FLOP", "model FLOPs of one step over all ranks, for MFU", 1, 1e24},
-    {"price-kwh", 0, CLI_NUMBER, AT(price), "PRICE", "of a kWh, in your money, for the cost of energy", 1e-6, 1e6},
-    {"tracelens-compat", 0, CLI_FLAG, AT(tracelens), NULL, "also TraceLens' gpu_timeline, by its arithmetic", 0, 0},
-    {"hta-compat", 0, CLI_MAYBE, AT(hta), "last", "also HTA's figures; last: with the last step", 0, 0},
-    {"tb-compat", 0, CLI_FLAG, AT(tb), NULL, "also the TensorBoard plugin's classes of a step", 0, 0},
+    {"classes", 0, CLI_TEXT, AT(classes), "FILE",
+     "your own kernel classes, before the built-in ones", 0, 0},
+    {"peak", 0, CLI_NUMBER, AT(peak), "FLOPS", "peak of one device, FLOP/s, for MFU: 990T", 1,
+     1e21},
+    {"flops-per-step", 0, CLI_NUMBER, AT(flops), "FLOP",
+     "model FLOPs of one step over all ranks, for MFU", 1, 1e24},
+    {"price-kwh", 0, CLI_NUMBER, AT(price), "PRICE",
+     "of a kWh, in your money, for the cost of energy", 1e-6, 1e6},
+    {"tracelens-compat", 0, CLI_FLAG, AT(tracelens), NULL,
+     "also TraceLens' gpu_timeline, by its arithmetic", 0, 0},
+    {"hta-compat", 0, CLI_MAYBE, AT(hta), "last", "also HTA's figures; last: with the last step", 0,
+     0},
+    {"tb-compat", 0, CLI_FLAG, AT(tb), NULL, "also the TensorBoard plugin's classes of a step", 0,
+     0},
     {"width", 0, CLI_INT, AT(width), "N", "columns (those of the terminal, else 100)", 40, 200},
     {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
     {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
@@ -42,7 +52,8 @@ static const struct cli_option options[] = {
 
 const struct cli_spec cli_report_spec = {
     .usage = "[OPTION]... [RUN]",
-    .about = "RUN is a .tacho file, a .tacho.live folder, a Kineto .json or .json.gz, an Nsight Systems .sqlite, a folder of\n"
+    .about = "RUN is a .tacho file, a .tacho.live folder, a Kineto .json or .json.gz, an Nsight "
+             "Systems .sqlite, a folder of\n"
              "traces of several ranks, or 'latest' (the default): the newest run in this folder.",
     .options = options,
     .examples = "  tacho report\n"
@@ -55,8 +66,8 @@ static int save(const struct col_found *found, const struct an_result *result)
 {
     struct tacho_error err = {0};
     if (found->live) {
-        tacho_fail(&err, TACHO_EBUSY, "wait for the run to end", "%s: still being recorded: nothing was saved into it",
-                   found->run);
+        tacho_fail(&err, TACHO_EBUSY, "wait for the run to end",
+                   "%s: still being recorded: nothing was saved into it", found->run);
         return cli_fail(&err);
     }
     return cli_run_save(found->path, result, &err) ? cli_fail(&err) : 0;
@@ -69,12 +80,14 @@ static int compat_of(const struct values *v, enum an_compat *compat)
     if (v->hta)
         *compat = *v->hta ? AN_COMPAT_HTA_LAST : AN_COMPAT_HTA;
     if (v->tracelens + v->tb + (v->hta != NULL) > 1)
-        return cli_usage("report", NULL, "only one of --tracelens-compat, --hta-compat and --tb-compat");
+        return cli_usage("report", NULL,
+                         "only one of --tracelens-compat, --hta-compat and --tb-compat");
     return 0;
 }
 
 /* Finds and analyses the run. 0 or an exit code, after a message. */
-static int load(const struct values *v, const char *run, struct col_found *found, struct an_result **result)
+static int load(const struct values *v, const char *run, struct col_found *found,
+                struct an_result **result)
 {
     struct an_options o = {.peak_flops = v->peak,
                            .flops_per_step = v->flops,
@@ -126,7 +139,8 @@ int cli_report(int argc, char **argv)
         struct tacho_error err = {0};
         int rc = rep_write(format_of(&v), result, &o, out.file);
         if (rc && rc != TACHO_EIO) { /* a stream that failed is told about when it is closed */
-            tacho_fail(&err, rc, NULL, "%s: the report could not be written: %s", found.run, tacho_error_text(rc));
+            tacho_fail(&err, rc, NULL, "%s: the report could not be written: %s", found.run,
+                       tacho_error_text(rc));
             code = cli_fail(&err);
         }
         code = cli_output_close(&out, code);

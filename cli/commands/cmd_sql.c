@@ -19,21 +19,26 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"csv", 0, CLI_FLAG, AT(csv), NULL, "comma-separated (RFC 4180); NULL is nothing, an empty text is \"\"", 0, 0},
+    {"csv", 0, CLI_FLAG, AT(csv), NULL,
+     "comma-separated (RFC 4180); NULL is nothing, an empty text is \"\"", 0, 0},
     {"json", 'j', CLI_FLAG, AT(json), NULL, "an array of objects for each statement", 0, 0},
     {"output", 'o', CLI_TEXT, AT(output), "FILE", "write to FILE", 0, 0},
-    {"index", 0, CLI_FLAG, AT(index), NULL, "add indexes to the file first: it grows, queries by name or time get fast", 0, 0},
+    {"index", 0, CLI_FLAG, AT(index), NULL,
+     "add indexes to the file first: it grows, queries by name or time get fast", 0, 0},
     {0},
 };
 
 const struct cli_spec cli_sql_spec = {
     .usage = "[OPTION]... RUN [QUERY]",
-    .about = "Runs QUERY, or what comes on standard input; on a terminal it starts sqlite3. The file is not changed, except by "
+    .about = "Runs QUERY, or what comes on standard input; on a terminal it starts sqlite3. The "
+             "file is not changed, except by "
              "--index.\n"
-             "docs/schema.md explains the tables; the file can also be opened with sqlite3, DuckDB or pandas as it is.",
+             "docs/schema.md explains the tables; the file can also be opened with sqlite3, DuckDB "
+             "or pandas as it is.",
     .options = options,
-    .examples = "  tacho sql latest 'SELECT * FROM loss'\n"
-                "  tacho sql latest --csv 'SELECT \"index\", \"end\" - start AS ns FROM step' > steps.csv",
+    .examples =
+        "  tacho sql latest 'SELECT * FROM loss'\n"
+        "  tacho sql latest --csv 'SELECT \"index\", \"end\" - start AS ns FROM step' > steps.csv",
     .least = 1,
     .most = 2,
     .words_missing = "the run",
@@ -63,8 +68,8 @@ static int add_indexes(const struct col_found *found)
     store *s = NULL;
     if (cli_run_is_import(found))
         return cli_run_refuse_import(found, "--index");
-    int code = found->live ? tacho_fail(&err, TACHO_EBUSY, "wait for the run to end", "%s: still being recorded: no indexes",
-                                        found->run)
+    int code = found->live ? tacho_fail(&err, TACHO_EBUSY, "wait for the run to end",
+                                        "%s: still being recorded: no indexes", found->run)
                            : store_open_results(found->path, &s, &err);
     if (!code && (code = store_index(s)))
         err = *store_error(s);
@@ -72,7 +77,8 @@ static int add_indexes(const struct col_found *found)
     return code ? cli_fail(&err) : 0;
 }
 
-/* sqlite3 opens the file read-only; its name starts with / or ./, so it cannot be taken for an option. */
+/* sqlite3 opens the file read-only; its name starts with / or ./, so it cannot be taken for an
+ * option. */
 static int interactive(const char *path)
 {
     struct tacho_error err;
@@ -82,7 +88,9 @@ static int interactive(const char *path)
     sprintf(name, "%s%s", path[0] == '/' ? "" : "./", path);
     cli_say("sqlite3 -readonly; '.tables' lists the tables, '.quit' ends");
     int status = 0;
-    pid_t child = cli_removes_at_exit() ? fork() : 0; /* what has to be removed afterwards needs somebody who stays */
+    pid_t child = cli_removes_at_exit()
+                      ? fork()
+                      : 0; /* what has to be removed afterwards needs somebody who stays */
     if (child > 0) {
         signal(SIGINT, SIG_IGN); /* it is sqlite3's */
         while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -97,11 +105,15 @@ static int interactive(const char *path)
     return cli_fail(&err);
 }
 
-static int run_query(const struct col_found *found, const struct values *v, char *const *arguments, const char *sql)
+static int run_query(const struct col_found *found, const struct values *v, char *const *arguments,
+                     const char *sql)
 {
     struct tacho_error err = {0};
     struct cli_output out;
-    struct cli_sql_writer w = {.format = &cli_sql_formats[v->json ? 2 : v->csv ? 1 : 0], .utf8 = cli_utf8()};
+    struct cli_sql_writer w = {.format = &cli_sql_formats[v->json  ? 2
+                                                          : v->csv ? 1
+                                                                   : 0],
+                               .utf8 = cli_utf8()};
     store_reader *r = NULL;
     if (store_open(found->path, &r, &err))
         return cli_fail(&err);
@@ -113,7 +125,8 @@ static int run_query(const struct col_found *found, const struct values *v, char
         if (rc && rc == store_reader_error(r)->code)
             code = cli_fail(store_reader_error(r));
         else if ((rc || end) && rc != TACHO_EIO && end != TACHO_EIO) {
-            tacho_fail(&err, rc ? rc : end, NULL, "%s: %s", found->run, tacho_error_text(rc ? rc : end));
+            tacho_fail(&err, rc ? rc : end, NULL, "%s: %s", found->run,
+                       tacho_error_text(rc ? rc : end));
             code = cli_fail(&err);
         }
         code = cli_output_close(&out, code);

@@ -23,18 +23,25 @@ struct values {
 
 #define AT(field) offsetof(struct values, field)
 static const struct cli_option options[] = {
-    {"view", 0, CLI_TEXT, AT(view), "NAME", "begin with this view: overview, roofline, timeline ... ('?' lists them)", 0, 0},
-    {"interval", 0, CLI_NUMBER, AT(interval), "SECONDS", "between two looks at a live run (1)", 0.1, 3600},
+    {"view", 0, CLI_TEXT, AT(view), "NAME",
+     "begin with this view: overview, roofline, timeline ... ('?' lists them)", 0, 0},
+    {"interval", 0, CLI_NUMBER, AT(interval), "SECONDS", "between two looks at a live run (1)", 0.1,
+     3600},
     {"theme", 0, CLI_CHOICE, AT(theme), "dark|light|mono", "colours", 0, 0},
-    {"glyphs", 0, CLI_CHOICE, AT(glyphs), "braille|block|ascii", "what pictures are drawn with", 0, 0},
+    {"glyphs", 0, CLI_CHOICE, AT(glyphs), "braille|block|ascii", "what pictures are drawn with", 0,
+     0},
     {"mouse", 0, CLI_FLAG, AT(mouse), NULL, "clicks choose views and rows", 0, 0},
     {"no-mouse", 0, CLI_FLAG, AT(no_mouse), NULL, "leave the mouse to the terminal", 0, 0},
     {"batch", 'b', CLI_FLAG, AT(batch), NULL, "print frames as text instead of a screen", 0, 0},
-    {"json", 'j', CLI_FLAG, AT(json), NULL, "print one JSON object a line instead of a screen (tacho-top/1)", 0, 0},
-    {"frames", 'n', CLI_INT, AT(frames), "N", "so many frames or lines (until the run ends)", 1, 1e9},
+    {"json", 'j', CLI_FLAG, AT(json), NULL,
+     "print one JSON object a line instead of a screen (tacho-top/1)", 0, 0},
+    {"frames", 'n', CLI_INT, AT(frames), "N", "so many frames or lines (until the run ends)", 1,
+     1e9},
     {"size", 0, CLI_TEXT, AT(size), "ROWSxCOLUMNS", "of a frame of --batch (24x80)", 0, 0},
-    {"peak", 0, CLI_NUMBER, AT(peak), "FLOPS", "peak of one device, FLOP/s, for MFU: 990T", 1, 1e21},
-    {"flops-per-step", 0, CLI_NUMBER, AT(flops), "FLOP", "model FLOPs of one step over all ranks, for MFU", 1, 1e24},
+    {"peak", 0, CLI_NUMBER, AT(peak), "FLOPS", "peak of one device, FLOP/s, for MFU: 990T", 1,
+     1e21},
+    {"flops-per-step", 0, CLI_NUMBER, AT(flops), "FLOP",
+     "model FLOPs of one step over all ranks, for MFU", 1, 1e24},
     {"color", 0, CLI_CHOICE, AT(color), "auto|always|never", "colour", 0, 0},
     {"no-color", 0, CLI_FLAG, AT(no_color), NULL, "the same as --color=never", 0, 0},
     {0},
@@ -42,15 +49,17 @@ static const struct cli_option options[] = {
 
 const struct cli_spec cli_top_spec = {
     .usage = "[OPTION]... [RUN]",
-    .about =
-        "RUN is a run that is being recorded or was, as 'tacho report' takes it. Without one: the newest run that is being\n"
-        "recorded on this machine, else the latest one of this folder. Keys: '?' shows them. What keys change is kept in\n"
-        "$XDG_CONFIG_HOME/tacho/top.conf.",
+    .about = "RUN is a run that is being recorded or was, as 'tacho report' takes it. Without one: "
+             "the newest run that is being\n"
+             "recorded on this machine, else the latest one of this folder. Keys: '?' shows them. "
+             "What keys change is kept in\n"
+             "$XDG_CONFIG_HOME/tacho/top.conf.",
     .options = options,
     .examples = "  tacho top\n"
                 "  tacho top train-20260101-120000.tacho --view timeline\n"
                 "  tacho top --batch -n 1 --size 50x200\n"
-                "  tacho top --json --interval 10 | jq -c '[.time, .report.verdict_class, .report.budget.input_pct]'",
+                "  tacho top --json --interval 10 | jq -c '[.time, .report.verdict_class, "
+                ".report.budget.input_pct]'",
     .most = 1,
 };
 
@@ -77,9 +86,10 @@ static json_t *series_json(const struct tui_facts *f)
     json_t *list = json_array();
     for (size_t i = 0; i < f->series_count; i++) {
         const struct tui_fact *x = &f->series[i];
-        json_array_append_new(list, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "name", text(x->name), "unit", text(x->unit),
-                                              "device", text(x->device), "rank", number(x->rank), "process", number(x->process),
-                                              "value", real(x->value)));
+        json_array_append_new(list, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o}", "name", text(x->name),
+                                              "unit", text(x->unit), "device", text(x->device),
+                                              "rank", number(x->rank), "process",
+                                              number(x->process), "value", real(x->value)));
     }
     return list;
 }
@@ -87,9 +97,10 @@ static json_t *series_json(const struct tui_facts *f)
 /* The report without its long tables: those of ops, devices and whatever grows with the program. */
 static json_t *report_json(const struct an_result *r)
 {
-    static const char *const kept[] = {"verdict",          "verdict_class", "caution",     "healthy",  "steps",  "budget",
-                                       "budget_by_device", "phases",        "utilization", "ranks",    "memory", "energy",
-                                       "dataloader",       "communication", "system",      "findings", "trust"};
+    static const char *const kept[] = {
+        "verdict",          "verdict_class", "caution",     "healthy",  "steps",  "budget",
+        "budget_by_device", "phases",        "utilization", "ranks",    "memory", "energy",
+        "dataloader",       "communication", "system",      "findings", "trust"};
     json_t *all = cli_run_json(r), *some = json_object(), *absent = json_object(), *reason;
     const char *pointer;
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
@@ -115,12 +126,15 @@ static int write_line(void *ctx, const struct tui_facts *f, const struct an_resu
     (void)ctx;
     strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     json_t *line = json_pack(
-        "{s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:{s:I,s:o,s:o,s:o,s:o,s:o},s:I,s:o,s:o,s:o,s:o}", "schema", SCHEMA, "time", stamp, "run",
-        text(f->run), "state", f->state, "message", text(f->message), "now_s", real(f->now_s), "age_s", real(f->age_s), "steps",
-        "seen", (json_int_t)f->steps, "expected", f->expected > 0 ? json_integer(f->expected) : json_null(), "left_s",
-        real(f->left_s), "last_index", f->last_index < 0 ? json_null() : json_integer(f->last_index), "recent_ms",
-        real(f->recent_ms), "recent_tokens_per_s", real(f->recent_tokens_per_s), "slices", (json_int_t)f->slices, "counters",
-        series_json(f), "window", text(f->window), "reason", text(f->reason), "report", r ? report_json(r) : json_null());
+        "{s:s,s:s,s:o,s:s,s:o,s:o,s:o,s:{s:I,s:o,s:o,s:o,s:o,s:o},s:I,s:o,s:o,s:o,s:o}", "schema",
+        SCHEMA, "time", stamp, "run", text(f->run), "state", f->state, "message", text(f->message),
+        "now_s", real(f->now_s), "age_s", real(f->age_s), "steps", "seen", (json_int_t)f->steps,
+        "expected", f->expected > 0 ? json_integer(f->expected) : json_null(), "left_s",
+        real(f->left_s), "last_index",
+        f->last_index < 0 ? json_null() : json_integer(f->last_index), "recent_ms",
+        real(f->recent_ms), "recent_tokens_per_s", real(f->recent_tokens_per_s), "slices",
+        (json_int_t)f->slices, "counters", series_json(f), "window", text(f->window), "reason",
+        text(f->reason), "report", r ? report_json(r) : json_null());
     char *out = line ? json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
     json_decref(line);
     if (!out)
@@ -151,22 +165,26 @@ static int check_view(const char *view)
         snprintf(hint, sizeof hint, "did you mean '%s'?", close);
     else
         for (size_t used = 0; *names; names++)
-            used += (size_t)snprintf(hint + used, sizeof hint - used, "%s%s", used ? ", " : "one of ", *names);
+            used += (size_t)snprintf(hint + used, sizeof hint - used, "%s%s",
+                                     used ? ", " : "one of ", *names);
     return cli_usage("top", hint, "--view: no view named '%.60s'", view);
 }
 
 static int parse_size(const char *size, struct tui_options *o)
 {
     char end;
-    if (!size || (sscanf(size, "%dx%d%c", &o->rows, &o->columns, &end) == 2 && o->rows >= 1 && o->rows <= 1000 &&
-                  o->columns >= 1 && o->columns <= 1000))
+    if (!size || (sscanf(size, "%dx%d%c", &o->rows, &o->columns, &end) == 2 && o->rows >= 1 &&
+                  o->rows <= 1000 && o->columns >= 1 && o->columns <= 1000))
         return 0;
-    return cli_usage("top", "rows and columns, 1 to 1000: --size 24x80", "--size: '%.60s' is no size", size);
+    return cli_usage("top", "rows and columns, 1 to 1000: --size 24x80",
+                     "--size: '%.60s' is no size", size);
 }
 
 static int set_options(const struct values *v, struct tui_options *o)
 {
-    static const char *const themes[] = {"dark", "light", "mono", NULL}, *const glyphs[] = {"ascii", "block", "braille", NULL};
+    static const char *const themes[] = {"dark", "light", "mono", NULL}, *const glyphs[] = {
+                                                                             "ascii", "block",
+                                                                             "braille", NULL};
     *o = (struct tui_options){.theme = choice(v->theme, themes),
                               .glyphs = choice(v->glyphs, glyphs),
                               .mouse = v->no_mouse ? 0
@@ -198,7 +216,8 @@ int cli_top(int argc, char **argv)
         return code;
     source.peak_flops = v.peak;
     source.flops_per_step = v.flops;
-    if ((code = cli_top_source_open(&source, first < argc ? argv[first] : NULL, v.json || v.batch ? 0 : PATIENCE_MS)))
+    if ((code = cli_top_source_open(&source, first < argc ? argv[first] : NULL,
+                                    v.json || v.batch ? 0 : PATIENCE_MS)))
         return code;
     int rc = v.json    ? tui_each(&source.source, &o, write_line, NULL, &err)
              : v.batch ? tui_batch(&source.source, &o, stdout, &err)

@@ -12,8 +12,10 @@
 
 const struct cli_spec cli_train_spec = {
     .usage = "RECIPE [OPTION OF THE RECIPE]...",
-    .about = "Everything behind 'train' goes to the program train: this is 'tacho run --report -- train RECIPE ...'.\n"
-             "'tacho train --help' shows its recipes and options; for options of the recording use 'tacho run'.",
+    .about = "Everything behind 'train' goes to the program train: this is 'tacho run --report -- "
+             "train RECIPE ...'.\n"
+             "'tacho train --help' shows its recipes and options; for options of the recording use "
+             "'tacho run'.",
     .examples = "  tacho train gpt2-tiny --steps 200\n"
                 "  tacho run -o a.tacho -- train gpt2-tiny --steps 200",
     .most = -1,
@@ -36,7 +38,8 @@ int cli_train_find(char path[PATH_MAX])
     return -1;
 }
 
-/* What train itself refuses is no run: it is asked before anything is recorded. 0, or the exit code with which it refused. */
+/* What train itself refuses is no run: it is asked before anything is recorded. 0, or the exit code
+ * with which it refused. */
 static int check(char *const *args)
 {
     int status = 0;

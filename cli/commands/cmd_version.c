@@ -10,7 +10,8 @@ struct values {
 };
 
 static const struct cli_option options[] = {
-    {"verbose", 'v', CLI_FLAG, offsetof(struct values, verbose), NULL, "compiler, libraries, optional parts", 0, 0},
+    {"verbose", 'v', CLI_FLAG, offsetof(struct values, verbose), NULL,
+     "compiler, libraries, optional parts", 0, 0},
     {0},
 };
 

@@ -58,7 +58,8 @@ size_t lt_arena_bytes(size_t count)
     return (count * sizeof(float) + PAGE - 1) / PAGE * PAGE;
 }
 
-int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct lt_tensor *table, size_t tensors)
+int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct lt_tensor *table,
+                    size_t tensors)
 {
     size_t count = 0;
     *arena = (struct lt_arena){0};

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtrain: tensors of one class (parameters, gradients, activations ...) in one allocation.
+ * Private to libtrain: tensors of one class (parameters, gradients, activations ...) in one
+ * allocation.
  *
- * A table names each tensor and its element count; lt_arena_create maps one block, carves it in table order and touches every
- * page, so that no page fault falls into a training step and memory is constant afterwards. Each tensor starts at a multiple of
- * LT_ALIGN floats; the padding between tensors is zero and stays zero under every op, so that flat loops may run over it.
- * Ownership: the arena owns the memory; the carved pointers die with it.
+ * A table names each tensor and its element count; lt_arena_create maps one block, carves it in
+ * table order and touches every page, so that no page fault falls into a training step and memory
+ * is constant afterwards. Each tensor starts at a multiple of LT_ALIGN floats; the padding between
+ * tensors is zero and stays zero under every op, so that flat loops may run over it. Ownership: the
+ * arena owns the memory; the carved pointers die with it.
  */
 #ifndef LT_ARENA_H
 #define LT_ARENA_H
@@ -38,14 +40,16 @@ static inline size_t lt_arena_padded(size_t count)
 /* Bytes that an arena of `count` carved floats maps: rounded up to pages of 4 KiB. */
 size_t lt_arena_bytes(size_t count);
 
-/* Fills *arena and the slots of the table; the memory is entered under `tag`. 0 or TACHO_ENOMEM (then *arena is empty). */
-int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct lt_tensor *table, size_t tensors);
+/* Fills *arena and the slots of the table; the memory is entered under `tag`. 0 or TACHO_ENOMEM
+ * (then *arena is empty). */
+int lt_arena_create(struct lt_arena *arena, enum lt_memory_tag tag, const struct lt_tensor *table,
+                    size_t tensors);
 
 /* Accepts an empty arena. */
 void lt_arena_destroy(struct lt_arena *arena);
 
-/* Whether children that are forked get the arenas (the usual) or not: a child that keeps pages of the parent makes each first
- * write to them a copy. Holds for the arenas there are. */
+/* Whether children that are forked get the arenas (the usual) or not: a child that keeps pages of
+ * the parent makes each first write to them a copy. Holds for the arenas there are. */
 void lt_arena_fork(int inherit);
 
 #endif

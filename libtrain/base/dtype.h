@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtrain: element types that activations and matrix products have. Parameters, their gradients and the optimizer's
- * state are fp32 in all of them.
+ * Private to libtrain: element types that activations and matrix products have. Parameters, their
+ * gradients and the optimizer's state are fp32 in all of them.
  */
 #ifndef LT_DTYPE_H
 #define LT_DTYPE_H

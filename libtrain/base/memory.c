@@ -69,7 +69,8 @@ static int64_t field(const char *path, const char *name)
     if (!f)
         return -1;
     while (kib < 0 && fgets(line, sizeof line, f))
-        if (strncmp(line, name, n) != 0 || line[n] != ':' || sscanf(line + n + 1, "%lld", &kib) != 1)
+        if (strncmp(line, name, n) != 0 || line[n] != ':' ||
+            sscanf(line + n + 1, "%lld", &kib) != 1)
             kib = -1;
     fclose(f);
     return kib < 0 ? -1 : kib * 1024;

@@ -2,16 +2,18 @@
  *
  * Public: what this process's engine holds, by purpose, now and at its highest.
  *
- * One book a process: every allocation of weight is entered when it is made and taken out when it is given back, by whoever
- * makes it (lt_arena does so itself). Bytes are those asked from the system, page rounding included. What is not in the book:
- * code, stacks, and what libraries keep for themselves without saying so. Thread-safe; entries are rare, never inside an op.
+ * One book a process: every allocation of weight is entered when it is made and taken out when it
+ * is given back, by whoever makes it (lt_arena does so itself). Bytes are those asked from the
+ * system, page rounding included. What is not in the book: code, stacks, and what libraries keep
+ * for themselves without saying so. Thread-safe; entries are rare, never inside an op.
  */
 #ifndef LT_MEMORY_H
 #define LT_MEMORY_H
 
 #include <stdint.h>
 
-/* id, name. WORKSPACE: scratch that holds nothing between ops, buffers of communication. LOADER: batches ahead, caches. */
+/* id, name. WORKSPACE: scratch that holds nothing between ops, buffers of communication. LOADER:
+ * batches ahead, caches. */
 #define LT_MEMORY_MAP(X) \
     X(PARAMETERS, "parameters") \
     X(GRADIENTS, "gradients") \
@@ -24,8 +26,8 @@
 enum lt_memory_tag { LT_MEMORY_MAP(LT_ENUM_MEMORY) LT_MEMORY_COUNT };
 #undef LT_ENUM_MEMORY
 
-/* Bytes of each purpose and of all together. The peak of the total is that of one instant, so it may be less than the sum of
- * the tags' peaks. */
+/* Bytes of each purpose and of all together. The peak of the total is that of one instant, so it
+ * may be less than the sum of the tags' peaks. */
 struct lt_memory {
     int64_t tag[LT_MEMORY_COUNT], total;
     int64_t tag_peak[LT_MEMORY_COUNT], total_peak;
@@ -48,8 +50,9 @@ void lt_memory_reset_peak(void);
 
 const char *lt_memory_name(enum lt_memory_tag tag);
 
-/* What the kernel says of this process, from /proc/self/status, in bytes: resident now (VmRSS), at its highest (VmHWM), and
- * what of `now` are pages of files: code and mapped data (RssFile; 0 before Linux 4.5). */
+/* What the kernel says of this process, from /proc/self/status, in bytes: resident now (VmRSS), at
+ * its highest (VmHWM), and what of `now` are pages of files: code and mapped data (RssFile; 0
+ * before Linux 4.5). */
 struct lt_resident {
     int64_t now, peak, file;
 };
@@ -57,8 +60,8 @@ struct lt_resident {
 /* 0, or -1 where that file is missing. */
 int lt_memory_resident(struct lt_resident *out);
 
-/* Bytes that new allocations can take before the machine has none left: MemAvailable and free swap, as the kernel estimates
- * them. -1: not known. */
+/* Bytes that new allocations can take before the machine has none left: MemAvailable and free swap,
+ * as the kernel estimates them. -1: not known. */
 int64_t lt_memory_available(void);
 
 #endif

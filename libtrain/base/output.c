@@ -46,22 +46,26 @@ int lt_output_check(const char *path, const char *option, struct tacho_error *er
 static int same_file(int fd, const char *path)
 {
     struct stat opened, named;
-    return fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+    return fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_ino == named.st_ino &&
+           opened.st_dev == named.st_dev;
 }
 
-int lt_output_begin(struct lt_output *out, const char *path, const char *option, struct tacho_error *err)
+int lt_output_begin(struct lt_output *out, const char *path, const char *option,
+                    struct tacho_error *err)
 {
     int rc = lt_output_check(path, option, err);
     if (rc)
         return rc;
     out->option = option;
     snprintf(out->path, sizeof out->path, "%s", path);
-    if ((size_t)snprintf(out->temporary, sizeof out->temporary, "%s.tmp", path) >= sizeof out->temporary)
+    if ((size_t)snprintf(out->temporary, sizeof out->temporary, "%s.tmp", path) >=
+        sizeof out->temporary)
         return tacho_fail(err, TACHO_EIO, "choose a shorter one", "%s: name too long", path);
     out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (out->fd < 0)
         return failed_open(out->temporary, option, err);
-    /* the lock counts only while the name still leads to what was opened: its last holder may have renamed it away */
+    /* the lock counts only while the name still leads to what was opened: its last holder may have
+     * renamed it away */
     if (flock(out->fd, LOCK_EX | LOCK_NB) || !same_file(out->fd, out->temporary)) {
         char hint[96];
         snprintf(hint, sizeof hint, "give each run %s a file of its own", option);
@@ -106,8 +110,8 @@ int lt_output_end(struct lt_output *out, int failed, struct tacho_error *err)
     }
     lt_output_drop(out);
     snprintf(hint, sizeof hint, "make room, or give another %s", out->option);
-    return tacho_fail(err, failed == ENOSPC || failed == EDQUOT ? TACHO_ENOSPACE : TACHO_EIO, hint, "%s: not written: %s",
-                      out->path, strerror(failed));
+    return tacho_fail(err, failed == ENOSPC || failed == EDQUOT ? TACHO_ENOSPACE : TACHO_EIO, hint,
+                      "%s: not written: %s", out->path, strerror(failed));
 }
 
 void lt_output_abandon(void)

@@ -37,7 +37,8 @@ double lt_seconds(void)
 
 struct lt_repeats lt_calibrate_repeats(const struct lt_calibrate_options *options)
 {
-    return options->quick ? (struct lt_repeats){5, 0.008} : (struct lt_repeats){LT_CALIBRATE_REPEATS, 0.03};
+    return options->quick ? (struct lt_repeats){5, 0.008}
+                          : (struct lt_repeats){LT_CALIBRATE_REPEATS, 0.03};
 }
 
 static int by_value(const void *x, const void *y)
@@ -70,12 +71,13 @@ static struct lt_ceiling *add(struct lt_calibration *c, enum lt_ceiling_id id, c
     if (!grown)
         return NULL;
     c->row = grown;
-    grown[c->rows] = (struct lt_ceiling){.id = id, .dtype = dtype, .value = NAN, .median = NAN, .worst = NAN};
+    grown[c->rows] =
+        (struct lt_ceiling){.id = id, .dtype = dtype, .value = NAN, .median = NAN, .worst = NAN};
     return &grown[c->rows++];
 }
 
-int lt_calibration_add(struct lt_calibration *c, enum lt_ceiling_id id, const char *dtype, double work, double *seconds, int n,
-                       const char *how, ...)
+int lt_calibration_add(struct lt_calibration *c, enum lt_ceiling_id id, const char *dtype,
+                       double work, double *seconds, int n, const char *how, ...)
 {
     struct lt_ceiling *row = add(c, id, dtype);
     va_list ap;
@@ -92,8 +94,8 @@ int lt_calibration_add(struct lt_calibration *c, enum lt_ceiling_id id, const ch
     return 0;
 }
 
-int lt_calibration_absent(struct lt_calibration *c, enum lt_ceiling_id id, const char *dtype, const char *fix,
-                          const char *reason, ...)
+int lt_calibration_absent(struct lt_calibration *c, enum lt_ceiling_id id, const char *dtype,
+                          const char *fix, const char *reason, ...)
 {
     struct lt_ceiling *row = add(c, id, dtype);
     va_list ap;
@@ -141,15 +143,16 @@ static void put_text(FILE *to, const char *key, const char *text)
 
 static void put_row(FILE *to, const struct lt_ceiling *r)
 {
-    fprintf(to, "{\"resource\":\"%s\",\"dtype\":\"%s\",\"unit\":\"%s\",", lt_ceiling_name(r->id), r->dtype,
-            lt_ceiling_unit(r->id));
+    fprintf(to, "{\"resource\":\"%s\",\"dtype\":\"%s\",\"unit\":\"%s\",", lt_ceiling_name(r->id),
+            r->dtype, lt_ceiling_unit(r->id));
     if (isnan(r->value)) {
         fputs("\"value\":null,", to);
         put_text(to, "reason", r->how);
         fputc(',', to);
         put_text(to, "fix", r->fix);
     } else {
-        fprintf(to, "\"value\":%.6e,\"median\":%.6e,\"worst\":%.6e,\"repeats\":%d,", r->value, r->median, r->worst, r->repeats);
+        fprintf(to, "\"value\":%.6e,\"median\":%.6e,\"worst\":%.6e,\"repeats\":%d,", r->value,
+                r->median, r->worst, r->repeats);
         put_text(to, "how", r->how);
     }
     fputc('}', to);
@@ -157,17 +160,21 @@ static void put_row(FILE *to, const struct lt_ceiling *r)
 
 static void put_op(FILE *to, const struct lt_op_time *o)
 {
-    fprintf(to, "{\"op\":\"%s\",\"pass\":\"%s\",\"kind\":\"%s\",\"dtype\":\"%s\",\"shape\":\"%s\",\"state\":\"%s\",", o->op,
-            o->pass, o->kind, o->dtype, o->shape, o->cold ? "cold" : "hot");
+    fprintf(to,
+            "{\"op\":\"%s\",\"pass\":\"%s\",\"kind\":\"%s\",\"dtype\":\"%s\",\"shape\":\"%s\","
+            "\"state\":\"%s\",",
+            o->op, o->pass, o->kind, o->dtype, o->shape, o->cold ? "cold" : "hot");
     if (o->repeats)
-        fprintf(to, "\"seconds\":%.6e,\"best\":%.6e,\"repeats\":%d,", o->seconds, o->best, o->repeats);
+        fprintf(to, "\"seconds\":%.6e,\"best\":%.6e,\"repeats\":%d,", o->seconds, o->best,
+                o->repeats);
     else {
         fputs("\"seconds\":null,", to);
         put_text(to, "reason", o->reason);
         fputc(',', to);
     }
-    fprintf(to, "\"flops\":%llu,\"bytes_read\":%llu,\"bytes_written\":%llu}", (unsigned long long)o->flops,
-            (unsigned long long)o->bytes_read, (unsigned long long)o->bytes_written);
+    fprintf(to, "\"flops\":%llu,\"bytes_read\":%llu,\"bytes_written\":%llu}",
+            (unsigned long long)o->flops, (unsigned long long)o->bytes_read,
+            (unsigned long long)o->bytes_written);
 }
 
 int lt_calibration_write(const struct lt_calibration *c, FILE *to)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What this machine can do at most with the engine's own libraries, threads and flags, and what each operation reaches of it:
- * the measuring behind `train calibrate`. Nothing here prints or exits; rows come back in a struct lt_calibration.
+ * What this machine can do at most with the engine's own libraries, threads and flags, and what
+ * each operation reaches of it: the measuring behind `train calibrate`. Nothing here prints or
+ * exits; rows come back in a struct lt_calibration.
  *
- * Each ceiling is measured several times; the best is the ceiling, median and worst say how far to trust it. What cannot be
- * measured here is a row with value NAN, the reason and what to do about it; never 0.
+ * Each ceiling is measured several times; the best is the ceiling, median and worst say how far to
+ * trust it. What cannot be measured here is a row with value NAN, the reason and what to do about
+ * it; never 0.
  *
- * Units: FLOP/s, bytes/s, seconds. A multiply-add is 2 FLOPs. All usable cores work at once unless a row says otherwise.
+ * Units: FLOP/s, bytes/s, seconds. A multiply-add is 2 FLOPs. All usable cores work at once unless
+ * a row says otherwise.
  */
 #ifndef LT_CALIBRATE_H
 #define LT_CALIBRATE_H
@@ -18,8 +21,8 @@
 
 #define LT_CALIBRATE_REPEATS 15 /* at most, of one row */
 
-/* resource, unit: names of the rows, those of the table `ceiling` of a .tacho file. The instruction peak (`flops`) needs no
- * library and is measured by whoever profiles. */
+/* resource, unit: names of the rows, those of the table `ceiling` of a .tacho file. The instruction
+ * peak (`flops`) needs no library and is measured by whoever profiles. */
 #define LT_CEILING_MAP(X) \
     X(GEMM, "gemm", "FLOP/s") \
     X(BANDWIDTH, "bandwidth", "bytes/s") \
@@ -54,7 +57,7 @@ struct lt_ceiling {
 struct lt_op_time {
     const char *op, *pass, *kind, *dtype; /* static */
     char shape[64];
-    int cold;                                  /* the operands were not in any cache; else the same operands over and over */
+    int cold; /* the operands were not in any cache; else the same operands over and over */
     double seconds, best;                      /* median and best of one call */
     int repeats;                               /* 0: absent, `reason` says why */
     uint64_t flops, bytes_read, bytes_written; /* of one call, by lt_op_work */
@@ -78,15 +81,19 @@ struct lt_calibrate_options {
 const char *lt_ceiling_name(enum lt_ceiling_id id);
 const char *lt_ceiling_unit(enum lt_ceiling_id id);
 
-/* GEMM roof, memory and disk. The caller frees with lt_calibration_clear, also after an error. 0 or TACHO_ENOMEM. */
+/* GEMM roof, memory and disk. The caller frees with lt_calibration_clear, also after an error. 0 or
+ * TACHO_ENOMEM. */
 int lt_calibrate(struct lt_calibration *out, const struct lt_calibrate_options *options);
 
-/* Adds the rows of MPI: message time between ranks 0 and 1 as alpha + bytes / beta. To be run by all ranks of `mpirun -np 2
- * train calibrate --mpi`; *root says whether this is rank 0, the only one with rows. Without MPI in the build, or with another
- * number of ranks, the rows are absent. 0 or TACHO_ENOMEM. */
-int lt_calibrate_mpi(struct lt_calibration *out, const struct lt_calibrate_options *options, int *root);
+/* Adds the rows of MPI: message time between ranks 0 and 1 as alpha + bytes / beta. To be run by
+ * all ranks of `mpirun -np 2 train calibrate --mpi`; *root says whether this is rank 0, the only
+ * one with rows. Without MPI in the build, or with another number of ranks, the rows are absent. 0
+ * or TACHO_ENOMEM. */
+int lt_calibrate_mpi(struct lt_calibration *out, const struct lt_calibrate_options *options,
+                     int *root);
 
-/* Adds a row for each operation of LT_OP_MAP at each of its shapes, cold and hot. 0 or TACHO_ENOMEM. */
+/* Adds a row for each operation of LT_OP_MAP at each of its shapes, cold and hot. 0 or
+ * TACHO_ENOMEM. */
 int lt_calibrate_ops(struct lt_calibration *out, const struct lt_calibrate_options *options);
 
 void lt_calibration_clear(struct lt_calibration *c);
@@ -107,18 +114,23 @@ double lt_seconds(void); /* CLOCK_MONOTONIC */
 /* The median of n >= 1 values; sorts them, lowest first. */
 double lt_median(double *values, int n);
 
-/* Numbers from 1/16 to 1/8, read as fp32 and as bf16 alike: no product of them overflows, underflows or is a power of two. */
+/* Numbers from 1/16 to 1/8, read as fp32 and as bf16 alike: no product of them overflows,
+ * underflows or is a power of two. */
 void lt_calibrate_fill(void *to, size_t bytes);
 
-/* A row with value, or one that is absent: the text follows as printf's. 0 or TACHO_ENOMEM. `seconds` of `work` units each
- * (FLOPs, bytes); work == 0: the row is the numbers themselves, and the smallest is the best. Sorts them. */
-__attribute__((format(printf, 7, 8))) int lt_calibration_add(struct lt_calibration *c, enum lt_ceiling_id id, const char *dtype,
-                                                             double work, double *seconds, int n, const char *how, ...);
-__attribute__((format(printf, 5, 6))) int lt_calibration_absent(struct lt_calibration *c, enum lt_ceiling_id id,
-                                                                const char *dtype, const char *fix, const char *reason, ...);
+/* A row with value, or one that is absent: the text follows as printf's. 0 or TACHO_ENOMEM.
+ * `seconds` of `work` units each (FLOPs, bytes); work == 0: the row is the numbers themselves, and
+ * the smallest is the best. Sorts them. */
+__attribute__((format(printf, 7, 8))) int
+lt_calibration_add(struct lt_calibration *c, enum lt_ceiling_id id, const char *dtype, double work,
+                   double *seconds, int n, const char *how, ...);
+__attribute__((format(printf, 5, 6))) int lt_calibration_absent(struct lt_calibration *c,
+                                                                enum lt_ceiling_id id,
+                                                                const char *dtype, const char *fix,
+                                                                const char *reason, ...);
 
-/* Bytes of the data cache of a level (1..3) that one core sees, and by how many usable cores it is shared; from sysfs, else
- * sysconf. 0: unknown. */
+/* Bytes of the data cache of a level (1..3) that one core sees, and by how many usable cores it is
+ * shared; from sysfs, else sysconf. 0: unknown. */
 int64_t lt_cache_bytes(int level, int *cores);
 
 int lt_calibrate_memory(struct lt_calibration *c, const struct lt_calibrate_options *options);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads of the disk under a folder, past the page cache (O_DIRECT): from front to back in blocks of 1 MiB, and 4 KiB blocks at
- * random places; with one reader and with several, because a device that serves requests side by side needs several to show
- * what it can. The file has no name, so that nothing is left behind whatever happens.
+ * Reads of the disk under a folder, past the page cache (O_DIRECT): from front to back in blocks of
+ * 1 MiB, and 4 KiB blocks at random places; with one reader and with several, because a device that
+ * serves requests side by side needs several to show what it can. The file has no name, so that
+ * nothing is left behind whatever happens.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,9 @@ static void *reader(void *arg)
         int64_t i = atomic_fetch_add(&r->next, 1), places = r->disk->bytes / r->size;
         if (i >= r->blocks || atomic_load(&r->error))
             break;
-        int64_t place = r->random ? (int64_t)(lt_random_bits(r->seed, (uint64_t)i) % (uint64_t)places) : i % places;
+        int64_t place = r->random
+                            ? (int64_t)(lt_random_bits(r->seed, (uint64_t)i) % (uint64_t)places)
+                            : i % places;
         ssize_t n = pread(r->disk->file, to, (size_t)r->size, place * r->size);
         if (n != r->size)
             atomic_store(&r->error, n < 0 ? errno : EIO);
@@ -76,7 +79,8 @@ static double read_once(struct reading *r, int readers)
     return error ? -error : lt_seconds() - begin;
 }
 
-static int measure(struct lt_calibration *c, const struct lt_calibrate_options *options, const struct disk *d, int random)
+static int measure(struct lt_calibration *c, const struct lt_calibrate_options *options,
+                   const struct disk *d, int random)
 {
     enum lt_ceiling_id id = random ? LT_CEILING_DISK_RANDOM_READ : LT_CEILING_DISK_SEQUENTIAL_READ;
     int count = options->quick ? 3 : 5, best_readers = 0;
@@ -97,8 +101,8 @@ static int measure(struct lt_calibration *c, const struct lt_calibrate_options *
             once = seconds[i] = read_once(&r, readers);
         }
         if (once <= 0)
-            return lt_calibration_absent(c, id, "", "name a folder on a local disk: --disk DIR", "reading failed: %s",
-                                         strerror((int)-once));
+            return lt_calibration_absent(c, id, "", "name a folder on a local disk: --disk DIR",
+                                         "reading failed: %s", strerror((int)-once));
         lt_median(seconds, count);
         if (!best_readers || (double)r.blocks / seconds[0] > (double)best_blocks / best[0]) {
             memcpy(best, seconds, sizeof best);
@@ -106,11 +110,12 @@ static int measure(struct lt_calibration *c, const struct lt_calibrate_options *
             best_blocks = r.blocks;
         }
     }
-    return lt_calibration_add(c, id, "", (double)(best_blocks * r.size), best, count,
-                              "direct I/O, %s of %d KiB, %.4g MiB of a file of %lld MiB, %d reader%s at once",
-                              random ? "random blocks" : "blocks in order", (int)(r.size >> 10),
-                              (double)(best_blocks * r.size) / (1 << 20), (long long)(d->bytes >> 20), best_readers,
-                              best_readers == 1 ? "" : "s");
+    return lt_calibration_add(
+        c, id, "", (double)(best_blocks * r.size), best, count,
+        "direct I/O, %s of %d KiB, %.4g MiB of a file of %lld MiB, %d reader%s at once",
+        random ? "random blocks" : "blocks in order", (int)(r.size >> 10),
+        (double)(best_blocks * r.size) / (1 << 20), (long long)(d->bytes >> 20), best_readers,
+        best_readers == 1 ? "" : "s");
 }
 
 /* Random bytes, so that no filesystem stores less than it is given. 0 or an errno. */
@@ -139,27 +144,31 @@ static int open_disk(struct disk *d, const char *folder)
         return -1;
     }
     if (fs.f_type == TMPFS_MAGIC) {
-        snprintf(d->reason, sizeof d->reason, "%.100s is in memory (tmpfs): there is no disk to read", folder);
+        snprintf(d->reason, sizeof d->reason,
+                 "%.100s is in memory (tmpfs): there is no disk to read", folder);
         return -1;
     }
     if ((double)room.f_bavail * (double)room.f_frsize < 2.0 * (double)d->bytes) {
-        snprintf(d->reason, sizeof d->reason, "%.100s: less than %lld MiB free", folder, (long long)(2 * d->bytes >> 20));
+        snprintf(d->reason, sizeof d->reason, "%.100s: less than %lld MiB free", folder,
+                 (long long)(2 * d->bytes >> 20));
         return -1;
     }
     snprintf(path, sizeof path, "%.4000s/tacho-disk-XXXXXX", folder);
     d->file = mkostemp(path, O_DIRECT | O_CLOEXEC);
     if (d->file < 0) {
-        snprintf(d->reason, sizeof d->reason,
-                 errno == EINVAL ? "%.100s: its filesystem has no direct I/O: only the page cache could be measured"
-                                 : "%.100s: no file can be made there",
-                 folder);
+        snprintf(
+            d->reason, sizeof d->reason,
+            errno == EINVAL
+                ? "%.100s: its filesystem has no direct I/O: only the page cache could be measured"
+                : "%.100s: no file can be made there",
+            folder);
         return -1;
     }
     unlink(path);
     int error = fill(d);
     if (error) {
-        snprintf(d->reason, sizeof d->reason, "%.100s: a file of %lld MiB: %s", folder, (long long)(d->bytes >> 20),
-                 strerror(error));
+        snprintf(d->reason, sizeof d->reason, "%.100s: a file of %lld MiB: %s", folder,
+                 (long long)(d->bytes >> 20), strerror(error));
         close(d->file);
         return -1;
     }
@@ -172,7 +181,8 @@ int lt_calibrate_disk(struct lt_calibration *c, const struct lt_calibrate_option
     struct disk d = {.bytes = options->quick ? 64ll << 20 : 512ll << 20};
     if (open_disk(&d, options->disk ? options->disk : ".")) {
         int rc = lt_calibration_absent(c, LT_CEILING_DISK_SEQUENTIAL_READ, "", fix, "%s", d.reason);
-        return rc ? rc : lt_calibration_absent(c, LT_CEILING_DISK_RANDOM_READ, "", fix, "%s", d.reason);
+        return rc ? rc
+                  : lt_calibration_absent(c, LT_CEILING_DISK_RANDOM_READ, "", fix, "%s", d.reason);
     }
     int rc = measure(c, options, &d, 0);
     if (rc == 0)

@@ -69,13 +69,16 @@ typedef const dnnl_memory_desc_t *descriptor;
 #endif
 
 /* any: a layout of the library's choice. */
-static int describe(dnnl_memory_desc_t *md, int64_t rows, int64_t columns, int turned, int any, dnnl_data_type_t type)
+static int describe(dnnl_memory_desc_t *md, int64_t rows, int64_t columns, int turned, int any,
+                    dnnl_data_type_t type)
 {
     dnnl_dims_t dims = {rows, columns}, strides = {turned ? 1 : columns, turned ? rows : 1};
-    return (int)(any ? describe_tag(md, 2, dims, type, dnnl_format_tag_any) : describe_strides(md, 2, dims, type, strides));
+    return (int)(any ? describe_tag(md, 2, dims, type, dnnl_format_tag_any)
+                     : describe_strides(md, 2, dims, type, strides));
 }
 
-static int make_primitive_desc(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, dnnl_memory_desc_t md[3])
+static int make_primitive_desc(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+                               dnnl_memory_desc_t md[3])
 {
 #if DNNL_VERSION_MAJOR >= 3
     return (int)dnnl_matmul_primitive_desc_create(pd, engine, md[0], md[1], NULL, md[2], NULL);
@@ -90,7 +93,8 @@ static int make_primitive_desc(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, 
 static int make_memory(struct lt_gemm_trial *r, int i, descriptor md, int any)
 {
     float *const at[] = {r->a, r->b, r->c};
-    int rc = (int)dnnl_memory_create(&r->memory[i], md, r->engine, any ? DNNL_MEMORY_ALLOCATE : at[i]);
+    int rc =
+        (int)dnnl_memory_create(&r->memory[i], md, r->engine, any ? DNNL_MEMORY_ALLOCATE : at[i]);
     void *data = NULL;
     if (rc == 0 && any && dnnl_memory_get_data_handle(r->memory[i], &data) == 0)
         lt_calibrate_fill(data, dnnl_memory_desc_get_size(md));
@@ -99,9 +103,11 @@ static int make_memory(struct lt_gemm_trial *r, int i, descriptor md, int any)
 
 static int open_matmul(struct lt_gemm_trial *r)
 {
-    static const dnnl_query_t queries[] = {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md};
+    static const dnnl_query_t queries[] = {dnnl_query_src_md, dnnl_query_weights_md,
+                                           dnnl_query_dst_md};
     const struct lt_gemm_case *p = &r->p;
-    int packed = r->way == LT_GEMM_WAY_PACKED, any[3] = {0, packed && !p->a_turned, packed && p->a_turned};
+    int packed = r->way == LT_GEMM_WAY_PACKED,
+        any[3] = {0, packed && !p->a_turned, packed && p->a_turned};
     dnnl_data_type_t type = p->dtype == LT_DTYPE_BF16 ? dnnl_bf16 : dnnl_f32;
     dnnl_memory_desc_t md[3] = {0};
     dnnl_primitive_desc_t pd = NULL;
@@ -123,18 +129,21 @@ static int open_matmul(struct lt_gemm_trial *r)
 
 static int supported(const struct lt_gemm_case *p, enum lt_gemm_way way)
 {
-    return way == LT_GEMM_WAY_MATMUL || way == LT_GEMM_WAY_PACKED || (way == LT_GEMM_WAY_SGEMM && p->dtype == LT_DTYPE_FP32);
+    return way == LT_GEMM_WAY_MATMUL || way == LT_GEMM_WAY_PACKED ||
+           (way == LT_GEMM_WAY_SGEMM && p->dtype == LT_DTYPE_FP32);
 }
 
 static void execute(struct lt_gemm_trial *r)
 {
     if (r->way == LT_GEMM_WAY_SGEMM) {
         const struct lt_gemm_case *p = &r->p;
-        dnnl_sgemm(p->a_turned ? 'T' : 'N', p->b_turned ? 'T' : 'N', p->m, p->n, p->k, 1.0f, r->a, p->a_turned ? p->m : p->k,
-                   r->b, p->b_turned ? p->k : p->n, 0.0f, r->c, p->n);
+        dnnl_sgemm(p->a_turned ? 'T' : 'N', p->b_turned ? 'T' : 'N', p->m, p->n, p->k, 1.0f, r->a,
+                   p->a_turned ? p->m : p->k, r->b, p->b_turned ? p->k : p->n, 0.0f, r->c, p->n);
         return;
     }
-    dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, r->memory[0]}, {DNNL_ARG_WEIGHTS, r->memory[1]}, {DNNL_ARG_DST, r->memory[2]}};
+    dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, r->memory[0]},
+                              {DNNL_ARG_WEIGHTS, r->memory[1]},
+                              {DNNL_ARG_DST, r->memory[2]}};
     dnnl_primitive_execute(r->primitive, r->stream, 3, args);
     dnnl_stream_wait(r->stream);
 }
@@ -195,7 +204,8 @@ static void execute_engine(struct lt_gemm_trial *r)
                                  .out = p->c_fp32 ? LT_DTYPE_FP32 : p->dtype});
 }
 
-int lt_gemm_trial_open(struct lt_gemm_trial **out, const struct lt_gemm_case *product, enum lt_gemm_way way)
+int lt_gemm_trial_open(struct lt_gemm_trial **out, const struct lt_gemm_case *product,
+                       enum lt_gemm_way way)
 {
     *out = NULL;
     if (way == LT_GEMM_WAY_ENGINE ? !lt_gemm_fast(product->dtype) : !supported(product, way))
@@ -249,7 +259,8 @@ double lt_gemm_trial_operand(const struct lt_gemm_trial *run, int b, int64_t i, 
     int turned = b ? p->b_turned : p->a_turned;
     if (b && run->way == LT_GEMM_WAY_PACKED && !p->a_turned)
         return NAN;
-    return element(b ? run->b : run->a, turned ? j * (b ? p->k : p->m) + i : i * (b ? p->n : p->k) + j,
+    return element(b ? run->b : run->a,
+                   turned ? j * (b ? p->k : p->m) + i : i * (b ? p->n : p->k) + j,
                    p->dtype == LT_DTYPE_BF16);
 }
 
@@ -281,7 +292,8 @@ struct roof {
 };
 
 /* A first look: the best of three single calls. */
-static int look(struct roof *best, const struct lt_gemm_case *p, enum lt_gemm_way way, const char *layout)
+static int look(struct roof *best, const struct lt_gemm_case *p, enum lt_gemm_way way,
+                const char *layout)
 {
     struct lt_gemm_trial *run;
     double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
@@ -305,14 +317,20 @@ static int find(struct roof *best, enum lt_dtype dtype, int count, double second
     for (s = 0; s < count && rc == 0 && (s == 0 || lt_seconds() - begin < seconds); s++)
         for (size_t l = 0; l < sizeof layouts / sizeof *layouts; l++)
             for (int way = 0; way < LT_GEMM_WAY_COUNT && rc == 0; way++) {
-                struct lt_gemm_case p = {
-                    shapes[s][0], shapes[s][1], shapes[s][2], layouts[l].a_turned, layouts[l].b_turned, dtype, 0};
+                struct lt_gemm_case p = {shapes[s][0],
+                                         shapes[s][1],
+                                         shapes[s][2],
+                                         layouts[l].a_turned,
+                                         layouts[l].b_turned,
+                                         dtype,
+                                         0};
                 rc = look(best, &p, (enum lt_gemm_way)way, layouts[l].name);
             }
     return rc ? rc : s;
 }
 
-static int roof(struct lt_calibration *c, const struct lt_calibrate_options *options, enum lt_dtype dtype)
+static int roof(struct lt_calibration *c, const struct lt_calibrate_options *options,
+                enum lt_dtype dtype)
 {
     int count = options->quick ? QUICK_SHAPES : (int)(sizeof shapes / sizeof *shapes);
     struct lt_repeats repeats = lt_calibrate_repeats(options);
@@ -324,8 +342,9 @@ static int roof(struct lt_calibration *c, const struct lt_calibrate_options *opt
         return looked;
     if (best.rate <= 0)
         return lt_calibration_absent(c, LT_CEILING_GEMM, lt_dtype_name(dtype),
-                                     "install oneDNN (libdnnl-dev), then 'make' again", "%s has no product of %s on this CPU",
-                                     lt_gemm_library(), lt_dtype_name(dtype));
+                                     "install oneDNN (libdnnl-dev), then 'make' again",
+                                     "%s has no product of %s on this CPU", lt_gemm_library(),
+                                     lt_dtype_name(dtype));
     rc = lt_gemm_trial_open(&run, &best.product, best.way);
     if (rc)
         return rc;
@@ -334,10 +353,11 @@ static int roof(struct lt_calibration *c, const struct lt_calibrate_options *opt
         seconds[i] = lt_gemm_trial_time(run, calls);
     lt_gemm_trial_close(run);
     const struct lt_gemm_case *p = &best.product;
-    return lt_calibration_add(c, LT_CEILING_GEMM, lt_dtype_name(dtype), 2.0 * (double)p->m * (double)p->n * (double)p->k,
-                              seconds, repeats.count, "%s (%s), %s of %lld x %lld x %lld, %d threads; best of %d shape%s",
-                              lt_gemm_way_name(best.way), lt_gemm_library(), best.layout, (long long)p->m, (long long)p->n,
-                              (long long)p->k, lt_threads(), looked, looked == 1 ? "" : "s");
+    return lt_calibration_add(
+        c, LT_CEILING_GEMM, lt_dtype_name(dtype), 2.0 * (double)p->m * (double)p->n * (double)p->k,
+        seconds, repeats.count, "%s (%s), %s of %lld x %lld x %lld, %d threads; best of %d shape%s",
+        lt_gemm_way_name(best.way), lt_gemm_library(), best.layout, (long long)p->m,
+        (long long)p->n, (long long)p->k, lt_threads(), looked, looked == 1 ? "" : "s");
 }
 
 int lt_calibrate_gemm(struct lt_calibration *c, const struct lt_calibrate_options *options)

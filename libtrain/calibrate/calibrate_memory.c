@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bandwidth of memory and of each cache: McCalpin's triad, a read and a write, all usable cores at once, each thread on
- * operands of its own. Bytes are those that the loop names: 24 an element of the triad, 8 of read and write; what a cache
- * fetches before it is written over is not counted. So that no operation of the engine can beat the roof of memory by avoiding
- * that fetch, the triad is measured in three forms, and the best is the roof: plain stores, stores past the caches, in place.
+ * Bandwidth of memory and of each cache: McCalpin's triad, a read and a write, all usable cores at
+ * once, each thread on operands of its own. Bytes are those that the loop names: 24 an element of
+ * the triad, 8 of read and write; what a cache fetches before it is written over is not counted. So
+ * that no operation of the engine can beat the roof of memory by avoiding that fetch, the triad is
+ * measured in three forms, and the best is the roof: plain stores, stores past the caches, in
+ * place.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -128,12 +130,13 @@ struct form {
     loop run;
     int bytes; /* an element */
 };
-static const struct form forms_triad[] = {{"triad a = b + s c", triad, 24},
+static const struct form forms_triad[] = {
+    {"triad a = b + s c", triad, 24},
 #if defined(__x86_64__)
-                                          {"triad a = b + s c, stores past the caches", triad_stream, 24},
+    {"triad a = b + s c, stores past the caches", triad_stream, 24},
 #endif
-                                          {"triad in place, a = a + s b", triad_in_place, 24},
-                                          {0}};
+    {"triad in place, a = a + s b", triad_in_place, 24},
+    {0}};
 static const struct form forms_read[] = {{"read", read_all, 8}, {0}};
 static const struct form forms_update[] = {{"update in place, a = s a", update, 16}, {0}};
 static const struct form forms_write[] = {{"write", write_all, 8},
@@ -178,7 +181,8 @@ static int count_list(const char *path)
 
 int64_t lt_cache_bytes(int level, int *cores)
 {
-    static const int names[] = {0, _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
+    static const int names[] = {0, _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE,
+                                _SC_LEVEL3_CACHE_SIZE};
     for (int i = 0; i < 8; i++) {
         char path[96], unit, type[2] = {0};
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", i);
@@ -194,7 +198,8 @@ int64_t lt_cache_bytes(int level, int *cores)
             continue;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
         int64_t size = read_number(path, &unit);
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/shared_cpu_list", i);
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/shared_cpu_list",
+                 i);
         *cores = count_list(path);
         if (size > 0)
             return unit == 'M' ? size << 20 : unit == 'K' ? size << 10 : size;
@@ -227,7 +232,8 @@ static double run(const struct buffers *b, loop body, int64_t passes)
     double begin = 0;
 #pragma omp parallel
     {
-        vector *base = (vector *)(void *)b->arena.base + 3 * (size_t)omp_get_thread_num() * b->stride;
+        vector *base =
+            (vector *)(void *)b->arena.base + 3 * (size_t)omp_get_thread_num() * b->stride;
         struct operands o = {base, base + b->stride, base + 2 * b->stride, b->vectors};
 #pragma omp barrier
 #pragma omp master
@@ -241,7 +247,8 @@ static double run(const struct buffers *b, loop body, int64_t passes)
     return lt_seconds() - begin;
 }
 
-/* Passes that last that long, judged by the better of two tries: on a busy machine a thread may be off its core in one. */
+/* Passes that last that long, judged by the better of two tries: on a busy machine a thread may be
+ * off its core in one. */
 static int64_t enough_passes(const struct buffers *b, loop body, double seconds)
 {
     int64_t passes = 1;
@@ -255,8 +262,9 @@ static int64_t enough_passes(const struct buffers *b, loop body, double seconds)
 }
 
 /* All forms over the buffers; the row is the best of them. */
-static int measure(struct lt_calibration *c, const struct lt_calibrate_options *options, enum lt_ceiling_id id,
-                   const struct buffers *b, const struct form *forms, const char *where)
+static int measure(struct lt_calibration *c, const struct lt_calibrate_options *options,
+                   enum lt_ceiling_id id, const struct buffers *b, const struct form *forms,
+                   const char *where)
 {
     struct lt_repeats repeats = lt_calibrate_repeats(options);
     double best[LT_CALIBRATE_REPEATS], bytes = 0;
@@ -276,15 +284,17 @@ static int measure(struct lt_calibration *c, const struct lt_calibrate_options *
     int operands = won->bytes < 24 ? 1 : won->run == triad_in_place ? 2 : 3;
     bytes = (double)won->bytes * (double)(b->vectors * LANES) * threads;
     double kib = (double)(b->vectors * sizeof(vector)) / 1024;
-    return lt_calibration_add(c, id, "", bytes, best, repeats.count, "%s; %d threads, %s, %d operand%s of %.4g %s a thread",
-                              won->name, threads, where, operands, operands == 1 ? "" : "s", kib >= 1024 ? kib / 1024 : kib,
-                              kib >= 1024 ? "MiB" : "KiB");
+    return lt_calibration_add(c, id, "", bytes, best, repeats.count,
+                              "%s; %d threads, %s, %d operand%s of %.4g %s a thread", won->name,
+                              threads, where, operands, operands == 1 ? "" : "s",
+                              kib >= 1024 ? kib / 1024 : kib, kib >= 1024 ? "MiB" : "KiB");
 }
 
 /* Bytes of a level that the usable cores have together, as the system tells. */
 static int add_size(struct lt_calibration *c, int level)
 {
-    static const enum lt_ceiling_id ids[] = {LT_CEILING_COUNT, LT_CEILING_CACHE_L1, LT_CEILING_CACHE_L2, LT_CEILING_CACHE_L3};
+    static const enum lt_ceiling_id ids[] = {LT_CEILING_COUNT, LT_CEILING_CACHE_L1,
+                                             LT_CEILING_CACHE_L2, LT_CEILING_CACHE_L3};
     int cores, threads = lt_threads();
     int64_t size = lt_cache_bytes(level, &cores);
     if (size <= 0)
@@ -292,31 +302,36 @@ static int add_size(struct lt_calibration *c, int level)
                                      "the size of this cache is not known");
     int caches = cores > 0 ? (threads + cores - 1) / cores : threads;
     double bytes = (double)size * caches;
-    return lt_calibration_add(c, ids[level], "", 0, &bytes, 1, "as the system tells: %d of %lld KiB", caches,
+    return lt_calibration_add(c, ids[level], "", 0, &bytes, 1,
+                              "as the system tells: %d of %lld KiB", caches,
                               (long long)(size >> 10));
 }
 
 /* The three operands of a thread fill half of its share of the level. */
-static int measure_level(struct lt_calibration *c, const struct lt_calibrate_options *options, int level)
+static int measure_level(struct lt_calibration *c, const struct lt_calibrate_options *options,
+                         int level)
 {
-    static const enum lt_ceiling_id ids[] = {LT_CEILING_COUNT, LT_CEILING_BANDWIDTH_L1, LT_CEILING_BANDWIDTH_L2,
-                                             LT_CEILING_BANDWIDTH_L3};
+    static const enum lt_ceiling_id ids[] = {LT_CEILING_COUNT, LT_CEILING_BANDWIDTH_L1,
+                                             LT_CEILING_BANDWIDTH_L2, LT_CEILING_BANDWIDTH_L3};
     struct buffers b = {0};
     char where[48];
     int cores, below_cores, threads = lt_threads();
-    int64_t size = lt_cache_bytes(level, &cores), below = level > 1 ? lt_cache_bytes(level - 1, &below_cores) : 0;
+    int64_t size = lt_cache_bytes(level, &cores),
+            below = level > 1 ? lt_cache_bytes(level - 1, &below_cores) : 0;
     if (size <= 0)
         return lt_calibration_absent(c, ids[level], "", "none: this machine does not say",
                                      "the size of this cache is not known");
     int64_t share = size / (cores < 1 ? 1 : cores < threads ? cores : threads);
     if (share <= 2 * below)
-        return lt_calibration_absent(c, ids[level], "", "none: the level below holds what a core has of it",
-                                     "a core's share, %lld KiB, is no more than twice the %lld KiB of the level below",
-                                     (long long)(share >> 10), (long long)(below >> 10));
+        return lt_calibration_absent(
+            c, ids[level], "", "none: the level below holds what a core has of it",
+            "a core's share, %lld KiB, is no more than twice the %lld KiB of the level below",
+            (long long)(share >> 10), (long long)(below >> 10));
     int rc = buffers_create(&b, share / 6, threads);
     if (rc)
         return rc;
-    snprintf(where, sizeof where, "L%d of %lld KiB, %d core%s", level, (long long)(size >> 10), cores, cores == 1 ? "" : "s");
+    snprintf(where, sizeof where, "L%d of %lld KiB, %d core%s", level, (long long)(size >> 10),
+             cores, cores == 1 ? "" : "s");
     rc = measure(c, options, ids[level], &b, forms_triad, where);
     lt_arena_destroy(&b.arena);
     return rc;
@@ -331,12 +346,15 @@ int lt_calibrate_memory(struct lt_calibration *c, const struct lt_calibrate_opti
         if (rc == 0)
             rc = measure_level(c, options, level);
     }
-    /* each operand of all threads together is four times the last cache, as STREAM asks; not more than a tenth of memory */
-    int64_t last = lt_cache_bytes(3, &cores), most = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 30;
+    /* each operand of all threads together is four times the last cache, as STREAM asks; not more
+     * than a tenth of memory */
+    int64_t last = lt_cache_bytes(3, &cores),
+            most = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 30;
     int64_t operand = last > (16 << 20) ? 4 * last : 64 << 20;
     operand = operand > most ? most : operand;
     if (rc == 0 && buffers_create(&b, operand / threads, threads))
-        return lt_calibration_absent(c, LT_CEILING_BANDWIDTH, "", "free some memory", "no %lld MiB of memory to be had",
+        return lt_calibration_absent(c, LT_CEILING_BANDWIDTH, "", "free some memory",
+                                     "no %lld MiB of memory to be had",
                                      (long long)(3 * operand >> 20));
     if (rc == 0)
         rc = measure(c, options, LT_CEILING_BANDWIDTH, &b, forms_triad, "memory");

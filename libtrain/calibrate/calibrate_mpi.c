@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Time of one message between two ranks, as alpha + bytes / beta: ping-pong, half the round trip. alpha is that of 8 bytes;
- * beta is the largest message's bytes by what its time has more than alpha.
+ * Time of one message between two ranks, as alpha + bytes / beta: ping-pong, half the round trip.
+ * alpha is that of 8 bytes; beta is the largest message's bytes by what its time has more than
+ * alpha.
  */
 #include "libtrain/calibrate/calibrate.h"
 
@@ -32,7 +33,8 @@ static double ping_pong(char *buffer, int bytes, int rounds, int rank)
 
 static int measure(struct lt_calibration *c, const struct lt_calibrate_options *options, int rank)
 {
-    int count = lt_calibrate_repeats(options).count, small = options->quick ? 500 : 2000, large = options->quick ? 4 : 10;
+    int count = lt_calibrate_repeats(options).count, small = options->quick ? 500 : 2000,
+        large = options->quick ? 4 : 10;
     double alpha[LT_CALIBRATE_REPEATS], beta[LT_CALIBRATE_REPEATS];
     char *buffer = calloc(1, MOST), name[MPI_MAX_LIBRARY_VERSION_STRING];
     int length = 0;
@@ -53,14 +55,17 @@ static int measure(struct lt_calibration *c, const struct lt_calibrate_options *
     MPI_Get_library_version(name, &length);
     name[strcspn(name, ",\n")] = 0;
     int rc = lt_calibration_add(c, LT_CEILING_MPI_LATENCY, "", 0, alpha, count,
-                                "alpha: half a round trip of %d bytes, 2 ranks of this machine, %s", LEAST, name);
+                                "alpha: half a round trip of %d bytes, 2 ranks of this machine, %s",
+                                LEAST, name);
     return rc ? rc
-              : lt_calibration_add(c, LT_CEILING_MPI_BANDWIDTH, "", MOST, beta, count,
-                                   "beta: %d MiB by half its round trip less alpha, 2 ranks of this machine, %s", MOST >> 20,
-                                   name);
+              : lt_calibration_add(
+                    c, LT_CEILING_MPI_BANDWIDTH, "", MOST, beta, count,
+                    "beta: %d MiB by half its round trip less alpha, 2 ranks of this machine, %s",
+                    MOST >> 20, name);
 }
 
-int lt_calibrate_mpi(struct lt_calibration *c, const struct lt_calibrate_options *options, int *root)
+int lt_calibrate_mpi(struct lt_calibration *c, const struct lt_calibrate_options *options,
+                     int *root)
 {
     int rank = 0, ranks = 1, rc;
     MPI_Init(NULL, NULL);
@@ -71,9 +76,11 @@ int lt_calibrate_mpi(struct lt_calibration *c, const struct lt_calibrate_options
         rc = measure(c, options, rank);
     else {
         static const char fix[] = "start it with: mpirun -np 2 train calibrate --mpi";
-        rc = lt_calibration_absent(c, LT_CEILING_MPI_LATENCY, "", fix, "%d rank%s, not 2", ranks, ranks == 1 ? "" : "s");
+        rc = lt_calibration_absent(c, LT_CEILING_MPI_LATENCY, "", fix, "%d rank%s, not 2", ranks,
+                                   ranks == 1 ? "" : "s");
         if (rc == 0)
-            rc = lt_calibration_absent(c, LT_CEILING_MPI_BANDWIDTH, "", fix, "%d rank%s, not 2", ranks, ranks == 1 ? "" : "s");
+            rc = lt_calibration_absent(c, LT_CEILING_MPI_BANDWIDTH, "", fix, "%d rank%s, not 2",
+                                       ranks, ranks == 1 ? "" : "s");
     }
     MPI_Finalize();
     return rc;
@@ -81,9 +88,11 @@ int lt_calibrate_mpi(struct lt_calibration *c, const struct lt_calibrate_options
 
 #else
 
-int lt_calibrate_mpi(struct lt_calibration *c, const struct lt_calibrate_options *options, int *root)
+int lt_calibrate_mpi(struct lt_calibration *c, const struct lt_calibrate_options *options,
+                     int *root)
 {
-    static const char fix[] = "install libopenmpi-dev and openmpi-bin, then 'make' again", why[] = "built without MPI";
+    static const char fix[] = "install libopenmpi-dev and openmpi-bin, then 'make' again",
+                      why[] = "built without MPI";
     (void)options;
     *root = 1;
     int rc = lt_calibration_absent(c, LT_CEILING_MPI_LATENCY, "", fix, "%s", why);

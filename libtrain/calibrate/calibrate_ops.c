@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every operation of LT_OP_MAP at shapes of GPT-2 124M, through lt_op as in training. An operation whose arguments are of a
- * type that is known here appears by itself; a new type of arguments needs a function that makes them and a line in MAKER.
+ * Every operation of LT_OP_MAP at shapes of GPT-2 124M, through lt_op as in training. An operation
+ * whose arguments are of a type that is known here appears by itself; a new type of arguments needs
+ * a function that makes them and a line in MAKER.
  *
- * Cold: each call has operands that no call has used for twice the last cache's size. Hot: the same operands over and over.
+ * Cold: each call has operands that no call has used for twice the last cache's size. Hot: the same
+ * operands over and over.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -96,8 +98,11 @@ static int make_layernorm(void *args, int i, struct making *m)
 
 static int make_matmul(void *args, int i, struct making *m)
 {
-    static const int64_t layers[][2] = {
-        {3 * CHANNELS, CHANNELS}, {CHANNELS, CHANNELS}, {4 * CHANNELS, CHANNELS}, {CHANNELS, 4 * CHANNELS}, {WORDS, CHANNELS}};
+    static const int64_t layers[][2] = {{3 * CHANNELS, CHANNELS},
+                                        {CHANNELS, CHANNELS},
+                                        {4 * CHANNELS, CHANNELS},
+                                        {CHANNELS, 4 * CHANNELS},
+                                        {WORDS, CHANNELS}};
     struct lt_matmul *a = args;
     int count = (int)(sizeof layers / sizeof *layers);
     if (i >= SHAPES * count)
@@ -112,7 +117,8 @@ static int make_matmul(void *args, int i, struct making *m)
     a->din = take(&m->carver, rows * k, m->element);
     a->dweight = take(&m->carver, n * k, sizeof(float));
     a->dbias = take(&m->carver, n, sizeof(float));
-    snprintf(m->shape, sizeof m->shape, "%lld x %lld x %lld", (long long)rows, (long long)n, (long long)k);
+    snprintf(m->shape, sizeof m->shape, "%lld x %lld x %lld", (long long)rows, (long long)n,
+             (long long)k);
     return 1;
 }
 
@@ -122,14 +128,18 @@ static int make_attention(void *args, int i, struct making *m)
     if (i >= SHAPES)
         return 0;
     int64_t t = tokens[i], n = BATCH * t * CHANNELS;
-    *a = (struct lt_attention){.b = BATCH, .t = t, .c = CHANNELS, .h = HEADS, .slots = lt_threads()};
+    *a =
+        (struct lt_attention){.b = BATCH, .t = t, .c = CHANNELS, .h = HEADS, .slots = lt_threads()};
     a->out = take(&m->carver, n, m->element);
     a->qkv = take(&m->carver, 3 * n, m->element);
     a->dout = take(&m->carver, n, m->element);
     a->dqkv = take(&m->carver, 3 * n, m->element);
     a->lse = take(&m->carver, BATCH * HEADS * t, sizeof(float));
-    a->scratch = take(&m->carver, a->slots * (int64_t)lt_attention_scratch(m->dtype, t, CHANNELS / HEADS), sizeof(float));
-    snprintf(m->shape, sizeof m->shape, "%d x %lld tokens, %d heads of %d", BATCH, (long long)t, HEADS, CHANNELS / HEADS);
+    a->scratch =
+        take(&m->carver, a->slots * (int64_t)lt_attention_scratch(m->dtype, t, CHANNELS / HEADS),
+             sizeof(float));
+    snprintf(m->shape, sizeof m->shape, "%d x %lld tokens, %d heads of %d", BATCH, (long long)t,
+             HEADS, CHANNELS / HEADS);
     return 1;
 }
 
@@ -165,7 +175,8 @@ static int make_classifier(void *args, int i, struct making *m)
     struct lt_classifier *a = args;
     if (i >= SHAPES)
         return 0;
-    *a = (struct lt_classifier){.rows = BATCH * tokens[i], .v = WORDS, .scale = 1.0f, .backward = 1};
+    *a =
+        (struct lt_classifier){.rows = BATCH * tokens[i], .v = WORDS, .scale = 1.0f, .backward = 1};
     a->logits = take(&m->carver, a->rows * a->v, m->element);
     a->losses = take(&m->carver, a->rows, sizeof(float));
     a->targets = take_words(&m->carver, a->rows);
@@ -232,8 +243,12 @@ static int make_momentum(void *args, int i, struct making *m)
 {
     struct lt_momentum *a = args;
     int64_t n = parameters(i, m);
-    *a =
-        (struct lt_momentum){.count = n, .decayed = n, .lr = 1e-6f, .momentum = 0.9f, .weight_decay = 0.1f, .grad_scale = 1.0f};
+    *a = (struct lt_momentum){.count = n,
+                              .decayed = n,
+                              .lr = 1e-6f,
+                              .momentum = 0.9f,
+                              .weight_decay = 0.1f,
+                              .grad_scale = 1.0f};
     a->param = take(&m->carver, n, sizeof(float));
     a->velocity = take(&m->carver, n, sizeof(float));
     a->grad = take(&m->carver, n, sizeof(float));
@@ -245,7 +260,8 @@ static int make_sgd(void *args, int i, struct making *m)
 {
     struct lt_sgd *a = args;
     int64_t n = parameters(i, m);
-    *a = (struct lt_sgd){.count = n, .decayed = n, .lr = 1e-6f, .weight_decay = 0.1f, .grad_scale = 1.0f};
+    *a = (struct lt_sgd){
+        .count = n, .decayed = n, .lr = 1e-6f, .weight_decay = 0.1f, .grad_scale = 1.0f};
     a->param = take(&m->carver, n, sizeof(float));
     a->grad = take(&m->carver, n, sizeof(float));
     a->shadow = take_shadow(m, n);
@@ -298,7 +314,8 @@ static double time_calls(const struct subject *s, int sets, int64_t rounds)
     return (lt_seconds() - begin) / (double)(rounds * sets);
 }
 
-static void measure(struct lt_op_time *row, const struct subject *s, int sets, const struct lt_calibrate_options *options)
+static void measure(struct lt_op_time *row, const struct subject *s, int sets,
+                    const struct lt_calibrate_options *options)
 {
     double seconds[LT_CALIBRATE_REPEATS], target = options->quick ? 0.004 : 0.012;
     double once = time_calls(s, sets, 1), again = time_calls(s, sets, 1);
@@ -310,14 +327,17 @@ static void measure(struct lt_op_time *row, const struct subject *s, int sets, c
     row->best = seconds[0];
 }
 
-static struct lt_op_time *add(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype, const char *shape)
+static struct lt_op_time *add(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype,
+                              const char *shape)
 {
-    static const char *const passes[][2] = {{"FORWARD", "forward"}, {"BACKWARD", "backward"}, {"OPTIMIZER", "optimizer"}};
+    static const char *const passes[][2] = {
+        {"FORWARD", "forward"}, {"BACKWARD", "backward"}, {"OPTIMIZER", "optimizer"}};
     struct lt_op_time *grown = realloc(c->op, (c->ops + 1) * sizeof *grown);
     if (!grown)
         return NULL;
     c->op = grown;
-    grown[c->ops] = (struct lt_op_time){.op = lt_op_names()[op], .pass = "", .dtype = lt_dtype_name(dtype)};
+    grown[c->ops] =
+        (struct lt_op_time){.op = lt_op_names()[op], .pass = "", .dtype = lt_dtype_name(dtype)};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!strcmp(table[op].pass, passes[i][0]))
             grown[c->ops].pass = passes[i][1];
@@ -326,7 +346,8 @@ static struct lt_op_time *add(struct lt_calibration *c, enum lt_op_id op, enum l
 }
 
 /* Returns 0 or TACHO_ENOMEM. */
-static int absent(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype, const char *reason)
+static int absent(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype,
+                  const char *reason)
 {
     struct lt_op_time *row = add(c, op, dtype, "");
     if (!row)
@@ -336,15 +357,17 @@ static int absent(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtyp
     return 0;
 }
 
-static int add_row(struct lt_calibration *c, const struct subject *s, const struct making *m, int cold,
-                   const struct lt_calibrate_options *options)
+static int add_row(struct lt_calibration *c, const struct subject *s, const struct making *m,
+                   int cold, const struct lt_calibrate_options *options)
 {
     struct tacho_work work;
     struct lt_op_time *row = add(c, s->op, s->context.dtype, m->shape);
     if (!row)
         return TACHO_ENOMEM;
     lt_op_work(s->op, &s->context, &s->set[0], &work);
-    row->kind = work.kind == TACHO_WORK_MATRIX ? "matrix" : work.kind == TACHO_WORK_ATTENTION ? "attention" : "other";
+    row->kind = work.kind == TACHO_WORK_MATRIX      ? "matrix"
+                : work.kind == TACHO_WORK_ATTENTION ? "attention"
+                                                    : "other";
     row->flops = work.flops;
     row->bytes_read = work.bytes_read;
     row->bytes_written = work.bytes_written;
@@ -361,13 +384,15 @@ static int repeats_fp32(enum lt_op_id op, enum lt_dtype dtype, int i, const stru
     struct tacho_work other;
     union lt_args args;
     memset(&args, 0, sizeof args);
-    if (dtype == LT_DTYPE_FP32 || work->pass != TACHO_PASS_OPTIMIZER || !table[op].make(&args, i, &m))
+    if (dtype == LT_DTYPE_FP32 || work->pass != TACHO_PASS_OPTIMIZER ||
+        !table[op].make(&args, i, &m))
         return 0;
     lt_op_work(op, &fp32, &args, &other);
     return other.bytes_read == work->bytes_read && other.bytes_written == work->bytes_written;
 }
 
-/* All calls of one operation at one shape. Returns 1, 0 where there is no such shape, or a negative code. */
+/* All calls of one operation at one shape. Returns 1, 0 where there is no such shape, or a negative
+ * code. */
 static int one(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype, int i,
                const struct lt_calibrate_options *options)
 {
@@ -385,10 +410,12 @@ static int one(struct lt_calibration *c, enum lt_op_id op, enum lt_dtype dtype, 
     if (repeats_fp32(op, dtype, i, &work))
         return 0;
     if (work.kind == TACHO_WORK_MATRIX && !lt_gemm_fast(dtype))
-        return absent(c, op, dtype, "the library of matrix products has none of this type on this CPU");
+        return absent(c, op, dtype,
+                      "the library of matrix products has none of this type on this CPU");
     size_t size = m.carver.used, room = MOST / size, last = (size_t)lt_cache_bytes(3, &cores);
     last *= (size_t)(cores > 0 ? (lt_threads() + cores - 1) / cores : 1);
-    size_t sets = 2 * last / (work.bytes_read + work.bytes_written) + 1; /* what it touches may be less than it has */
+    size_t sets = 2 * last / (work.bytes_read + work.bytes_written) +
+                  1; /* what it touches may be less than it has */
     int cold = sets <= room || sets == 1;
     s.sets = cold ? (int)sets : 1;
     s.set = calloc((size_t)s.sets, sizeof *s.set);

@@ -50,11 +50,13 @@ size_t lt_bpe_word(const unsigned char *text, size_t n)
         return run_end(text, 0, end);
     size_t blanks = run_end(text, 0, end);
     if (blanks == n || blanks == LT_BPE_WORD || text[blanks - 1] != ' ')
-        return blanks; /* nothing follows, or the last blank is no space: it does not belong to the next word */
+        return blanks; /* nothing follows, or the last blank is no space: it does not belong to the
+                          next word */
     return blanks == 1 ? run_end(text, 1, end) : blanks - 1;
 }
 
-int lt_bpe_words(const struct lt_dataset *data, lt_bpe_each *word, void *arg, struct tacho_error *err)
+int lt_bpe_words(const struct lt_dataset *data, lt_bpe_each *word, void *arg,
+                 struct tacho_error *err)
 {
     uint64_t total = lt_dataset_bytes(data), at = 0;
     unsigned char *window = malloc(WINDOW);
@@ -84,7 +86,8 @@ static uint64_t pair_key(int32_t left, int32_t right)
 static int32_t *find(const struct lt_bpe *b, int32_t left, int32_t right)
 {
     uint64_t i = lt_random_bits(1, pair_key(left, right)) & b->mask;
-    while (b->table[i] && (b->merge[b->table[i] - 1].left != left || b->merge[b->table[i] - 1].right != right))
+    while (b->table[i] &&
+           (b->merge[b->table[i] - 1].left != left || b->merge[b->table[i] - 1].right != right))
         i = (i + 1) & b->mask;
     return &b->table[i];
 }
@@ -95,19 +98,23 @@ static size_t token_length(const struct lt_bpe *b, int32_t token)
 }
 
 /* Enters merge i; those before it are there. */
-static int add_merge(struct lt_bpe *b, int32_t i, int32_t left, int32_t right, struct tacho_error *err)
+static int add_merge(struct lt_bpe *b, int32_t i, int32_t left, int32_t right,
+                     struct tacho_error *err)
 {
     int32_t token = LT_BPE_BYTES + i;
     if (left < 0 || right < 0 || left >= token || right >= token)
-        return tacho_fail(err, TACHO_ECORRUPT, NULL, "merge %ld of %ld and %ld names a token that is not there yet", (long)i,
+        return tacho_fail(err, TACHO_ECORRUPT, NULL,
+                          "merge %ld of %ld and %ld names a token that is not there yet", (long)i,
                           (long)left, (long)right);
     size_t first = token_length(b, left), second = token_length(b, right), at = b->start[token];
     if (first + second > LT_BPE_WORD)
-        return tacho_fail(err, TACHO_ECORRUPT, NULL, "merge %ld makes a token of %zu bytes, longer than a word", (long)i,
+        return tacho_fail(err, TACHO_ECORRUPT, NULL,
+                          "merge %ld makes a token of %zu bytes, longer than a word", (long)i,
                           first + second);
     int32_t *place = find(b, left, right);
     if (*place)
-        return tacho_fail(err, TACHO_ECORRUPT, NULL, "merge %ld is the same as merge %ld", (long)i, (long)*place - 1);
+        return tacho_fail(err, TACHO_ECORRUPT, NULL, "merge %ld is the same as merge %ld", (long)i,
+                          (long)*place - 1);
     b->merge[i] = (struct merge){left, right};
     *place = i + 1;
     memcpy(b->bytes + at, b->bytes + b->start[left], first);
@@ -121,7 +128,8 @@ int lt_bpe_create(struct lt_bpe **out, const int32_t *pairs, size_t merges, stru
     size_t vocab = LT_BPE_BYTES + merges, size = 512;
     int rc = 0;
     if (vocab > LT_BPE_VOCAB)
-        return tacho_fail(err, TACHO_ECORRUPT, NULL, "%zu merges, at most %d", merges, LT_BPE_VOCAB - LT_BPE_BYTES);
+        return tacho_fail(err, TACHO_ECORRUPT, NULL, "%zu merges, at most %d", merges,
+                          LT_BPE_VOCAB - LT_BPE_BYTES);
     while (size < 2 * merges)
         size *= 2;
     struct lt_bpe *b = calloc(1, sizeof *b);
@@ -173,7 +181,8 @@ void lt_bpe_merge(const struct lt_bpe *bpe, int32_t i, int32_t pair[2])
 
 uint64_t lt_bpe_identity(const struct lt_bpe *bpe)
 {
-    return lt_source_hash((uint64_t)bpe->merges, bpe->merge, (size_t)bpe->merges * sizeof *bpe->merge);
+    return lt_source_hash((uint64_t)bpe->merges, bpe->merge,
+                          (size_t)bpe->merges * sizeof *bpe->merge);
 }
 
 const unsigned char *lt_bpe_bytes(const struct lt_bpe *bpe, int32_t token, size_t *length)
@@ -187,7 +196,8 @@ const unsigned char *lt_bpe_bytes(const struct lt_bpe *bpe, int32_t token, size_
 /* ---- encoding ------------------------------------------------------------------------------------------------------------ */
 
 /* The earliest merge first, as training made them; of equal ones the leftmost. */
-size_t lt_bpe_encode_word(const struct lt_bpe *bpe, const unsigned char *word, size_t n, int32_t tokens[LT_BPE_WORD])
+size_t lt_bpe_encode_word(const struct lt_bpe *bpe, const unsigned char *word, size_t n,
+                          int32_t tokens[LT_BPE_WORD])
 {
     int32_t next[LT_BPE_WORD]; /* merge + 1 of each token with the one after it; 0: none */
     for (size_t i = 0; i < n; i++)

@@ -62,25 +62,30 @@ static int parse(struct lt_bpe **out, const char *path, const char *text, struct
     const char *at = text;
     long version, merges, i;
     if (!is(&at, "tacho-bpe "))
-        return tacho_fail(err, TACHO_EFORMAT, "give --tokenizer a file that train bpe wrote", "%s: not a tokenizer", path);
+        return tacho_fail(err, TACHO_EFORMAT, "give --tokenizer a file that train bpe wrote",
+                          "%s: not a tokenizer", path);
     version = number(&at);
     if (version > 1)
-        return tacho_fail(err, TACHO_EVERSION, "use the newer train", "%s: tokenizer of version %ld", path, version);
-    if (version != 1 || !is(&at, " ") || (merges = number(&at)) < 0 || merges > LT_BPE_VOCAB - LT_BPE_BYTES || !is(&at, "\n"))
+        return tacho_fail(err, TACHO_EVERSION, "use the newer train",
+                          "%s: tokenizer of version %ld", path, version);
+    if (version != 1 || !is(&at, " ") || (merges = number(&at)) < 0 ||
+        merges > LT_BPE_VOCAB - LT_BPE_BYTES || !is(&at, "\n"))
         return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: damaged first line", path);
     int32_t *pairs = calloc(merges ? 2 * (size_t)merges : 1, sizeof *pairs);
     if (!pairs)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     for (i = 0; i < merges; i++) {
         long left = number(&at), right = is(&at, " ") ? number(&at) : -1;
-        if (left < 0 || right < 0 || left >= LT_BPE_VOCAB || right >= LT_BPE_VOCAB || !is(&at, "\n"))
+        if (left < 0 || right < 0 || left >= LT_BPE_VOCAB || right >= LT_BPE_VOCAB ||
+            !is(&at, "\n"))
             break;
         pairs[2 * i] = (int32_t)left;
         pairs[2 * i + 1] = (int32_t)right;
     }
     struct tacho_error why = {0};
     char sum[32];
-    int rc = i < merges ? tacho_fail(&why, TACHO_ECORRUPT, NULL, "%ld merges, no merge in line %ld", merges, i + 2)
+    int rc = i < merges ? tacho_fail(&why, TACHO_ECORRUPT, NULL, "%ld merges, no merge in line %ld",
+                                     merges, i + 2)
                         : lt_bpe_create(out, pairs, (size_t)merges, &why);
     free(pairs);
     if (rc)
@@ -100,7 +105,8 @@ int lt_bpe_load(struct lt_bpe **out, const char *path, struct tacho_error *err)
     static const char hint[] = "give --tokenizer a file that train bpe wrote";
     FILE *f = fopen(path, "re");
     if (!f)
-        return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO, hint, "%s: %s", path, strerror(errno));
+        return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO, hint, "%s: %s", path,
+                          strerror(errno));
     char *text = malloc(FILE_CAP + 1);
     size_t n = text ? fread(text, 1, FILE_CAP, f) : 0;
     int failed = ferror(f) ? errno : 0, more = n == FILE_CAP;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Learning merges. Words are counted first; then the pair that occurs most often is merged in all words that have it, again and
- * again. A heap holds the pairs by count: counts only fall once a pair has been entered, so an entry that is out of date is put
- * back where it belongs when it comes up. A pair with the newest token is entered when that merge is done.
+ * Learning merges. Words are counted first; then the pair that occurs most often is merged in all
+ * words that have it, again and again. A heap holds the pairs by count: counts only fall once a
+ * pair has been entered, so an entry that is out of date is put back where it belongs when it comes
+ * up. A pair with the newest token is entered when that merge is done.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,8 @@ struct trainer {
     size_t heap_used, heap_cap;
 };
 
-/* Room for one more of `each` bytes in an array, `array` is the address of its pointer. 0, or TACHO_ENOMEM. */
+/* Room for one more of `each` bytes in an array, `array` is the address of its pointer. 0, or
+ * TACHO_ENOMEM. */
 static int grow(void *array, size_t used, size_t *cap, size_t each)
 {
     if (used < *cap)
@@ -88,13 +90,17 @@ static int new_word(struct trainer *t, const unsigned char *word, size_t n, uint
         if (grow(&t->text, t->text_cap, &t->text_cap, 1))
             return TACHO_ENOMEM;
     memcpy(t->text + t->text_used, word, n);
-    t->words[t->word_count++] =
-        (struct word){.at = t->text_used, .length = (uint32_t)n, .symbols = (uint32_t)n, .count = 1, .hash = hash};
+    t->words[t->word_count++] = (struct word){.at = t->text_used,
+                                              .length = (uint32_t)n,
+                                              .symbols = (uint32_t)n,
+                                              .count = 1,
+                                              .hash = hash};
     t->text_used += n;
     return 0;
 }
 
-static int count_word(void *arg, uint64_t at, const unsigned char *word, size_t n, struct tacho_error *err)
+static int count_word(void *arg, uint64_t at, const unsigned char *word, size_t n,
+                      struct tacho_error *err)
 {
     struct trainer *t = arg;
     uint64_t hash = lt_source_hash(n, word, n);
@@ -228,7 +234,8 @@ static int64_t next_pair(struct trainer *t)
 
 /* ---- merging ------------------------------------------------------------------------------------------------------------- */
 
-static int merge_word(struct trainer *t, uint32_t number, int32_t left, int32_t right, int32_t token)
+static int merge_word(struct trainer *t, uint32_t number, int32_t left, int32_t right,
+                      int32_t token)
 {
     struct word *w = &t->words[number];
     int32_t *s = t->symbols + w->at;
@@ -281,7 +288,8 @@ static int learn(struct trainer *t, int32_t *merges, size_t cap, size_t *count)
         t->symbols[i] = t->text[i];
     for (size_t w = 0; w < t->word_count; w++)
         for (uint32_t i = 0; i + 1 < t->words[w].length && rc == 0; i++)
-            rc = pair_add(t, t->symbols[t->words[w].at + i], t->symbols[t->words[w].at + i + 1], (uint32_t)w);
+            rc = pair_add(t, t->symbols[t->words[w].at + i], t->symbols[t->words[w].at + i + 1],
+                          (uint32_t)w);
     for (size_t i = 0; i < t->pair_count && rc == 0; i++)
         rc = heap_push(t, (uint32_t)i);
     for (*count = 0; *count < cap && rc == 0; ++*count) {
@@ -295,13 +303,15 @@ static int learn(struct trainer *t, int32_t *merges, size_t cap, size_t *count)
     return rc;
 }
 
-int lt_bpe_train(struct lt_bpe **out, const struct lt_dataset *data, int64_t vocab, struct tacho_error *err)
+int lt_bpe_train(struct lt_bpe **out, const struct lt_dataset *data, int64_t vocab,
+                 struct tacho_error *err)
 {
     struct trainer t = {0};
     size_t count = 0;
     if (vocab < LT_BPE_BYTES || vocab > LT_BPE_VOCAB)
         return tacho_fail(err, TACHO_EUSAGE, "every byte is a token, and tokens fit 16 bits",
-                          "a vocabulary of %lld: from %d to %d is possible", (long long)vocab, LT_BPE_BYTES, LT_BPE_VOCAB);
+                          "a vocabulary of %lld: from %d to %d is possible", (long long)vocab,
+                          LT_BPE_BYTES, LT_BPE_VOCAB);
     size_t cap = (size_t)(vocab - LT_BPE_BYTES);
     int32_t *merges = calloc(cap ? 2 * cap : 1, sizeof *merges);
     int rc = merges ? lt_bpe_words(data, count_word, &t, err) : TACHO_ENOMEM;

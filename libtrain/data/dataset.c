@@ -35,7 +35,8 @@ struct lt_dataset {
 };
 
 /* Takes over the open descriptor. */
-static int add_file(struct lt_dataset *d, const char *path, int fd, uint64_t bytes, struct tacho_error *err)
+static int add_file(struct lt_dataset *d, const char *path, int fd, uint64_t bytes,
+                    struct tacho_error *err)
 {
     int rc = 0;
     if (bytes == 0) {
@@ -63,7 +64,8 @@ static int add_file(struct lt_dataset *d, const char *path, int fd, uint64_t byt
             d->files[i].fd = -1;
         }
     int keep = d->count < LT_DATASET_OPEN;
-    d->files[d->count++] = (struct file){.path = copy, .fd = keep ? fd : -1, .start = d->bytes, .bytes = bytes};
+    d->files[d->count++] =
+        (struct file){.path = copy, .fd = keep ? fd : -1, .start = d->bytes, .bytes = bytes};
     d->bytes += bytes;
     if (keep)
         return 0;
@@ -85,7 +87,8 @@ static int add_folder(struct lt_dataset *d, const char *path, struct tacho_error
     struct dirent **names = NULL;
     int rc = 0, count = scandir(path, &names, wanted, alphasort);
     if (count < 0)
-        return tacho_fail(err, TACHO_EIO, "give --data a file or folder you may read", "%s: %s", path, strerror(errno));
+        return tacho_fail(err, TACHO_EIO, "give --data a file or folder you may read", "%s: %s",
+                          path, strerror(errno));
     for (int i = 0; i < count; i++) {
         char name[PATH_MAX];
         int n = snprintf(name, sizeof name, "%s/%s", path, names[i]->d_name);
@@ -97,7 +100,8 @@ static int add_folder(struct lt_dataset *d, const char *path, struct tacho_error
     return rc;
 }
 
-/* Inside a folder links and special files are passed over; what the user named himself may be a link. */
+/* Inside a folder links and special files are passed over; what the user named himself may be a
+ * link. */
 static int add_path(struct lt_dataset *d, const char *path, int inside, struct tacho_error *err)
 {
     struct stat st;
@@ -106,7 +110,8 @@ static int add_path(struct lt_dataset *d, const char *path, int inside, struct t
         return 0;
     if (fd < 0 || fstat(fd, &st)) {
         int code = errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO;
-        int rc = tacho_fail(err, code, "give --data a file or a folder to learn from", "%s: %s", path, strerror(errno));
+        int rc = tacho_fail(err, code, "give --data a file or a folder to learn from", "%s: %s",
+                            path, strerror(errno));
         if (fd >= 0)
             close(fd);
         return rc;
@@ -118,11 +123,12 @@ static int add_path(struct lt_dataset *d, const char *path, int inside, struct t
         return 0;
     if (S_ISDIR(st.st_mode))
         return add_folder(d, path, err);
-    return tacho_fail(err, TACHO_EFORMAT, "give --data a file or a folder to learn from", "%s: neither a file nor a folder",
-                      path);
+    return tacho_fail(err, TACHO_EFORMAT, "give --data a file or a folder to learn from",
+                      "%s: neither a file nor a folder", path);
 }
 
-int lt_dataset_open(struct lt_dataset **out, const char *const *paths, size_t count, struct tacho_error *err)
+int lt_dataset_open(struct lt_dataset **out, const char *const *paths, size_t count,
+                    struct tacho_error *err)
 {
     int rc = 0;
     struct lt_dataset *d = calloc(1, sizeof *d);
@@ -131,7 +137,8 @@ int lt_dataset_open(struct lt_dataset **out, const char *const *paths, size_t co
     for (size_t i = 0; i < count && rc == 0; i++)
         rc = add_path(d, paths[i], 0, err);
     if (rc == 0 && d->bytes == 0)
-        rc = tacho_fail(err, TACHO_EFORMAT, "give --data a file with something in it, or a folder that has some",
+        rc = tacho_fail(err, TACHO_EFORMAT,
+                        "give --data a file with something in it, or a folder that has some",
                         "%s: no bytes to learn from", count ? paths[0] : "no data");
     if (rc) {
         lt_dataset_close(d);
@@ -183,7 +190,8 @@ const char *lt_dataset_empty_file(const struct lt_dataset *data)
 
 static pthread_once_t bus_once = PTHREAD_ONCE_INIT;
 static struct sigaction bus_before;
-static _Thread_local sigjmp_buf *volatile bus_guard; /* where the copy under way gives up; NULL: none is */
+static _Thread_local sigjmp_buf
+    *volatile bus_guard; /* where the copy under way gives up; NULL: none is */
 
 /* A fault that is none of ours happens again when this returns, and meets who was there before. */
 static void on_bus(int signal)
@@ -205,7 +213,8 @@ void lt_dataset_map(struct lt_dataset *data)
     pthread_once(&bus_once, catch_bus);
     for (size_t i = 0; i < data->count; i++) {
         struct file *f = &data->files[i];
-        void *map = f->fd >= 0 && !f->map ? mmap(NULL, f->bytes, PROT_READ, MAP_SHARED, f->fd, 0) : MAP_FAILED;
+        void *map = f->fd >= 0 && !f->map ? mmap(NULL, f->bytes, PROT_READ, MAP_SHARED, f->fd, 0)
+                                          : MAP_FAILED;
         if (map != MAP_FAILED)
             f->map = map;
     }
@@ -229,20 +238,23 @@ static int copy_mapped(void *to, const void *from, size_t count)
 
 static int shorter(const struct file *f, struct tacho_error *err)
 {
-    return tacho_fail(err, TACHO_EIO, "do not change the data while a run reads it", "%s: shorter than when the run began",
-                      f->path);
+    return tacho_fail(err, TACHO_EIO, "do not change the data while a run reads it",
+                      "%s: shorter than when the run began", f->path);
 }
 
 /* The rest of a page behind the end of a file reads as zeros, so the length counts too. */
-static int read_map(const struct file *f, uint64_t at, char *buffer, size_t count, struct tacho_error *err)
+static int read_map(const struct file *f, uint64_t at, char *buffer, size_t count,
+                    struct tacho_error *err)
 {
     struct stat st;
-    if (copy_mapped(buffer, f->map + at, count) || fstat(f->fd, &st) || (uint64_t)st.st_size < at + count)
+    if (copy_mapped(buffer, f->map + at, count) || fstat(f->fd, &st) ||
+        (uint64_t)st.st_size < at + count)
         return shorter(f, err);
     return 0;
 }
 
-static int read_file(const struct file *f, uint64_t at, char *buffer, size_t count, struct tacho_error *err)
+static int read_file(const struct file *f, uint64_t at, char *buffer, size_t count,
+                     struct tacho_error *err)
 {
     if (f->map)
         return read_map(f, at, buffer, count, err);
@@ -261,7 +273,8 @@ static int read_file(const struct file *f, uint64_t at, char *buffer, size_t cou
         count -= (size_t)n;
     }
     if (rc == 0 && count > 0)
-        rc = tacho_fail(err, TACHO_EIO, "do not change the data while a run reads it", "%s: %s", f->path, strerror(errno));
+        rc = tacho_fail(err, TACHO_EIO, "do not change the data while a run reads it", "%s: %s",
+                        f->path, strerror(errno));
     if (fd >= 0 && f->fd < 0)
         close(fd);
     return rc;
@@ -281,12 +294,14 @@ static size_t find(const struct lt_dataset *d, uint64_t offset)
     return low;
 }
 
-int lt_dataset_read(const struct lt_dataset *data, uint64_t offset, void *buffer, size_t count, struct tacho_error *err)
+int lt_dataset_read(const struct lt_dataset *data, uint64_t offset, void *buffer, size_t count,
+                    struct tacho_error *err)
 {
     char *to = buffer;
     for (size_t i = find(data, offset); count > 0; i++) {
         if (i >= data->count)
-            return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: read beyond the end", data->files[data->count - 1].path);
+            return tacho_fail(err, TACHO_EINTERNAL, NULL, "%s: read beyond the end",
+                              data->files[data->count - 1].path);
         const struct file *f = &data->files[i];
         uint64_t left = f->bytes - (offset - f->start);
         size_t n = count < left ? count : (size_t)left;
@@ -305,7 +320,8 @@ int lt_dataset_identity(const struct lt_dataset *data, uint64_t *identity, struc
 {
     char block[4096];
     uint64_t hash = lt_source_hash(0, &data->bytes, sizeof data->bytes);
-    uint64_t stride = data->bytes / IDENTITY_BLOCKS > sizeof block ? data->bytes / IDENTITY_BLOCKS : sizeof block;
+    uint64_t stride =
+        data->bytes / IDENTITY_BLOCKS > sizeof block ? data->bytes / IDENTITY_BLOCKS : sizeof block;
     for (uint64_t at = 0; at < data->bytes; at += stride) {
         size_t n = data->bytes - at < sizeof block ? (size_t)(data->bytes - at) : sizeof block;
         int rc = lt_dataset_read(data, at, block, n, err);

@@ -22,8 +22,8 @@
 #define TEST    2000
 #define BLOCK   1000 /* images drawn at a time */
 
-/* A line from (x, y) to (u, v), or an arc around (x, y) with radii u and v, from angle `from` to `to` in degrees, clockwise
- * from the right. In a square of side 1, y down. to == from: a line. */
+/* A line from (x, y) to (u, v), or an arc around (x, y) with radii u and v, from angle `from` to
+ * `to` in degrees, clockwise from the right. In a square of side 1, y down. to == from: a line. */
 struct stroke {
     float x, y, u, v, from, to;
 };
@@ -53,17 +53,22 @@ static float between(struct dice *d, float low, float high)
     return low + (high - low) * (float)(lt_random_bits(d->key, d->counter++) >> 40) * 0x1p-24f;
 }
 
-/* How a point of the square becomes a place on the pixels: x' = a x + b y + c, y' = d x + e y + f. */
+/* How a point of the square becomes a place on the pixels: x' = a x + b y + c, y' = d x + e y + f.
+ */
 struct pose {
     float a, b, c, d, e, f;
 };
 
 static struct pose throw_pose(struct dice *d)
 {
-    float angle = between(d, -0.22f, 0.22f), slant = between(d, -0.25f, 0.25f), wide = between(d, 15, 22),
-          high = between(d, 17, 23), x = between(d, -2, 2), y = between(d, -2, 2);
+    float angle = between(d, -0.22f, 0.22f), slant = between(d, -0.25f, 0.25f),
+          wide = between(d, 15, 22), high = between(d, 17, 23), x = between(d, -2, 2),
+          y = between(d, -2, 2);
     float cs = cosf(angle), sn = sinf(angle);
-    struct pose p = {.a = cs * wide, .b = (cs * slant - sn) * high, .d = sn * wide, .e = (sn * slant + cs) * high};
+    struct pose p = {.a = cs * wide,
+                     .b = (cs * slant - sn) * high,
+                     .d = sn * wide,
+                     .e = (sn * slant + cs) * high};
     p.c = 0.5f * SIDE + x - 0.5f * (p.a + p.b);
     p.f = 0.5f * SIDE + y - 0.5f * (p.d + p.e);
     return p;
@@ -72,9 +77,12 @@ static struct pose throw_pose(struct dice *d)
 /* Darkens pixels that are nearer to the segment than `radius`, with a soft edge of one pixel. */
 static void ink(float *canvas, const float *from, const float *to, float radius)
 {
-    float dx = to[0] - from[0], dy = to[1] - from[1], square = dx * dx + dy * dy, reach = radius + 1;
-    int x0 = (int)fmaxf(fminf(from[0], to[0]) - reach, 0), x1 = (int)fminf(fmaxf(from[0], to[0]) + reach, SIDE - 1);
-    int y0 = (int)fmaxf(fminf(from[1], to[1]) - reach, 0), y1 = (int)fminf(fmaxf(from[1], to[1]) + reach, SIDE - 1);
+    float dx = to[0] - from[0], dy = to[1] - from[1], square = dx * dx + dy * dy,
+          reach = radius + 1;
+    int x0 = (int)fmaxf(fminf(from[0], to[0]) - reach, 0),
+        x1 = (int)fminf(fmaxf(from[0], to[0]) + reach, SIDE - 1);
+    int y0 = (int)fmaxf(fminf(from[1], to[1]) - reach, 0),
+        y1 = (int)fminf(fmaxf(from[1], to[1]) + reach, SIDE - 1);
     for (int y = y0; y <= y1; y++)
         for (int x = x0; x <= x1; x++) {
             float px = (float)x + 0.5f - from[0], py = (float)y + 0.5f - from[1];
@@ -86,13 +94,16 @@ static void ink(float *canvas, const float *from, const float *to, float radius)
         }
 }
 
-/* A wobble of the ends (and of the middle, for arcs) shared by all points of the stroke, so that it stays smooth. */
-static void draw_stroke(float *canvas, const struct stroke *s, const struct pose *p, float radius, struct dice *d)
+/* A wobble of the ends (and of the middle, for arcs) shared by all points of the stroke, so that it
+ * stays smooth. */
+static void draw_stroke(float *canvas, const struct stroke *s, const struct pose *p, float radius,
+                        struct dice *d)
 {
     float at[2], last[2] = {0};
     const float w = 0.035f;
-    float shift_x = between(d, -w, w), shift_y = between(d, -w, w), grow_x = between(d, 0.88f, 1.12f),
-          grow_y = between(d, 0.88f, 1.12f), bend = between(d, -w, w), turn = between(d, -8, 8);
+    float shift_x = between(d, -w, w), shift_y = between(d, -w, w),
+          grow_x = between(d, 0.88f, 1.12f), grow_y = between(d, 0.88f, 1.12f),
+          bend = between(d, -w, w), turn = between(d, -8, 8);
     int line = s->from == s->to, count = line ? 8 : POINTS;
     for (int i = 0; i < count; i++) {
         float part = (float)i / (float)(count - 1), x, y;
@@ -135,15 +146,16 @@ void lt_digits_draw(uint64_t key, uint64_t number, uint8_t pixels[PIXELS])
 
 static int put_big_endian(FILE *f, uint32_t value)
 {
-    const uint8_t bytes[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8), (uint8_t)value};
+    const uint8_t bytes[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8),
+                              (uint8_t)value};
     return fwrite(bytes, 1, 4, f) == 4 ? 0 : -1;
 }
 
 static int put_images(FILE *f, uint64_t count, uint64_t key)
 {
     uint8_t *block = malloc((size_t)BLOCK * PIXELS);
-    int failed = !block || put_big_endian(f, 0x803) || put_big_endian(f, (uint32_t)count) || put_big_endian(f, SIDE) ||
-                 put_big_endian(f, SIDE);
+    int failed = !block || put_big_endian(f, 0x803) || put_big_endian(f, (uint32_t)count) ||
+                 put_big_endian(f, SIDE) || put_big_endian(f, SIDE);
     for (uint64_t at = 0; !failed && at < count; at += BLOCK) {
         int64_t n = (int64_t)(count - at < BLOCK ? count - at : BLOCK);
 #pragma omp parallel for schedule(static)
@@ -163,8 +175,9 @@ static int put_labels(FILE *f, uint64_t count, uint64_t key)
     return failed ? -1 : 0;
 }
 
-static int put_file(const char *folder, const char *name, int (*put)(FILE *f, uint64_t count, uint64_t key), uint64_t count,
-                    uint64_t key, struct tacho_error *err)
+static int put_file(const char *folder, const char *name,
+                    int (*put)(FILE *f, uint64_t count, uint64_t key), uint64_t count, uint64_t key,
+                    struct tacho_error *err)
 {
     char path[2 * PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -180,7 +193,8 @@ static int put_file(const char *folder, const char *name, int (*put)(FILE *f, ui
                       errno ? strerror(errno) : "not written");
 }
 
-int lt_digits_write(const char *folder, uint64_t train, uint64_t test, uint64_t seed, struct tacho_error *err)
+int lt_digits_write(const char *folder, uint64_t train, uint64_t test, uint64_t seed,
+                    struct tacho_error *err)
 {
     uint64_t learn = lt_random_bits(seed, 0), look = lt_random_bits(seed, 1);
     int rc = put_file(folder, "train-images-idx3-ubyte", put_images, train, learn, err);
@@ -191,8 +205,8 @@ int lt_digits_write(const char *folder, uint64_t train, uint64_t test, uint64_t 
 
 static void remove_folder(const char *folder)
 {
-    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
-                                        "t10k-labels-idx1-ubyte"};
+    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
     char path[2 * PATH_MAX];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -207,21 +221,26 @@ int lt_digits_cached(char *path, size_t size, uint64_t seed, struct tacho_error 
     struct stat st;
     int error = tacho_cache_folder("libtrain", folder, sizeof folder);
     if (error)
-        return tacho_fail(err, TACHO_EIO, "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER",
-                          "no cache for the generated digits: %s%s%s", folder, *folder ? ": " : "", strerror(error));
-    snprintf(path, size, "%s/digits-%d-%d-%d-%llu", folder, LOOKS, TRAIN, TEST, (unsigned long long)seed);
+        return tacho_fail(err, TACHO_EIO,
+                          "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER",
+                          "no cache for the generated digits: %s%s%s", folder, *folder ? ": " : "",
+                          strerror(error));
+    snprintf(path, size, "%s/digits-%d-%d-%d-%llu", folder, LOOKS, TRAIN, TEST,
+             (unsigned long long)seed);
     if (stat(path, &st) == 0)
         return 0;
     snprintf(temporary, sizeof temporary, "%s/.digits-XXXXXX", folder);
     if (!mkdtemp(temporary))
-        return tacho_fail(err, TACHO_EIO, "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER", "%s: %s",
-                          temporary, strerror(errno));
+        return tacho_fail(err, TACHO_EIO,
+                          "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER",
+                          "%s: %s", temporary, strerror(errno));
     int rc = lt_digits_write(temporary, TRAIN, TEST, seed, err);
     if (rc == 0 && rename(temporary, path) == 0)
         return 0;
     if (rc == 0 && stat(path, &st)) /* not that another process was first */
-        rc = tacho_fail(err, TACHO_EIO, "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER", "%s: %s",
-                        path, strerror(errno));
+        rc = tacho_fail(err, TACHO_EIO,
+                        "set XDG_CACHE_HOME to a folder you may write to, or give --data FOLDER",
+                        "%s: %s", path, strerror(errno));
     remove_folder(temporary);
     return rc;
 }

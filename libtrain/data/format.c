@@ -23,25 +23,27 @@ int lt_format_is_shard(const unsigned char *head, size_t n)
     return n >= 4 && (little(head) == LT_SHARD_MAGIC || little(head) == SHARD_MAGIC_32);
 }
 
-int lt_format_shard(const char *path, const unsigned char *head, size_t n, uint64_t bytes, uint64_t *tokens,
-                    struct tacho_error *err)
+int lt_format_shard(const char *path, const unsigned char *head, size_t n, uint64_t bytes,
+                    uint64_t *tokens, struct tacho_error *err)
 {
     static const char hint[] = "write it anew, for instance with train bpe --encode";
     if (n >= 4 && little(head) == SHARD_MAGIC_32)
         return tacho_fail(err, TACHO_EFORMAT, "only uint16 shards (magic 20240520) are read",
                           "%s: a shard of 32-bit tokens (magic %d)", path, SHARD_MAGIC_32);
     if (!lt_format_is_shard(head, n))
-        return tacho_fail(err, TACHO_EFORMAT, "give --data shards as llm.c or train bpe --encode write them",
-                          "%s: not a token shard (it does not start with %d)", path, LT_SHARD_MAGIC);
+        return tacho_fail(
+            err, TACHO_EFORMAT, "give --data shards as llm.c or train bpe --encode write them",
+            "%s: not a token shard (it does not start with %d)", path, LT_SHARD_MAGIC);
     if (bytes < LT_SHARD_HEADER || n < 12)
-        return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: ends inside its header, after %llu bytes", path,
-                          (unsigned long long)bytes);
+        return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: ends inside its header, after %llu bytes",
+                          path, (unsigned long long)bytes);
     if (little(head + 4) != LT_SHARD_VERSION)
-        return tacho_fail(err, TACHO_EVERSION, "only version 1 is read", "%s: shard of version %lu", path,
-                          (unsigned long)little(head + 4));
+        return tacho_fail(err, TACHO_EVERSION, "only version 1 is read", "%s: shard of version %lu",
+                          path, (unsigned long)little(head + 4));
     uint64_t count = little(head + 8), payload = bytes - LT_SHARD_HEADER;
     if (count > INT32_MAX || payload != 2 * count)
-        return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: says %llu tokens of 2 bytes, but has %llu bytes for them", path,
+        return tacho_fail(err, TACHO_ECORRUPT, hint,
+                          "%s: says %llu tokens of 2 bytes, but has %llu bytes for them", path,
                           (unsigned long long)count, (unsigned long long)payload);
     if (count == 0)
         return tacho_fail(err, TACHO_EFORMAT, hint, "%s: has no tokens", path);
@@ -61,35 +63,40 @@ void lt_format_shard_header(unsigned char *head, uint64_t tokens)
 
 int lt_format_is_idx(const unsigned char *head, size_t n)
 {
-    return n >= 4 && head[0] == 0 && head[1] == 0 && head[2] >= 8 && head[2] <= 14 && head[3] >= 1 && head[3] <= 8;
+    return n >= 4 && head[0] == 0 && head[1] == 0 && head[2] >= 8 && head[2] <= 14 &&
+           head[3] >= 1 && head[3] <= 8;
 }
 
-int lt_format_idx(const char *path, const unsigned char *head, size_t n, uint64_t bytes, struct lt_idx *out,
-                  struct tacho_error *err)
+int lt_format_idx(const char *path, const unsigned char *head, size_t n, uint64_t bytes,
+                  struct lt_idx *out, struct tacho_error *err)
 {
     static const char hint[] = "fetch the file again";
     if (n >= 2 && head[0] == 0x1f && head[1] == 0x8b)
         return tacho_fail(err, TACHO_EFORMAT, "gunzip it first", "%s: compressed", path);
     if (!lt_format_is_idx(head, n))
-        return tacho_fail(err, TACHO_EFORMAT, "give --data an images and a labels file in IDX format, as MNIST's",
+        return tacho_fail(err, TACHO_EFORMAT,
+                          "give --data an images and a labels file in IDX format, as MNIST's",
                           "%s: not an IDX file", path);
     if (head[2] != 8)
-        return tacho_fail(err, TACHO_EFORMAT, "only bytes (type 8) are read", "%s: values of IDX type %d", path, head[2]);
+        return tacho_fail(err, TACHO_EFORMAT, "only bytes (type 8) are read",
+                          "%s: values of IDX type %d", path, head[2]);
     *out = (struct lt_idx){.dimensions = head[3], .each = 1, .offset = 4 + 4 * (size_t)head[3]};
     if (n < out->offset)
-        return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: ends inside its header, after %llu bytes", path,
-                          (unsigned long long)bytes);
+        return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: ends inside its header, after %llu bytes",
+                          path, (unsigned long long)bytes);
     out->count = big(head + 4);
     for (int i = 1; i < out->dimensions; i++) {
         uint64_t side = big(head + 4 + 4 * i);
         if (side == 0 || side > SIDE_CAP || out->each * side > SIDE_CAP * (uint64_t)SIDE_CAP / 16)
-            return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: dimension %d is %llu", path, i + 1, (unsigned long long)side);
+            return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: dimension %d is %llu", path, i + 1,
+                              (unsigned long long)side);
         out->each *= side;
     }
     if (out->count == 0)
         return tacho_fail(err, TACHO_EFORMAT, hint, "%s: has no samples", path);
     if (bytes - out->offset != out->count * out->each)
-        return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: says %llu samples of %llu bytes, but has %llu bytes for them", path,
+        return tacho_fail(err, TACHO_ECORRUPT, hint,
+                          "%s: says %llu samples of %llu bytes, but has %llu bytes for them", path,
                           (unsigned long long)out->count, (unsigned long long)out->each,
                           (unsigned long long)(bytes - out->offset));
     return 0;
@@ -99,7 +106,8 @@ int lt_format_idx(const char *path, const unsigned char *head, size_t n, uint64_
 
 int lt_format_is_pnm(const unsigned char *head, size_t n)
 {
-    return n >= 3 && head[0] == 'P' && (head[1] == '5' || head[1] == '6') && strchr(" \t\r\n#", head[2]) && head[2];
+    return n >= 3 && head[0] == 'P' && (head[1] == '5' || head[1] == '6') &&
+           strchr(" \t\r\n#", head[2]) && head[2];
 }
 
 /* A number behind blanks and comments; 0 when there is none, or one that is too large. */
@@ -117,8 +125,8 @@ static uint32_t number(const unsigned char *head, size_t n, size_t *at)
     return value <= SIDE_CAP ? value : 0;
 }
 
-int lt_format_pnm(const char *path, const unsigned char *head, size_t n, uint64_t bytes, struct lt_pnm *out,
-                  struct tacho_error *err)
+int lt_format_pnm(const char *path, const unsigned char *head, size_t n, uint64_t bytes,
+                  struct lt_pnm *out, struct tacho_error *err)
 {
     static const char hint[] = "convert the images to raw PGM (P5) or PPM (P6)";
     size_t at = 2;
@@ -128,15 +136,18 @@ int lt_format_pnm(const char *path, const unsigned char *head, size_t n, uint64_
     out->width = number(head, n, &at);
     out->height = number(head, n, &at);
     out->highest = number(head, n, &at);
-    if (out->width == 0 || out->height == 0 || out->highest == 0 || out->highest > 65535 || at >= n ||
-        !strchr(" \t\r\n\v\f", head[at]) || !head[at])
-        return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: damaged header of a PGM or PPM image", path);
+    if (out->width == 0 || out->height == 0 || out->highest == 0 || out->highest > 65535 ||
+        at >= n || !strchr(" \t\r\n\v\f", head[at]) || !head[at])
+        return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: damaged header of a PGM or PPM image",
+                          path);
     out->offset = at + 1;
     out->value_bytes = out->highest > 255 ? 2 : 1;
-    uint64_t need = (uint64_t)out->width * out->height * (uint64_t)(out->channels * out->value_bytes);
+    uint64_t need =
+        (uint64_t)out->width * out->height * (uint64_t)(out->channels * out->value_bytes);
     if (bytes - out->offset != need)
-        return tacho_fail(err, TACHO_ECORRUPT, hint, "%s: %lu x %lu pixels need %llu bytes, it has %llu", path,
-                          (unsigned long)out->width, (unsigned long)out->height, (unsigned long long)need,
-                          (unsigned long long)(bytes - out->offset));
+        return tacho_fail(err, TACHO_ECORRUPT, hint,
+                          "%s: %lu x %lu pixels need %llu bytes, it has %llu", path,
+                          (unsigned long)out->width, (unsigned long)out->height,
+                          (unsigned long long)need, (unsigned long long)(bytes - out->offset));
     return 0;
 }

@@ -11,16 +11,19 @@ void lt_source_close(struct lt_source *source)
         source->ops->close(source);
 }
 
-int lt_source_split(const struct lt_source *source, double share, struct lt_part *train, struct lt_part *held_out,
-                    struct tacho_error *err)
+int lt_source_split(const struct lt_source *source, double share, struct lt_part *train,
+                    struct lt_part *held_out, struct tacho_error *err)
 {
     uint64_t held = (uint64_t)((double)source->samples * share);
     if (held == 0 || held >= source->samples)
-        return tacho_fail(err, TACHO_EFORMAT, "give more --data, a shorter --seq, another --eval-share, or no --eval-every",
-                          "the %llu of %llu samples held out for evaluation are too %s", (unsigned long long)held,
-                          (unsigned long long)source->samples, held ? "many" : "few");
+        return tacho_fail(
+            err, TACHO_EFORMAT,
+            "give more --data, a shorter --seq, another --eval-share, or no --eval-every",
+            "the %llu of %llu samples held out for evaluation are too %s", (unsigned long long)held,
+            (unsigned long long)source->samples, held ? "many" : "few");
     *train = (struct lt_part){.source = source, .samples = source->samples - held};
-    *held_out = (struct lt_part){.source = source, .first = source->samples - held, .samples = held};
+    *held_out =
+        (struct lt_part){.source = source, .first = source->samples - held, .samples = held};
     return 0;
 }
 
@@ -30,7 +33,8 @@ uint64_t lt_part_identity(const struct lt_part *part)
     return lt_source_hash(0, range, sizeof range);
 }
 
-void lt_source_collate_tokens(const struct lt_source *source, const void *item, int64_t row, const struct lt_rows *out)
+void lt_source_collate_tokens(const struct lt_source *source, const void *item, int64_t row,
+                              const struct lt_rows *out)
 {
     const int32_t *tokens = item;
     size_t t = (size_t)source->t;
@@ -38,7 +42,8 @@ void lt_source_collate_tokens(const struct lt_source *source, const void *item, 
     memcpy(out->targets + (size_t)row * t, tokens + 1, t * sizeof *tokens);
 }
 
-void lt_source_collate_features(const struct lt_source *source, const void *item, int64_t row, const struct lt_rows *out)
+void lt_source_collate_features(const struct lt_source *source, const void *item, int64_t row,
+                                const struct lt_rows *out)
 {
     size_t bytes = (size_t)source->width * sizeof(float);
     memcpy(out->features + (size_t)(row * source->width), item, bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * IDX: sample i is the i-th image of one file and the i-th label of another. Features are bytes / 255.
+ * IDX: sample i is the i-th image of one file and the i-th label of another. Features are bytes /
+ * 255.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,8 @@ static size_t idx_bytes(const struct lt_source *source, uint64_t sample)
     return source->raw_bytes;
 }
 
-static int idx_read(const struct lt_source *source, uint64_t sample, void *raw, struct tacho_error *err)
+static int idx_read(const struct lt_source *source, uint64_t sample, void *raw,
+                    struct tacho_error *err)
 {
     const struct idx *s = (const struct idx *)source;
     size_t each = (size_t)source->width;
@@ -28,7 +30,8 @@ static int idx_read(const struct lt_source *source, uint64_t sample, void *raw, 
     return rc ? rc : lt_dataset_read(s->data, s->labels + sample, (char *)raw + each, 1, err);
 }
 
-static int idx_decode(const struct lt_source *source, uint64_t sample, const void *raw, void *item, struct tacho_error *err)
+static int idx_decode(const struct lt_source *source, uint64_t sample, const void *raw, void *item,
+                      struct tacho_error *err)
 {
     const unsigned char *from = raw;
     float *to = item;
@@ -38,8 +41,8 @@ static int idx_decode(const struct lt_source *source, uint64_t sample, const voi
     memcpy(to + source->width, &label, sizeof label);
     if (label >= source->classes) /* the file was another one when it was opened */
         return tacho_fail(err, TACHO_ECORRUPT, "do not change the data while a run reads it",
-                          "label %d of sample %llu is not below %lld", (int)label, (unsigned long long)sample,
-                          (long long)source->classes);
+                          "label %d of sample %llu is not below %lld", (int)label,
+                          (unsigned long long)sample, (long long)source->classes);
     return 0;
 }
 
@@ -50,7 +53,8 @@ static void idx_close(struct lt_source *source)
     free(s);
 }
 
-static const struct lt_source_ops idx_ops = {"idx", idx_bytes, idx_read, idx_decode, lt_source_collate_features, idx_close};
+static const struct lt_source_ops idx_ops = {
+    "idx", idx_bytes, idx_read, idx_decode, lt_source_collate_features, idx_close};
 
 static int parse(const struct lt_dataset *data, size_t i, struct lt_idx *x, struct tacho_error *err)
 {
@@ -66,7 +70,8 @@ static int count_classes(struct idx *s, struct tacho_error *err)
 {
     unsigned char block[4096];
     for (uint64_t at = 0; at < s->base.samples; at += sizeof block) {
-        size_t n = s->base.samples - at < sizeof block ? (size_t)(s->base.samples - at) : sizeof block;
+        size_t n =
+            s->base.samples - at < sizeof block ? (size_t)(s->base.samples - at) : sizeof block;
         int rc = lt_dataset_read(s->data, s->labels + at, block, n, err);
         if (rc)
             return rc;
@@ -77,17 +82,20 @@ static int count_classes(struct idx *s, struct tacho_error *err)
     return 0;
 }
 
-static int check_pair(const struct lt_dataset *data, const struct lt_idx *images, const struct lt_idx *labels,
-                      struct tacho_error *err)
+static int check_pair(const struct lt_dataset *data, const struct lt_idx *images,
+                      const struct lt_idx *labels, struct tacho_error *err)
 {
     const char *first = lt_dataset_file(data, 0).path, *second = lt_dataset_file(data, 1).path;
     if (images->dimensions < 2 || labels->dimensions != 1)
-        return tacho_fail(err, TACHO_EFORMAT, "give the images first, then the labels: --data IMAGES --data LABELS",
-                          "%s, %s: not images and labels (%d and %d dimensions)", first, second, images->dimensions,
-                          labels->dimensions);
+        return tacho_fail(err, TACHO_EFORMAT,
+                          "give the images first, then the labels: --data IMAGES --data LABELS",
+                          "%s, %s: not images and labels (%d and %d dimensions)", first, second,
+                          images->dimensions, labels->dimensions);
     if (images->count != labels->count)
-        return tacho_fail(err, TACHO_EFORMAT, "give the labels that belong to the images", "%s has %llu images, %s %llu labels",
-                          first, (unsigned long long)images->count, second, (unsigned long long)labels->count);
+        return tacho_fail(err, TACHO_EFORMAT, "give the labels that belong to the images",
+                          "%s has %llu images, %s %llu labels", first,
+                          (unsigned long long)images->count, second,
+                          (unsigned long long)labels->count);
     return 0;
 }
 
@@ -102,7 +110,8 @@ int lt_source_open_idx(struct lt_source **out, struct lt_dataset *data, struct t
         rc = tacho_fail(err, TACHO_EFORMAT, "fetch the file again", "%s: empty", empty);
     if (rc == 0 && lt_dataset_files(data) != 2)
         rc = tacho_fail(err, TACHO_EFORMAT, "give --data twice: a file of images, a file of labels",
-                        "%s: %zu IDX file(s), two are needed", lt_dataset_file(data, 0).path, lt_dataset_files(data));
+                        "%s: %zu IDX file(s), two are needed", lt_dataset_file(data, 0).path,
+                        lt_dataset_files(data));
     if (rc == 0)
         rc = parse(data, 0, &images, err);
     if (rc == 0)
@@ -119,12 +128,13 @@ int lt_source_open_idx(struct lt_source **out, struct lt_dataset *data, struct t
     s->data = data;
     s->images = images.offset;
     s->labels = lt_dataset_file(data, 1).start + labels.offset;
-    s->base = (struct lt_source){.ops = &idx_ops,
-                                 .samples = images.count,
-                                 .identity = lt_source_hash(0, cut, sizeof cut),
-                                 .raw_bytes = (size_t)images.each + 1,
-                                 .item_bytes = (size_t)images.each * sizeof(float) + sizeof(int32_t),
-                                 .width = (int64_t)images.each};
+    s->base =
+        (struct lt_source){.ops = &idx_ops,
+                           .samples = images.count,
+                           .identity = lt_source_hash(0, cut, sizeof cut),
+                           .raw_bytes = (size_t)images.each + 1,
+                           .item_bytes = (size_t)images.each * sizeof(float) + sizeof(int32_t),
+                           .width = (int64_t)images.each};
     rc = count_classes(s, err);
     if (rc) {
         lt_source_close(&s->base);

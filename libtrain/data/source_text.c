@@ -17,13 +17,15 @@ static size_t text_bytes(const struct lt_source *source, uint64_t sample)
     return source->raw_bytes;
 }
 
-static int text_read(const struct lt_source *source, uint64_t sample, void *raw, struct tacho_error *err)
+static int text_read(const struct lt_source *source, uint64_t sample, void *raw,
+                     struct tacho_error *err)
 {
     const struct text *s = (const struct text *)source;
     return lt_dataset_read(s->data, sample * (uint64_t)source->t, raw, source->raw_bytes, err);
 }
 
-static int text_decode(const struct lt_source *source, uint64_t sample, const void *raw, void *item, struct tacho_error *err)
+static int text_decode(const struct lt_source *source, uint64_t sample, const void *raw, void *item,
+                       struct tacho_error *err)
 {
     const unsigned char *from = raw;
     int32_t *to = item;
@@ -40,9 +42,11 @@ static void text_close(struct lt_source *source)
     free(s);
 }
 
-static const struct lt_source_ops text_ops = {"text", text_bytes, text_read, text_decode, lt_source_collate_tokens, text_close};
+static const struct lt_source_ops text_ops = {
+    "text", text_bytes, text_read, text_decode, lt_source_collate_tokens, text_close};
 
-int lt_source_open_text(struct lt_source **out, struct lt_dataset *data, int64_t t, struct tacho_error *err)
+int lt_source_open_text(struct lt_source **out, struct lt_dataset *data, int64_t t,
+                        struct tacho_error *err)
 {
     uint64_t bytes = lt_dataset_bytes(data), cut[] = {0x74786574, (uint64_t)t, 0};
     struct text *s = calloc(1, sizeof *s);
@@ -51,8 +55,8 @@ int lt_source_open_text(struct lt_source **out, struct lt_dataset *data, int64_t
         rc = tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     else if (bytes < (uint64_t)t + 1)
         rc = tacho_fail(err, TACHO_EFORMAT, "give more text with --data, or a shorter --seq",
-                        "%llu bytes of text are too few for one sample of %llu", (unsigned long long)bytes,
-                        (unsigned long long)t + 1);
+                        "%llu bytes of text are too few for one sample of %llu",
+                        (unsigned long long)bytes, (unsigned long long)t + 1);
     else
         rc = lt_dataset_identity(data, &cut[2], err);
     if (rc) {

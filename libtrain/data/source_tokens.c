@@ -39,7 +39,8 @@ static size_t tokens_bytes(const struct lt_source *source, uint64_t sample)
     return source->raw_bytes;
 }
 
-static int tokens_read(const struct lt_source *source, uint64_t sample, void *raw, struct tacho_error *err)
+static int tokens_read(const struct lt_source *source, uint64_t sample, void *raw,
+                       struct tacho_error *err)
 {
     const struct tokens *s = (const struct tokens *)source;
     const struct shard *shard = find(s, sample);
@@ -47,7 +48,8 @@ static int tokens_read(const struct lt_source *source, uint64_t sample, void *ra
     return lt_dataset_read(s->data, at, raw, source->raw_bytes, err);
 }
 
-static int tokens_decode(const struct lt_source *source, uint64_t sample, const void *raw, void *item, struct tacho_error *err)
+static int tokens_decode(const struct lt_source *source, uint64_t sample, const void *raw,
+                         void *item, struct tacho_error *err)
 {
     const unsigned char *from = raw;
     int32_t *to = item;
@@ -55,9 +57,11 @@ static int tokens_decode(const struct lt_source *source, uint64_t sample, const 
         to[i] = from[2 * i] | from[2 * i + 1] << 8;
         if (to[i] >= source->classes) {
             const struct shard *shard = find((const struct tokens *)source, sample);
-            return tacho_fail(err, TACHO_ECORRUPT, "the shard is of another tokenizer: choose a larger --vocab",
+            return tacho_fail(err, TACHO_ECORRUPT,
+                              "the shard is of another tokenizer: choose a larger --vocab",
                               "%s: token %llu is %ld, the model has %lld words", shard->path,
-                              (unsigned long long)((sample - shard->first) * (uint64_t)source->t) + (unsigned long long)i,
+                              (unsigned long long)((sample - shard->first) * (uint64_t)source->t) +
+                                  (unsigned long long)i,
                               (long)to[i], (long long)source->classes);
         }
     }
@@ -71,8 +75,8 @@ static void tokens_close(struct lt_source *source)
     free(s);
 }
 
-static const struct lt_source_ops tokens_ops = {"tokens",    tokens_bytes, tokens_read, tokens_decode, lt_source_collate_tokens,
-                                                tokens_close};
+static const struct lt_source_ops tokens_ops = {
+    "tokens", tokens_bytes, tokens_read, tokens_decode, lt_source_collate_tokens, tokens_close};
 
 static int add_shard(struct tokens *s, size_t i, struct tacho_error *err)
 {
@@ -87,14 +91,16 @@ static int add_shard(struct tokens *s, size_t i, struct tacho_error *err)
         return rc;
     if (tokens < t + 1)
         return tacho_fail(err, TACHO_EFORMAT, "choose a shorter --seq, or larger shards",
-                          "%s: %llu tokens are too few for one sample of %llu", f.path, (unsigned long long)tokens,
-                          (unsigned long long)t + 1);
-    s->shard[s->count++] = (struct shard){.first = s->base.samples, .start = f.start + LT_SHARD_HEADER, .path = f.path};
+                          "%s: %llu tokens are too few for one sample of %llu", f.path,
+                          (unsigned long long)tokens, (unsigned long long)t + 1);
+    s->shard[s->count++] = (struct shard){
+        .first = s->base.samples, .start = f.start + LT_SHARD_HEADER, .path = f.path};
     s->base.samples += (tokens - 1) / t;
     return 0;
 }
 
-int lt_source_open_tokens(struct lt_source **out, struct lt_dataset *data, int64_t t, int64_t vocab, struct tacho_error *err)
+int lt_source_open_tokens(struct lt_source **out, struct lt_dataset *data, int64_t t, int64_t vocab,
+                          struct tacho_error *err)
 {
     size_t files = lt_dataset_files(data);
     const char *empty = lt_dataset_empty_file(data);

@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-/* Of text: tokens and targets are b * t, targets[i] is the token after tokens[i]; features is NULL. Of images: features is b
- * rows of the source's width, targets b labels; tokens is NULL. Borrowed: they belong to the loader and hold until its next
- * call. */
+/* Of text: tokens and targets are b * t, targets[i] is the token after tokens[i]; features is NULL.
+ * Of images: features is b rows of the source's width, targets b labels; tokens is NULL. Borrowed:
+ * they belong to the loader and hold until its next call. */
 struct lt_batch {
     const int32_t *tokens;
     const float *features;

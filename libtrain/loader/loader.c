@@ -85,7 +85,8 @@ static int open_stage(struct lt_loader *l, const struct lt_source *source)
         return rc;
     void *memory = lt_ring_memory(l->stage, &bytes);
     if (mlock2(memory, bytes, 0)) /* mlock does nothing under the sanitizers */
-        snprintf(l->warning, sizeof l->warning, "pin: %zu KiB cannot be locked (%s; ulimit -l raises the limit): not locked",
+        snprintf(l->warning, sizeof l->warning,
+                 "pin: %zu KiB cannot be locked (%s; ulimit -l raises the limit): not locked",
                  bytes / 1024, strerror(errno));
     return 0;
 }
@@ -98,7 +99,9 @@ static int start_pin(struct lt_loader *l, struct tacho_error *err)
     int rc = pthread_create(&l->pin, NULL, pin_thread, l);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     l->pin_runs = rc == 0;
-    return rc ? tacho_fail(err, TACHO_EINTERNAL, NULL, "cannot start the pin thread: %s", strerror(rc)) : 0;
+    return rc ? tacho_fail(err, TACHO_EINTERNAL, NULL, "cannot start the pin thread: %s",
+                           strerror(rc))
+              : 0;
 }
 
 /* ---- life ---------------------------------------------------------------------------------------------------------------- */
@@ -112,7 +115,8 @@ static int slots(const struct lt_loader_options *k)
 static int allocate(struct lt_loader *l, const struct lt_part *part)
 {
     const struct lt_loader_options *k = &l->config.options;
-    int rc = lt_ring_create(&l->ring, part->source, l->config.b, slots(k), lt_crew_shared_bytes(&l->config, l->trace));
+    int rc = lt_ring_create(&l->ring, part->source, l->config.b, slots(k),
+                            lt_crew_shared_bytes(&l->config, l->trace));
     if (rc == 0)
         rc = lt_crew_create(&l->crew, part, &l->config, l->ring, l->trace);
     if (rc == 0 && k->pin)
@@ -120,8 +124,9 @@ static int allocate(struct lt_loader *l, const struct lt_part *part)
     return rc;
 }
 
-int lt_loader_create(struct lt_loader **out, const struct lt_part *part, const struct lt_loader_config *config,
-                     struct lt_trace *trace, struct tacho_error *err)
+int lt_loader_create(struct lt_loader **out, const struct lt_part *part,
+                     const struct lt_loader_config *config, struct lt_trace *trace,
+                     struct tacho_error *err)
 {
     struct lt_loader *l = calloc(1, sizeof *l);
     if (!l)
@@ -194,13 +199,15 @@ int lt_loader_next(struct lt_loader *loader, struct lt_batch *batch, struct tach
     if (l->code)
         return tacho_fail(err, l->code, l->error.hint, "%s", l->error.what);
     l->taken++;
-    *batch = (struct lt_batch){.tokens = s->rows.tokens, .features = s->rows.features, .targets = s->rows.targets};
+    *batch = (struct lt_batch){
+        .tokens = s->rows.tokens, .features = s->rows.features, .targets = s->rows.targets};
     return 0;
 }
 
 uint64_t lt_loader_position(const struct lt_loader *loader)
 {
-    return loader->config.position + loader->taken * (uint64_t)loader->config.ranks * (uint64_t)loader->config.b;
+    return loader->config.position +
+           loader->taken * (uint64_t)loader->config.ranks * (uint64_t)loader->config.b;
 }
 
 const char *lt_loader_warning(const struct lt_loader *loader)
@@ -215,5 +222,6 @@ uint64_t lt_loader_memory(const struct lt_part *part, const struct lt_loader_con
     const struct lt_source *s = part->source;
     uint64_t row = (uint64_t)(s->t ? 2 * s->t : s->width + 1) * 4, b = (uint64_t)config->b;
     uint64_t benches = !k->workers ? 1 : k->kind == LT_WORKERS_PROCESSES ? 0 : (uint64_t)k->workers;
-    return b * (row * (uint64_t)(slots(k) + (k->pin ? STAGED : 0)) + benches * (s->raw_bytes + s->item_bytes));
+    return b * (row * (uint64_t)(slots(k) + (k->pin ? STAGED : 0)) +
+                benches * (s->raw_bytes + s->item_bytes));
 }

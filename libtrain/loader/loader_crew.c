@@ -16,7 +16,8 @@
 #include "libtrain/base/memory.h"
 #include "libtrain/ops/random.h"
 
-#define END_MS 5000 /* a worker process that has not ended so long after it was told to is killed */
+#define END_MS 5000 /* a worker process that has not ended so long after it was told to is killed \
+                     */
 
 /* What one worker needs to make a batch. */
 struct bench {
@@ -46,7 +47,8 @@ struct lt_crew {
 static uint64_t sample_at(const struct lt_crew *c, uint64_t batch, int64_t row)
 {
     const struct lt_loader_config *k = &c->config;
-    uint64_t n = k->position + (batch * (uint64_t)k->ranks + (uint64_t)k->rank) * (uint64_t)k->b + (uint64_t)row;
+    uint64_t n = k->position + (batch * (uint64_t)k->ranks + (uint64_t)k->rank) * (uint64_t)k->b +
+                 (uint64_t)row;
     uint64_t epoch = n / c->part.samples, i = n % c->part.samples;
     if (!k->options.in_order)
         i = lt_random_permute(lt_random_bits(k->seed, epoch), i, c->part.samples);
@@ -88,8 +90,8 @@ static int stage_decode(const struct bench *w, uint64_t batch, struct tacho_erro
     int rc = 0;
     stage_begin(c, LT_RANGE_DECODE, s->item_bytes * (uint64_t)c->config.b);
     for (int64_t i = 0; i < c->config.b && rc == 0; i++)
-        rc = s->ops->decode(s, sample_at(c, batch, i), w->raw + (size_t)i * s->raw_bytes, w->items + (size_t)i * s->item_bytes,
-                            err);
+        rc = s->ops->decode(s, sample_at(c, batch, i), w->raw + (size_t)i * s->raw_bytes,
+                            w->items + (size_t)i * s->item_bytes, err);
     stage_end(c, LT_STAGE_DECODE);
     return rc;
 }
@@ -142,7 +144,8 @@ static char *lane_of(const struct bench *w)
     return (char *)lt_ring_extra(w->crew->ring) + (size_t)w->number * w->crew->lane_bytes;
 }
 
-/* The child of a fork, in a program that may have had other threads. _exit: exit handlers and buffers are the parent's. */
+/* The child of a fork, in a program that may have had other threads. _exit: exit handlers and
+ * buffers are the parent's. */
 static _Noreturn void child(struct bench *w, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -174,8 +177,8 @@ static int is_processes(const struct lt_crew *c)
     return c->config.options.kind == LT_WORKERS_PROCESSES;
 }
 
-/* All signals are blocked in workers but SIGBUS, which says that a mapped file became shorter (dataset.h): a signal for the
- * program is the main thread's to handle. */
+/* All signals are blocked in workers but SIGBUS, which says that a mapped file became shorter
+ * (dataset.h): a signal for the program is the main thread's to handle. */
 int lt_crew_start(struct lt_crew *crew, struct tacho_error *err)
 {
     sigset_t all, before;
@@ -193,8 +196,9 @@ int lt_crew_start(struct lt_crew *crew, struct tacho_error *err)
         lt_arena_fork(1);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc)
-        return tacho_fail(err, TACHO_EINTERNAL, "ask for fewer --workers", "cannot start a loader %s: %s",
-                          is_processes(crew) ? "process" : "thread", strerror(rc));
+        return tacho_fail(err, TACHO_EINTERNAL, "ask for fewer --workers",
+                          "cannot start a loader %s: %s", is_processes(crew) ? "process" : "thread",
+                          strerror(rc));
     return 0;
 }
 
@@ -213,12 +217,13 @@ int lt_crew_check(void *arg, struct tacho_error *err)
         return 0;
     int signal = WIFSIGNALED(c->dead_status) ? WTERMSIG(c->dead_status) : 0;
     tacho_fail(err, TACHO_EINTERNAL,
-               signal == SIGKILL
-                   ? "if nobody killed it, the kernel did for want of memory (dmesg): fewer --workers, less --prefetch"
-                   : "--worker-kind threads shows whether it is the data",
+               signal == SIGKILL ? "if nobody killed it, the kernel did for want of memory "
+                                   "(dmesg): fewer --workers, less --prefetch"
+                                 : "--worker-kind threads shows whether it is the data",
                signal ? "loader worker %d (process %ld) was killed by signal %d (%s)"
                       : "loader worker %d (process %ld) ended with exit code %d%s",
-               c->dead - 1, (long)c->dead_pid, signal ? signal : WEXITSTATUS(c->dead_status), signal ? strsignal(signal) : "");
+               c->dead - 1, (long)c->dead_pid, signal ? signal : WEXITSTATUS(c->dead_status),
+               signal ? strsignal(signal) : "");
     return TACHO_EINTERNAL;
 }
 
@@ -259,8 +264,9 @@ size_t lt_crew_shared_bytes(const struct lt_loader_config *config, const struct 
     return processes ? (size_t)config->options.workers * lt_trace_lane_bytes(trace) : 0;
 }
 
-int lt_crew_create(struct lt_crew **out, const struct lt_part *part, const struct lt_loader_config *config,
-                   struct lt_ring *ring, struct lt_trace *trace)
+int lt_crew_create(struct lt_crew **out, const struct lt_part *part,
+                   const struct lt_loader_config *config, struct lt_ring *ring,
+                   struct lt_trace *trace)
 {
     int n = config->options.workers ? config->options.workers : 1;
     struct lt_crew *c = calloc(1, sizeof *c + (size_t)n * sizeof *c->bench);

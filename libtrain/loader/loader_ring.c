@@ -16,15 +16,15 @@
 #define LINE     64        /* arrays start on cache lines */
 #define CHECK_NS 100000000 /* between two looks at whether a batch will come at all */
 
-/* Condition variables are not robust: one whose waiter was killed may block for ever. Waiters wait on counters instead, which
- * change after the state they stand for has changed. */
+/* Condition variables are not robust: one whose waiter was killed may block for ever. Waiters wait
+ * on counters instead, which change after the state they stand for has changed. */
 struct lt_ring {
     pthread_mutex_t lock;
     _Atomic uint32_t made, freed, stopped; /* counters; stopped: 0 or 1 */
-    uint64_t next, released;               /* the next batch to claim; batches the taker is done with */
-    int depth;                             /* batches ready */
-    int64_t checked;                       /* the taker's: when it last asked whether all is well, ns */
-    int broken;                            /* a process died that held the lock */
+    uint64_t next, released; /* the next batch to claim; batches the taker is done with */
+    int depth;               /* batches ready */
+    int64_t checked;         /* the taker's: when it last asked whether all is well, ns */
+    int broken;              /* a process died that held the lock */
     int slots;
     size_t slot_bytes, bytes;
     void *extra;
@@ -36,7 +36,8 @@ static void wake(_Atomic uint32_t *counter)
     syscall(SYS_futex, counter, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Waits while the counter is `seen`, until an absolute time on CLOCK_MONOTONIC (NULL: for ever). May return early. */
+/* Waits while the counter is `seen`, until an absolute time on CLOCK_MONOTONIC (NULL: for ever).
+ * May return early. */
 static void wait_for(_Atomic uint32_t *counter, uint32_t seen, const struct timespec *until)
 {
     syscall(SYS_futex, counter, FUTEX_WAIT_BITSET, seen, until, NULL, FUTEX_BITSET_MATCH_ANY);
@@ -52,8 +53,10 @@ static struct timespec later(int64_t ns)
     return ts;
 }
 
-/* A worker that dies between two batches leaves no gap: the taker asks now and then even if it need not wait. */
-static int check_now_and_then(struct lt_ring *r, lt_ring_check *check, void *arg, struct tacho_error *err)
+/* A worker that dies between two batches leaves no gap: the taker asks now and then even if it need
+ * not wait. */
+static int check_now_and_then(struct lt_ring *r, lt_ring_check *check, void *arg,
+                              struct tacho_error *err)
 {
     struct timespec ts = later(0);
     int64_t now = ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
@@ -108,17 +111,20 @@ static int lock_init(pthread_mutex_t *mutex)
     return rc;
 }
 
-int lt_ring_create(struct lt_ring **out, const struct lt_source *source, int64_t b, int slots, size_t extra)
+int lt_ring_create(struct lt_ring **out, const struct lt_source *source, int64_t b, int slots,
+                   size_t extra)
 {
     size_t rows = (size_t)b, n = (size_t)slots;
     size_t tokens = padded(rows * (size_t)source->t * sizeof(int32_t));
     size_t features = padded(rows * (size_t)source->width * sizeof(float));
     size_t targets = padded(rows * (size_t)(source->t ? source->t : 1) * sizeof(int32_t));
-    size_t slot = tokens + features + targets, head = padded(sizeof(struct lt_ring) + n * sizeof(struct lt_slot));
+    size_t slot = tokens + features + targets,
+           head = padded(sizeof(struct lt_ring) + n * sizeof(struct lt_slot));
     if (slot > (SIZE_MAX / 2 - head - extra) / n)
         return TACHO_ENOMEM;
     size_t bytes = head + n * slot + extra;
-    struct lt_ring *r = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct lt_ring *r =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (r == MAP_FAILED)
         return TACHO_ENOMEM;
     char *at = (char *)r + head;
@@ -199,7 +205,8 @@ void lt_ring_publish(struct lt_ring *ring, uint64_t batch)
     wake(&ring->made);
 }
 
-int lt_ring_take(struct lt_ring *ring, uint64_t batch, lt_ring_check *check, void *arg, int *depth, struct tacho_error *err)
+int lt_ring_take(struct lt_ring *ring, uint64_t batch, lt_ring_check *check, void *arg, int *depth,
+                 struct tacho_error *err)
 {
     struct lt_slot *s = lt_ring_slot(ring, batch);
     int rc = check_now_and_then(ring, check, arg, err);
@@ -224,7 +231,8 @@ int lt_ring_take(struct lt_ring *ring, uint64_t batch, lt_ring_check *check, voi
         rc = check ? check(arg, err) : 0;
         if (rc == 0 && ring->broken)
             rc = tacho_fail(err, TACHO_EINTERNAL,
-                            "if nobody killed it, the kernel did for want of memory (dmesg): fewer --workers, less --prefetch",
+                            "if nobody killed it, the kernel did for want of memory (dmesg): fewer "
+                            "--workers, less --prefetch",
                             "a loader worker died while it held the lock of the batches");
         else if (rc == 0)
             rc = tacho_fail(err, TACHO_EINTERRUPTED, NULL, "the loader stops");
@@ -267,5 +275,6 @@ void lt_ring_sleep(struct lt_ring *ring, double seconds)
     do {
         wait_for(&ring->stopped, 0, &until);
         clock_gettime(CLOCK_MONOTONIC, &now);
-    } while (!is_stopped(ring) && (now.tv_sec < until.tv_sec || (now.tv_sec == until.tv_sec && now.tv_nsec < until.tv_nsec)));
+    } while (!is_stopped(ring) && (now.tv_sec < until.tv_sec ||
+                                   (now.tv_sec == until.tv_sec && now.tv_nsec < until.tv_nsec)));
 }

@@ -12,11 +12,13 @@ static void *at(const struct gpt2 *g, float *tensor, int64_t element)
     return (char *)tensor + (size_t)element * lt_dtype_bytes(g->mode.dtype);
 }
 
-/* The given element of a parameter as products and look-ups read it: in bf16, of the rounded copy. */
+/* The given element of a parameter as products and look-ups read it: in bf16, of the rounded copy.
+ */
 static const void *weight(const struct gpt2 *g, const float *tensor, int64_t element)
 {
     const struct lt_parameters *p = &g->model.parameters;
-    return p->shadow ? (const void *)(p->shadow + (tensor - p->value) + element) : (const void *)(tensor + element);
+    return p->shadow ? (const void *)(p->shadow + (tensor - p->value) + element)
+                     : (const void *)(tensor + element);
 }
 
 /* Where the inner activations of block i lie. */
@@ -35,9 +37,11 @@ static void matmul(const struct lt_context *x, struct lt_matmul args)
     lt_op(x, LT_OP_MATMUL_FORWARD, &(union lt_args){.matmul_forward = args});
 }
 
-static void residual(const struct lt_context *x, void *out, const void *a, const void *b, int64_t count)
+static void residual(const struct lt_context *x, void *out, const void *a, const void *b,
+                     int64_t count)
 {
-    lt_op(x, LT_OP_RESIDUAL_FORWARD, &(union lt_args){.residual_forward = {.out = out, .a = a, .b = b, .count = count}});
+    lt_op(x, LT_OP_RESIDUAL_FORWARD,
+          &(union lt_args){.residual_forward = {.out = out, .a = a, .b = b, .count = count}});
 }
 
 /* The arguments of attention, for both directions, with activations at place i. */
@@ -100,9 +104,10 @@ static void block_forward(struct gpt2 *g, const struct lt_context *x, int64_t i)
                                  .rows = n,
                                  .n = 4 * c,
                                  .k = c});
-    lt_op(
-        x, LT_OP_GELU_FORWARD,
-        &(union lt_args){.gelu_forward = {.out = at(g, s->gelu, q * 4 * nc), .in = at(g, s->up, q * 4 * nc), .count = 4 * nc}});
+    lt_op(x, LT_OP_GELU_FORWARD,
+          &(union lt_args){.gelu_forward = {.out = at(g, s->gelu, q * 4 * nc),
+                                            .in = at(g, s->up, q * 4 * nc),
+                                            .count = 4 * nc}});
     if (x->recompute)
         return; /* backward reads what is above only */
     matmul(x, (struct lt_matmul){.out = s->branch,
@@ -123,7 +128,8 @@ static struct lt_context own_context(const struct gpt2 *g, const struct lt_conte
     return x;
 }
 
-static double gpt2_forward(struct lt_model *model, const struct lt_context *context, const struct lt_batch *batch, int parts)
+static double gpt2_forward(struct lt_model *model, const struct lt_context *context,
+                           const struct lt_batch *batch, int parts)
 {
     struct gpt2 *g = (struct gpt2 *)model;
     struct lt_context own = own_context(g, context), *x = &own;
@@ -149,7 +155,12 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *cont
                                        .bias = p->final_bias,
                                        .rows = n,
                                        .c = c});
-    matmul(x, (struct lt_matmul){.out = s->logits, .in = s->final, .weight = weight(g, p->word, 0), .rows = n, .n = v, .k = c});
+    matmul(x, (struct lt_matmul){.out = s->logits,
+                                 .in = s->final,
+                                 .weight = weight(g, p->word, 0),
+                                 .rows = n,
+                                 .n = v,
+                                 .k = c});
     lt_op(x, LT_OP_CLASSIFIER,
           &(union lt_args){.classifier = {.logits = s->logits,
                                           .losses = s->losses,
@@ -164,8 +175,10 @@ static double gpt2_forward(struct lt_model *model, const struct lt_context *cont
     return sum / (double)n;
 }
 
-/* These two tell that the gradients they leave are final: every parameter is used once, but for the tied word embedding. */
-static void layernorm_backward(const struct gpt2 *g, const struct lt_context *x, struct lt_layernorm args)
+/* These two tell that the gradients they leave are final: every parameter is used once, but for the
+ * tied word embedding. */
+static void layernorm_backward(const struct gpt2 *g, const struct lt_context *x,
+                               struct lt_layernorm args)
 {
     lt_op(x, LT_OP_LAYERNORM_BACKWARD, &(union lt_args){.layernorm_backward = args});
     lt_model_ready(&g->model, x, args.dweight, (size_t)args.c);
@@ -179,8 +192,8 @@ static void matmul_backward(const struct gpt2 *g, const struct lt_context *x, st
     lt_model_ready(&g->model, x, args.dbias, (size_t)args.n);
 }
 
-/* dstream holds the gradient of the block's output and becomes that of its input; layernorm's backward adds into it, which is
- * the sum of the two paths of the residual connection. */
+/* dstream holds the gradient of the block's output and becomes that of its input; layernorm's
+ * backward adds into it, which is the sum of the two paths of the residual connection. */
 static void block_backward(struct gpt2 *g, const struct lt_context *x, int64_t i, int accumulate)
 {
     const struct parameters *p = &g->value, *d = &g->grad;
@@ -198,8 +211,10 @@ static void block_backward(struct gpt2 *g, const struct lt_context *x, int64_t i
                                        .k = 4 * c,
                                        .accumulate = accumulate});
     lt_op(x, LT_OP_GELU_BACKWARD,
-          &(union lt_args){
-              .gelu_backward = {.in = at(g, s->up, q * 4 * nc), .dout = s->dwide, .din = s->dwide, .count = 4 * nc}});
+          &(union lt_args){.gelu_backward = {.in = at(g, s->up, q * 4 * nc),
+                                             .dout = s->dwide,
+                                             .din = s->dwide,
+                                             .count = 4 * nc}});
     matmul_backward(g, x,
                     (struct lt_matmul){.din = s->dbranch,
                                        .dweight = d->up_weight + i * 4 * c * c,
@@ -261,7 +276,8 @@ static void block_backward(struct gpt2 *g, const struct lt_context *x, int64_t i
                                              .c = c});
 }
 
-/* Forward leaves the last block's activations where backward looks for them; those of the others are made once more. */
+/* Forward leaves the last block's activations where backward looks for them; those of the others
+ * are made once more. */
 static void block_again(struct gpt2 *g, const struct lt_context *x, int64_t i)
 {
     struct lt_context again = *x;
@@ -274,7 +290,8 @@ static void block_again(struct gpt2 *g, const struct lt_context *x, int64_t i)
 /* Floats in the room of so many elements; tensors begin at whole cache lines. */
 static int64_t words(const struct gpt2 *g, int64_t elements)
 {
-    return ((int64_t)lt_dtype_bytes(g->mode.dtype) * elements + (int64_t)sizeof(float) - 1) / (int64_t)sizeof(float);
+    return ((int64_t)lt_dtype_bytes(g->mode.dtype) * elements + (int64_t)sizeof(float) - 1) /
+           (int64_t)sizeof(float);
 }
 
 static void zero(const struct lt_context *x, float *from, int64_t count)
@@ -282,9 +299,11 @@ static void zero(const struct lt_context *x, float *from, int64_t count)
     lt_op(x, LT_OP_ZERO, &(union lt_args){.zero = {.x = from, .count = count}});
 }
 
-/* The first micro-step overwrites the weights' gradients, so only those that are always added to are zeroed: positions, vectors
- * (they lie together at the end of the array), and the residual stream's. */
-static void gpt2_backward(struct lt_model *model, const struct lt_context *context, const struct lt_batch *batch, int first)
+/* The first micro-step overwrites the weights' gradients, so only those that are always added to
+ * are zeroed: positions, vectors (they lie together at the end of the array), and the residual
+ * stream's. */
+static void gpt2_backward(struct lt_model *model, const struct lt_context *context,
+                          const struct lt_batch *batch, int first)
 {
     struct gpt2 *g = (struct gpt2 *)model;
     struct lt_context own = own_context(g, context), *x = &own;
@@ -332,7 +351,9 @@ static void gpt2_backward(struct lt_model *model, const struct lt_context *conte
                                                   .c = c,
                                                   .v = v}});
     lt_model_ready(model, x, d->position, (size_t)(g->config.positions * c));
-    lt_model_ready(model, x, d->word, (size_t)(v * c)); /* the LM head's product and the look-up have both added to it */
+    lt_model_ready(
+        model, x, d->word,
+        (size_t)(v * c)); /* the LM head's product and the look-up have both added to it */
 }
 
 static void gpt2_destroy(struct lt_model *model)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public: GPT-2 (Radford et al. 2019) of any size: learned positions, pre-layernorm blocks, tanh GELU, LM head tied to the word
- * embedding, no dropout.
+ * Public: GPT-2 (Radford et al. 2019) of any size: learned positions, pre-layernorm blocks, tanh
+ * GELU, LM head tied to the word embedding, no dropout.
  */
 #ifndef LT_GPT2_H
 #define LT_GPT2_H
@@ -11,38 +11,45 @@
 
 struct lt_gpt2_config {
     const char *name, *help;
-    int64_t layers, channels, heads, vocab, positions; /* positions: rows of the position embedding, at least the sequence */
-    int64_t seq, batch;                                /* defaults for the sequence length and the micro-batch */
+    int64_t layers, channels, heads, vocab,
+        positions;      /* positions: rows of the position embedding, at least the sequence */
+    int64_t seq, batch; /* defaults for the sequence length and the micro-batch */
 };
 
 /* The named sizes, ended by a row without a name. */
 extern const struct lt_gpt2_config lt_gpt2_configs[];
 
-/* How a model is computed: the type of activations and products (weights, gradients and sums stay fp32), and whether the inner
- * activations of blocks are kept or made again in backward. {0}: fp32, kept. */
+/* How a model is computed: the type of activations and products (weights, gradients and sums stay
+ * fp32), and whether the inner activations of blocks are kept or made again in backward. {0}: fp32,
+ * kept. */
 struct lt_gpt2_mode {
     enum lt_dtype dtype;
     enum lt_recompute recompute;
 };
 
-/* The FLOPs of one optimizer update in closed form, in three conventions (docs/engine.md has the derivation). `issued` counts
- * the matrix and attention work that `backend` really multiplies; `recomputed` is the part of it that was made before. */
+/* The FLOPs of one optimizer update in closed form, in three conventions (docs/engine.md has the
+ * derivation). `issued` counts the matrix and attention work that `backend` really multiplies;
+ * `recomputed` is the part of it that was made before. */
 struct lt_gpt2_flops {
     uint64_t model, palm, issued, recomputed;
 };
-struct lt_gpt2_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_backend backend, struct lt_gpt2_mode mode,
-                                   int64_t b, int64_t t, int64_t micro_steps);
+struct lt_gpt2_flops lt_gpt2_flops(const struct lt_gpt2_config *config, enum lt_backend backend,
+                                   struct lt_gpt2_mode mode, int64_t b, int64_t t,
+                                   int64_t micro_steps);
 
-/* The bytes of such a model in closed form, by purpose, without page rounding (docs/engine.md). Those of the optimizer and the
- * loader are not the model's and stay 0; what the library of matrix products needs for itself comes on top. */
-void lt_gpt2_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mode mode, int64_t b, int64_t t, int threads,
-                    struct lt_memory_plan *out);
+/* The bytes of such a model in closed form, by purpose, without page rounding (docs/engine.md).
+ * Those of the optimizer and the loader are not the model's and stay 0; what the library of matrix
+ * products needs for itself comes on top. */
+void lt_gpt2_memory(const struct lt_gpt2_config *config, struct lt_gpt2_mode mode, int64_t b,
+                    int64_t t, int threads, struct lt_memory_plan *out);
 
-/* Allocates a model for micro-batches of b sequences of t tokens and initialises it from `seed` (normal, 0.02; residual
- * projections divided by sqrt(2 layers)). All memory it will ever use is allocated and touched here. The model computes in its
- * mode's dtype, whatever the context says. The caller frees it with lt_model_destroy. TACHO_EUSAGE when the shape is
- * impossible, TACHO_ENOMEM, both with words in *err. */
-int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config, struct lt_gpt2_mode mode, int64_t b, int64_t t,
-                   uint64_t seed, struct tacho_error *err);
+/* Allocates a model for micro-batches of b sequences of t tokens and initialises it from `seed`
+ * (normal, 0.02; residual projections divided by sqrt(2 layers)). All memory it will ever use is
+ * allocated and touched here. The model computes in its mode's dtype, whatever the context says.
+ * The caller frees it with lt_model_destroy. TACHO_EUSAGE when the shape is impossible,
+ * TACHO_ENOMEM, both with words in *err. */
+int lt_gpt2_create(struct lt_model **out, const struct lt_gpt2_config *config,
+                   struct lt_gpt2_mode mode, int64_t b, int64_t t, uint64_t seed,
+                   struct tacho_error *err);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to gpt2.c and gpt2_create.c: which tensors the model has, and how large they are. The tables are written in the
- * dimensions l layers, c channels, h heads, v words, p positions, b sequences of t tokens, n = b t.
+ * Private to gpt2.c and gpt2_create.c: which tensors the model has, and how large they are. The
+ * tables are written in the dimensions l layers, c channels, h heads, v words, p positions, b
+ * sequences of t tokens, n = b t.
  */
 #ifndef LT_GPT2_LAYOUT_H
 #define LT_GPT2_LAYOUT_H
@@ -9,8 +10,8 @@
 #include "libtrain/base/arena.h"
 #include "libtrain/models/gpt2.h"
 
-/* Parameters. tensor, elements, standard deviation of the initial value (0: constant), constant. Tensors with weight decay come
- * first, so that the optimizer's pass splits at one place. */
+/* Parameters. tensor, elements, standard deviation of the initial value (0: constant), constant.
+ * Tensors with weight decay come first, so that the optimizer's pass splits at one place. */
 #define MATRICES(X) \
     X(word, v *c, 0.02f, 0) \
     X(position, p *c, 0.02f, 0) \
@@ -30,9 +31,10 @@
     X(final_weight, c, 0, 1) \
     X(final_bias, c, 0, 0)
 
-/* Activations and their gradients, and what an op needs for itself. tensor, E: elements of the dtype or
- * F: floats, how many. stream: the residual stream before each block, and after the last; middle: the stream between attention
- * and MLP. k is the number of blocks whose inner activations are kept: all of them, or the one that is being worked on. */
+/* Activations and their gradients, and what an op needs for itself. tensor, E: elements of the
+ * dtype or F: floats, how many. stream: the residual stream before each block, and after the last;
+ * middle: the stream between attention and MLP. k is the number of blocks whose inner activations
+ * are kept: all of them, or the one that is being worked on. */
 #define ACTIVATIONS(X) \
     X(stream, E, (l + 1) * n * c) \
     X(ln1, E, k *n *c) \

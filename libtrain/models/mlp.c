@@ -7,7 +7,8 @@
 #include "libtrain/base/arena.h"
 #include "libtrain/ops/random.h"
 
-/* Parameters: f features, w hidden width, l hidden layers, k classes. Tensors with weight decay come first. */
+/* Parameters: f features, w hidden width, l hidden layers, k classes. Tensors with weight decay
+ * come first. */
 #define WEIGHTS(X) \
     X(first, w *f) \
     X(middle, (l - 1) * w * w) \
@@ -16,8 +17,8 @@
     X(hidden_bias, l *w) \
     X(last_bias, k)
 
-/* Activations of b images. linear: before, active: behind the GELU of each hidden layer; above, below: gradients that change
- * places from layer to layer. */
+/* Activations of b images. linear: before, active: behind the GELU of each hidden layer; above,
+ * below: gradients that change places from layer to layer. */
 #define ACTIVATIONS(X) \
     X(linear, l *b *w) \
     X(active, l *b *w) \
@@ -79,7 +80,8 @@ static struct lt_context own_context(const struct lt_context *context)
     return x;
 }
 
-static double mlp_forward(struct lt_model *model, const struct lt_context *context, const struct lt_batch *batch, int parts)
+static double mlp_forward(struct lt_model *model, const struct lt_context *context,
+                          const struct lt_batch *batch, int parts)
 {
     struct mlp *m = (struct mlp *)model;
     struct lt_context own = own_context(context), *x = &own;
@@ -90,9 +92,10 @@ static double mlp_forward(struct lt_model *model, const struct lt_context *conte
         args.out = i < layers ? s->linear + i * width : s->logits;
         lt_op(x, LT_OP_MATMUL_FORWARD, &(union lt_args){.matmul_forward = args});
         if (i < layers)
-            lt_op(
-                x, LT_OP_GELU_FORWARD,
-                &(union lt_args){.gelu_forward = {.out = s->active + i * width, .in = s->linear + i * width, .count = width}});
+            lt_op(x, LT_OP_GELU_FORWARD,
+                  &(union lt_args){.gelu_forward = {.out = s->active + i * width,
+                                                    .in = s->linear + i * width,
+                                                    .count = width}});
     }
     lt_op(x, LT_OP_CLASSIFIER,
           &(union lt_args){.classifier = {.logits = s->logits,
@@ -108,7 +111,8 @@ static double mlp_forward(struct lt_model *model, const struct lt_context *conte
     return sum / (double)b;
 }
 
-static void mlp_backward(struct lt_model *model, const struct lt_context *context, const struct lt_batch *batch, int first)
+static void mlp_backward(struct lt_model *model, const struct lt_context *context,
+                         const struct lt_batch *batch, int first)
 {
     struct mlp *m = (struct mlp *)model;
     struct lt_context own = own_context(context), *x = &own;
@@ -128,7 +132,9 @@ static void mlp_backward(struct lt_model *model, const struct lt_context *contex
         if (i == 0)
             break;
         lt_op(x, LT_OP_GELU_BACKWARD,
-              &(union lt_args){.gelu_backward = {.in = s->linear + (i - 1) * width, .dout = din, .din = din, .count = width}});
+              &(union lt_args){
+                  .gelu_backward = {
+                      .in = s->linear + (i - 1) * width, .dout = din, .din = din, .count = width}});
         dout = din;
         din = spare;
         spare = dout;
@@ -161,24 +167,31 @@ static void mlp_destroy(struct lt_model *model)
     free(m);
 }
 
-static const struct lt_model_ops mlp_ops = {
-    .name = "mlp", .forward = mlp_forward, .backward = mlp_backward, .correct = mlp_correct, .destroy = mlp_destroy};
+static const struct lt_model_ops mlp_ops = {.name = "mlp",
+                                            .forward = mlp_forward,
+                                            .backward = mlp_backward,
+                                            .correct = mlp_correct,
+                                            .destroy = mlp_destroy};
 
 static int check(const struct lt_mlp_config *k, int64_t b, struct tacho_error *err)
 {
     const int64_t most = 1 << 20;
-    if (k->features < 1 || k->hidden < 1 || k->layers < 1 || k->classes < 1 || b < 1 || k->features > 1 << 24 ||
-        k->hidden > most || k->layers > 4096 || k->classes > 1 << 24 || b > most)
-        return tacho_fail(err, TACHO_EUSAGE, "features, hidden, layers, classes and batch must be positive and of a sane size",
-                          "mlp: impossible shape");
+    if (k->features < 1 || k->hidden < 1 || k->layers < 1 || k->classes < 1 || b < 1 ||
+        k->features > 1 << 24 || k->hidden > most || k->layers > 4096 || k->classes > 1 << 24 ||
+        b > most)
+        return tacho_fail(
+            err, TACHO_EUSAGE,
+            "features, hidden, layers, classes and batch must be positive and of a sane size",
+            "mlp: impossible shape");
     return 0;
 }
 
 /* One arena with the layout of the parameters. */
-static int parameter_arena(const struct mlp *m, struct lt_arena *arena, enum lt_memory_tag tag, struct parameters *at)
+static int parameter_arena(const struct mlp *m, struct lt_arena *arena, enum lt_memory_tag tag,
+                           struct parameters *at)
 {
-    size_t f = (size_t)m->config.features, w = (size_t)m->config.hidden, l = (size_t)m->config.layers,
-           k = (size_t)m->config.classes;
+    size_t f = (size_t)m->config.features, w = (size_t)m->config.hidden,
+           l = (size_t)m->config.layers, k = (size_t)m->config.classes;
     const struct lt_tensor table[] = {
 #define ROW(n, size) {.name = #n, .count = (size), .slot = &at->n},
         WEIGHTS(ROW) BIASES(ROW)
@@ -189,21 +202,25 @@ static int parameter_arena(const struct mlp *m, struct lt_arena *arena, enum lt_
 
 static int activation_arena(struct mlp *m)
 {
-    size_t b = (size_t)m->model.b, w = (size_t)m->config.hidden, l = (size_t)m->config.layers, k = (size_t)m->config.classes;
+    size_t b = (size_t)m->model.b, w = (size_t)m->config.hidden, l = (size_t)m->config.layers,
+           k = (size_t)m->config.classes;
     const struct lt_tensor table[] = {
 #define ROW(n, size) {.name = #n, .count = (size), .slot = &m->act.n},
         ACTIVATIONS(ROW)
 #undef ROW
     };
-    return lt_arena_create(&m->activation_arena, LT_MEMORY_ACTIVATIONS, table, sizeof table / sizeof *table);
+    return lt_arena_create(&m->activation_arena, LT_MEMORY_ACTIVATIONS, table,
+                           sizeof table / sizeof *table);
 }
 
 static void describe(struct mlp *m)
 {
     const struct lt_mlp_config *c = &m->config;
-    uint64_t f = (uint64_t)c->features, w = (uint64_t)c->hidden, l = (uint64_t)c->layers, k = (uint64_t)c->classes;
+    uint64_t f = (uint64_t)c->features, w = (uint64_t)c->hidden, l = (uint64_t)c->layers,
+             k = (uint64_t)c->classes;
     struct lt_parameters *q = &m->model.parameters;
-    *q = (struct lt_parameters){.value = m->value_arena.base, .grad = m->grad_arena.base, .count = m->value_arena.count};
+    *q = (struct lt_parameters){
+        .value = m->value_arena.base, .grad = m->grad_arena.base, .count = m->value_arena.count};
     q->decayed = (size_t)(m->value.hidden_bias - m->value_arena.base);
     q->matrix = w * f + (l - 1) * w * w + k * w;
     q->trainable = q->matrix + l * w + k;
@@ -221,7 +238,8 @@ static void initialise(struct mlp *m, uint64_t seed)
     }
 }
 
-int lt_mlp_create(struct lt_model **out, const struct lt_mlp_config *config, int64_t b, uint64_t seed, struct tacho_error *err)
+int lt_mlp_create(struct lt_model **out, const struct lt_mlp_config *config, int64_t b,
+                  uint64_t seed, struct tacho_error *err)
 {
     int rc = check(config, b, err);
     if (rc)
@@ -236,7 +254,8 @@ int lt_mlp_create(struct lt_model **out, const struct lt_mlp_config *config, int
     rc = rc ? rc : activation_arena(m);
     if (rc) {
         mlp_destroy(&m->model);
-        return tacho_fail(err, rc, "choose a smaller --hidden, --layers or --batch", "mlp: not enough memory");
+        return tacho_fail(err, rc, "choose a smaller --hidden, --layers or --batch",
+                          "mlp: not enough memory");
     }
     describe(m);
     initialise(m, seed);
@@ -248,15 +267,15 @@ int lt_mlp_create(struct lt_model **out, const struct lt_mlp_config *config, int
 
 uint64_t lt_mlp_flops(const struct lt_mlp_config *config, int64_t b, int64_t micro_steps)
 {
-    uint64_t f = (uint64_t)config->features, w = (uint64_t)config->hidden, l = (uint64_t)config->layers,
-             k = (uint64_t)config->classes;
+    uint64_t f = (uint64_t)config->features, w = (uint64_t)config->hidden,
+             l = (uint64_t)config->layers, k = (uint64_t)config->classes;
     return (uint64_t)(b * micro_steps) * (4 * f * w + 6 * (l - 1) * w * w + 6 * w * k);
 }
 
 void lt_mlp_memory(const struct lt_mlp_config *config, int64_t b, struct lt_memory_plan *out)
 {
-    uint64_t f = (uint64_t)config->features, w = (uint64_t)config->hidden, l = (uint64_t)config->layers,
-             k = (uint64_t)config->classes, n = (uint64_t)b;
+    uint64_t f = (uint64_t)config->features, w = (uint64_t)config->hidden,
+             l = (uint64_t)config->layers, k = (uint64_t)config->classes, n = (uint64_t)b;
     uint64_t parameters = w * f + (l - 1) * w * w + k * w + l * w + k;
     *out = (struct lt_memory_plan){0};
     out->tag[LT_MEMORY_PARAMETERS] = out->tag[LT_MEMORY_GRADIENTS] = 4 * parameters;

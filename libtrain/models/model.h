@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtrain: what the training loop, the optimizer and checkpoints need to know of a model. A model is one file that
- * fills struct lt_model_ops; its own state stands behind struct lt_model as the first member.
+ * Private to libtrain: what the training loop, the optimizer and checkpoints need to know of a
+ * model. A model is one file that fills struct lt_model_ops; its own state stands behind struct
+ * lt_model as the first member.
  */
 #ifndef LT_MODEL_H
 #define LT_MODEL_H
@@ -12,9 +13,10 @@
 #include "libtrain/loader/batch.h"
 #include "libtrain/ops/ops.h"
 
-/* Flat arrays of the same layout: values, gradients and, where the model computes in bf16, the rounded copy of the values that
- * its products read (the optimizer keeps it up to date). The first `decayed` elements are the tensors that weight decay applies
- * to. `count` includes alignment padding, which is zero everywhere. The optimizer's own state is in optimizer.h. */
+/* Flat arrays of the same layout: values, gradients and, where the model computes in bf16, the
+ * rounded copy of the values that its products read (the optimizer keeps it up to date). The first
+ * `decayed` elements are the tensors that weight decay applies to. `count` includes alignment
+ * padding, which is zero everywhere. The optimizer's own state is in optimizer.h. */
 struct lt_parameters {
     float *value, *grad;
     uint16_t *shadow; /* NULL in fp32 */
@@ -25,7 +27,8 @@ struct lt_parameters {
 
 #define LT_SHAPE_CAP 8
 
-/* Which activations are made again in backward instead of being kept. BLOCK: all but the inputs of the blocks. */
+/* Which activations are made again in backward instead of being kept. BLOCK: all but the inputs of
+ * the blocks. */
 #define LT_RECOMPUTE_MAP(X)         X(NONE, "none") X(BLOCK, "block")
 #define LT_ENUM_RECOMPUTE(id, name) LT_RECOMPUTE_##id,
 enum lt_recompute { LT_RECOMPUTE_MAP(LT_ENUM_RECOMPUTE) LT_RECOMPUTE_COUNT };
@@ -35,12 +38,17 @@ struct lt_model;
 
 struct lt_model_ops {
     const char *name;
-    /* Mean loss over the micro-batch. Unless context->evaluation, also readies backward with gradient scale
-     * 1 / (b t parts): the update is the mean over `parts` micro-batches, those of other ranks included. */
-    double (*forward)(struct lt_model *model, const struct lt_context *context, const struct lt_batch *batch, int parts);
-    /* Gradients of the last forward; `first` overwrites what the arrays hold, else they are added to. Tells context->ready. */
-    void (*backward)(struct lt_model *model, const struct lt_context *context, const struct lt_batch *batch, int first);
-    /* Samples of the last forward, an evaluation, whose most likely class is the right one; NULL: not for this model. */
+    /* Mean loss over the micro-batch. Unless context->evaluation, also readies backward with
+     * gradient scale 1 / (b t parts): the update is the mean over `parts` micro-batches, those of
+     * other ranks included. */
+    double (*forward)(struct lt_model *model, const struct lt_context *context,
+                      const struct lt_batch *batch, int parts);
+    /* Gradients of the last forward; `first` overwrites what the arrays hold, else they are added
+     * to. Tells context->ready. */
+    void (*backward)(struct lt_model *model, const struct lt_context *context,
+                     const struct lt_batch *batch, int first);
+    /* Samples of the last forward, an evaluation, whose most likely class is the right one; NULL:
+     * not for this model. */
     int64_t (*correct)(const struct lt_model *model, const struct lt_batch *batch);
     void (*destroy)(struct lt_model *model);
 };
@@ -48,13 +56,14 @@ struct lt_model_ops {
 struct lt_model {
     const struct lt_model_ops *ops;
     struct lt_parameters parameters;
-    int64_t b, t, vocab;         /* micro-batch, sequence length, words; of images t is 0 and vocab the classes */
+    int64_t b, t,
+        vocab; /* micro-batch, sequence length, words; of images t is 0 and vocab the classes */
     int64_t shape[LT_SHAPE_CAP]; /* what a checkpoint must agree in; unused places are 0 */
 };
 
 /* For backward: the gradients from[0, count) will not change any more in this step. */
-static inline void lt_model_ready(const struct lt_model *model, const struct lt_context *context, const float *from,
-                                  size_t count)
+static inline void lt_model_ready(const struct lt_model *model, const struct lt_context *context,
+                                  const float *from, size_t count)
 {
     if (context->ready)
         context->ready(context->ready_arg, (size_t)(from - model->parameters.grad), count);

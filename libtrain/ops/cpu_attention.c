@@ -28,7 +28,8 @@ uint64_t lt_attention_pairs(enum lt_backend backend, int64_t t)
     return pairs;
 }
 
-/* Scores and their gradients of one block of rows, twice where elements are not floats, and the sums of dk and dv. */
+/* Scores and their gradients of one block of rows, twice where elements are not floats, and the
+ * sums of dk and dv. */
 size_t lt_attention_scratch(enum lt_dtype dtype, int64_t t, int64_t d)
 {
     int64_t block = LT_ATTENTION_BLOCK * rounded(t);

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Template (typed.h): causal attention of the backend cpu. Threads over (sequence, head); inside, blocks of LT_ATTENTION_BLOCK
- * query rows against the keys up to the block's last row, as matrix products. Only the upper triangle of the diagonal block is
- * multiplied in vain. Backward recomputes the probabilities of a block from the saved log-sum-exp instead of keeping t * t of
+ * Template (typed.h): causal attention of the backend cpu. Threads over (sequence, head); inside,
+ * blocks of LT_ATTENTION_BLOCK query rows against the keys up to the block's last row, as matrix
+ * products. Only the upper triangle of the diagonal block is multiplied in vain. Backward
+ * recomputes the probabilities of a block from the saved log-sum-exp instead of keeping t * t of
  * them a head.
  *
- * Scores and the sums of dk and dv over blocks are floats for both types; what a product reads is of the element's type.
+ * Scores and the sums of dk and dv over blocks are floats for both types; what a product reads is
+ * of the element's type.
  */
 
-/* One head of one sequence. Rows of q, k, v and their gradients are `row` elements apart, those of out `c`. */
+/* One head of one sequence. Rows of q, k, v and their gradients are `row` elements apart, those of
+ * out `c`. */
 struct TYPED(head) {
     const ELEMENT *q, *k, *v, *dout;
     ELEMENT *dq, *dk, *dv, *out;
     float *lse;
     int64_t t, d, c, row;
     float scale;
-    /* scratch of this thread: scores and their gradients, the same as elements (fp32: in the same place), sums of dk and dv */
+    /* scratch of this thread: scores and their gradients, the same as elements (fp32: in the same
+     * place), sums of dk and dv */
     float *s, *ds, *dk_sum, *dv_sum;
     ELEMENT *p_element, *ds_element;
 };
@@ -23,7 +27,8 @@ struct TYPED(head) {
 static struct TYPED(head) TYPED(head_of)(const struct lt_attention *a, int64_t bh)
 {
     int64_t d = a->c / a->h, row = 3 * a->c, block = LT_ATTENTION_BLOCK * rounded(a->t);
-    int64_t at = bh / a->h * a->t * row + bh % a->h * d, at_out = bh / a->h * a->t * a->c + bh % a->h * d;
+    int64_t at = bh / a->h * a->t * row + bh % a->h * d,
+            at_out = bh / a->h * a->t * a->c + bh % a->h * d;
     struct TYPED(head) h = {.q = (const ELEMENT *)a->qkv + at,
                             .out = (ELEMENT *)a->out + at_out,
                             .lse = a->lse + bh * a->t,
@@ -61,21 +66,31 @@ static struct lt_matrix TYPED(turned)(const ELEMENT *at, int64_t row)
 }
 
 /* float c[m,n] = a b, or += with `add` */
-static void TYPED(product)(int64_t m, int64_t n, int64_t k, struct lt_matrix a, struct lt_matrix b, float *c, int add)
+static void TYPED(product)(int64_t m, int64_t n, int64_t k, struct lt_matrix a, struct lt_matrix b,
+                           float *c, int add)
 {
-    lt_gemm(&(struct lt_product){
-        .m = m, .n = n, .k = k, .a = a, .b = b, .c = c, .c_row = n, .add = add, .in = DTYPE, .out = LT_DTYPE_FP32});
+    lt_gemm(&(struct lt_product){.m = m,
+                                 .n = n,
+                                 .k = k,
+                                 .a = a,
+                                 .b = b,
+                                 .c = c,
+                                 .c_row = n,
+                                 .add = add,
+                                 .in = DTYPE,
+                                 .out = LT_DTYPE_FP32});
 }
 
 /* elements c[m,n] = a b */
-static void TYPED(product_rounded)(int64_t m, int64_t n, int64_t k, struct lt_matrix a, struct lt_matrix b, ELEMENT *c,
-                                   int64_t c_row)
+static void TYPED(product_rounded)(int64_t m, int64_t n, int64_t k, struct lt_matrix a,
+                                   struct lt_matrix b, ELEMENT *c, int64_t c_row)
 {
-    lt_gemm(&(struct lt_product){.m = m, .n = n, .k = k, .a = a, .b = b, .c = c, .c_row = c_row, .in = DTYPE, .out = DTYPE});
+    lt_gemm(&(struct lt_product){
+        .m = m, .n = n, .k = k, .a = a, .b = b, .c = c, .c_row = c_row, .in = DTYPE, .out = DTYPE});
 }
 
-/* Softmax of scale * s over the first `keys` scores of a row; the masked rest up to `end` becomes 0, as the products need.
- * Returns the logarithm of the sum of exponentials. */
+/* Softmax of scale * s over the first `keys` scores of a row; the masked rest up to `end` becomes
+ * 0, as the products need. Returns the logarithm of the sum of exponentials. */
 static float TYPED(softmax_row)(float *s, ELEMENT *p, float scale, int64_t keys, int64_t end)
 {
     float max = scale * lt_max(s, keys), sum = 0;
@@ -97,11 +112,15 @@ static void TYPED(head_forward)(const struct TYPED(head) * h)
 {
     for (int64_t from = 0; from < h->t; from += LT_ATTENTION_BLOCK) {
         int64_t end = min64(from + LT_ATTENTION_BLOCK, h->t), rows = end - from;
-        TYPED(product)(rows, end, h->d, TYPED(plain)(h->q + from * h->row, h->row), TYPED(turned)(h->k, h->row), h->s, 0);
+        TYPED(product)
+        (rows, end, h->d, TYPED(plain)(h->q + from * h->row, h->row), TYPED(turned)(h->k, h->row),
+         h->s, 0);
         for (int64_t i = 0; i < rows; i++)
-            h->lse[from + i] = TYPED(softmax_row)(h->s + i * end, h->p_element + i * end, h->scale, from + i + 1, end);
+            h->lse[from + i] = TYPED(softmax_row)(h->s + i * end, h->p_element + i * end, h->scale,
+                                                  from + i + 1, end);
         TYPED(product_rounded)
-        (rows, h->d, end, TYPED(plain)(h->p_element, end), TYPED(plain)(h->v, h->row), h->out + from * h->c, h->c);
+        (rows, h->d, end, TYPED(plain)(h->p_element, end), TYPED(plain)(h->v, h->row),
+         h->out + from * h->c, h->c);
     }
 }
 
@@ -115,9 +134,10 @@ void TYPED(lt_cpu_attention_forward)(const union lt_args *args)
     }
 }
 
-/* ds = p (dp - D) scale, with D = dO.O of row i of the head; masked places become 0. s and dp are rows of scores and of
- * dO v'; p comes from the scores. */
-static void TYPED(softmax_backward_row)(const struct TYPED(head) * h, int64_t i, int64_t end, int64_t at)
+/* ds = p (dp - D) scale, with D = dO.O of row i of the head; masked places become 0. s and dp are
+ * rows of scores and of dO v'; p comes from the scores. */
+static void TYPED(softmax_backward_row)(const struct TYPED(head) * h, int64_t i, int64_t end,
+                                        int64_t at)
 {
     const ELEMENT *out = h->out + i * h->c, *dout = h->dout + i * h->c;
     const float *s = h->s + at, *dp = h->ds + at;
@@ -144,21 +164,30 @@ static void TYPED(round_rows)(ELEMENT *to, int64_t row, const float *from, int64
             to[i * row + c] = PUT(from[i * d + c]);
 }
 
-/* From the last block to the first: the last one reaches all keys, so it sets the sums of dk and dv, and the others add. */
+/* From the last block to the first: the last one reaches all keys, so it sets the sums of dk and
+ * dv, and the others add. */
 static void TYPED(head_backward)(const struct TYPED(head) * h)
 {
     int add = 0;
-    for (int64_t from = (h->t - 1) / LT_ATTENTION_BLOCK * LT_ATTENTION_BLOCK; from >= 0; from -= LT_ATTENTION_BLOCK) {
+    for (int64_t from = (h->t - 1) / LT_ATTENTION_BLOCK * LT_ATTENTION_BLOCK; from >= 0;
+         from -= LT_ATTENTION_BLOCK) {
         int64_t end = min64(from + LT_ATTENTION_BLOCK, h->t), rows = end - from;
         const ELEMENT *q = h->q + from * h->row, *dout = h->dout + from * h->c;
-        TYPED(product)(rows, end, h->d, TYPED(plain)(q, h->row), TYPED(turned)(h->k, h->row), h->s, 0);
-        TYPED(product)(rows, end, h->d, TYPED(plain)(dout, h->c), TYPED(turned)(h->v, h->row), h->ds, 0);
+        TYPED(product)
+        (rows, end, h->d, TYPED(plain)(q, h->row), TYPED(turned)(h->k, h->row), h->s, 0);
+        TYPED(product)
+        (rows, end, h->d, TYPED(plain)(dout, h->c), TYPED(turned)(h->v, h->row), h->ds, 0);
         for (int64_t i = 0; i < rows; i++)
             TYPED(softmax_backward_row)(h, from + i, end, i * end);
-        TYPED(product)(end, h->d, rows, TYPED(turned)(h->p_element, end), TYPED(plain)(dout, h->c), h->dv_sum, add);
+        TYPED(product)
+        (end, h->d, rows, TYPED(turned)(h->p_element, end), TYPED(plain)(dout, h->c), h->dv_sum,
+         add);
         TYPED(product_rounded)
-        (rows, h->d, end, TYPED(plain)(h->ds_element, end), TYPED(plain)(h->k, h->row), h->dq + from * h->row, h->row);
-        TYPED(product)(end, h->d, rows, TYPED(turned)(h->ds_element, end), TYPED(plain)(q, h->row), h->dk_sum, add);
+        (rows, h->d, end, TYPED(plain)(h->ds_element, end), TYPED(plain)(h->k, h->row),
+         h->dq + from * h->row, h->row);
+        TYPED(product)
+        (end, h->d, rows, TYPED(turned)(h->ds_element, end), TYPED(plain)(q, h->row), h->dk_sum,
+         add);
         add = 1;
     }
     TYPED(round_rows)(h->dk, h->row, h->dk_sum, h->t, h->d);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cpu backend, flat passes over all parameters: norm of the gradient, the optimizers, zeroing. All are bound by memory;
- * each element is read and written once. The order of sums does not depend on the number of threads.
+ * The cpu backend, flat passes over all parameters: norm of the gradient, the optimizers, zeroing.
+ * All are bound by memory; each element is read and written once. The order of sums does not depend
+ * on the number of threads.
  */
 #include <string.h>
 
@@ -29,7 +30,8 @@ void lt_cpu_norm(const union lt_args *args)
         const float *x = a->x + b * LT_NORM_BLOCK;
         int64_t n = min64(LT_NORM_BLOCK, a->count - b * LT_NORM_BLOCK);
         double block = 0;
-        for (int64_t i = 0; i < n; i += 1024) { /* floats add up 1024 terms over the vector's lanes, doubles the rest */
+        for (int64_t i = 0; i < n;
+             i += 1024) { /* floats add up 1024 terms over the vector's lanes, doubles the rest */
             int64_t end = min64(i + 1024, n);
             float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -46,7 +48,8 @@ void lt_cpu_norm(const union lt_args *args)
 }
 
 /* Writes the bf16 copy of what was just written, while it is in the cache. */
-static void shadow_range(uint16_t *restrict shadow, const float *restrict param, int64_t from, int64_t to)
+static void shadow_range(uint16_t *restrict shadow, const float *restrict param, int64_t from,
+                         int64_t to)
 {
     if (!shadow)
         return;
@@ -65,7 +68,8 @@ static void adamw_range(const struct lt_adamw *a, int64_t from, int64_t to, floa
 {
     float *restrict param = a->param, *restrict ms = a->m, *restrict vs = a->v;
     const float *restrict grad = a->grad;
-    float beta1 = a->beta1, beta2 = a->beta2, scale = a->grad_scale, eps = a->eps, shrink = 1.0f - a->lr * weight_decay;
+    float beta1 = a->beta1, beta2 = a->beta2, scale = a->grad_scale, eps = a->eps,
+          shrink = 1.0f - a->lr * weight_decay;
     float rate = a->lr / a->correction1, inverse2 = 1.0f / a->correction2;
 #pragma omp simd
     for (int64_t i = from; i < to; i++) {
@@ -90,11 +94,13 @@ void lt_cpu_adamw(const union lt_args *args)
     }
 }
 
-static void momentum_range(const struct lt_momentum *a, int64_t from, int64_t to, float weight_decay)
+static void momentum_range(const struct lt_momentum *a, int64_t from, int64_t to,
+                           float weight_decay)
 {
     float *restrict param = a->param, *restrict us = a->velocity;
     const float *restrict grad = a->grad;
-    float momentum = a->momentum, scale = a->grad_scale, lr = a->lr, shrink = 1.0f - a->lr * weight_decay;
+    float momentum = a->momentum, scale = a->grad_scale, lr = a->lr,
+          shrink = 1.0f - a->lr * weight_decay;
 #pragma omp simd
     for (int64_t i = from; i < to; i++) {
         float u = lt_fma(momentum, us[i], grad[i] * scale);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Template (typed.h): the memory-bound operations of the backend cpu. OpenMP over rows or columns, simple inner loops the
- * compiler vectorises.
+ * Template (typed.h): the memory-bound operations of the backend cpu. OpenMP over rows or columns,
+ * simple inner loops the compiler vectorises.
  *
- * Every sum is taken in an order that does not depend on timing: sums over rows are split by column among the threads, so that
- * a run is repeated bit by bit, and a resumed run continues bit by bit.
+ * Every sum is taken in an order that does not depend on timing: sums over rows are split by column
+ * among the threads, so that a run is repeated bit by bit, and a resumed run continues bit by bit.
  */
 
 void TYPED(lt_cpu_embedding_forward)(const union lt_args *args)
@@ -30,7 +30,8 @@ void TYPED(lt_cpu_embedding_backward)(const union lt_args *args)
         int64_t n = min64(COLUMNS, a->c - c0);
         for (int64_t i = 0; i < a->b * a->t; i++) {
             const ELEMENT *dout = (const ELEMENT *)a->dout + i * a->c + c0;
-            float *word = a->dword + a->tokens[i] * a->c + c0, *position = a->dposition + i % a->t * a->c + c0;
+            float *word = a->dword + a->tokens[i] * a->c + c0,
+                  *position = a->dposition + i % a->t * a->c + c0;
 #pragma omp simd
             for (int64_t c = 0; c < n; c++) {
                 word[c] += GET(dout[c]);
@@ -85,12 +86,13 @@ static void TYPED(layernorm_backward_row)(const struct lt_layernorm *a, int64_t 
 }
 
 /* Inlined where n is a constant, the two sums stay in registers. */
-static inline __attribute__((always_inline)) void TYPED(layernorm_backward_columns)(const struct lt_layernorm *a, int64_t c0,
-                                                                                    int64_t n)
+static inline __attribute__((always_inline)) void
+TYPED(layernorm_backward_columns)(const struct lt_layernorm *a, int64_t c0, int64_t n)
 {
     float dweight[COLUMNS] = {0}, dbias[COLUMNS] = {0};
     for (int64_t r = 0; r < a->rows; r++) {
-        const ELEMENT *x = (const ELEMENT *)a->in + r * a->c + c0, *dy = (const ELEMENT *)a->dout + r * a->c + c0;
+        const ELEMENT *x = (const ELEMENT *)a->in + r * a->c + c0,
+                      *dy = (const ELEMENT *)a->dout + r * a->c + c0;
         float mean = a->mean[r], rstd = a->rstd[r];
 #pragma omp simd
         for (int64_t c = 0; c < n; c++) {
@@ -155,7 +157,8 @@ void TYPED(lt_cpu_residual_forward)(const union lt_args *args)
         out[i] = PUT(GET(a[i]) + GET(b[i]));
 }
 
-/* Largest of n >= 1 elements. In lanes, because compilers do not turn a maximum into vectors where a NaN could come by. */
+/* Largest of n >= 1 elements. In lanes, because compilers do not turn a maximum into vectors where
+ * a NaN could come by. */
 static float TYPED(largest)(const ELEMENT *x, int64_t n)
 {
     enum { LANES = 32 };

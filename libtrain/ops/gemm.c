@@ -3,7 +3,8 @@
 
 #include "libtrain/ops/gemm_library.h"
 
-/* A stride of 1 between columns is the library's untransposed operand, one between rows its transposed one. */
+/* A stride of 1 between columns is the library's untransposed operand, one between rows its
+ * transposed one. */
 static int turned(struct lt_matrix x)
 {
     return x.column != 1;
@@ -21,7 +22,8 @@ static struct lt_matrix whole(struct lt_matrix x, int64_t rows, int64_t columns)
 
 static float load(const void *x, int64_t i, enum lt_dtype dtype)
 {
-    return dtype == LT_DTYPE_BF16 ? lt_bf16_float(((const lt_bf16 *)x)[i]) : ((const lt_fp32 *)x)[i];
+    return dtype == LT_DTYPE_BF16 ? lt_bf16_float(((const lt_bf16 *)x)[i])
+                                  : ((const lt_fp32 *)x)[i];
 }
 
 static void store(void *x, int64_t i, enum lt_dtype dtype, float value)
@@ -38,7 +40,8 @@ static void plain_row(const struct lt_product *p, int64_t i)
     for (int64_t j = 0; j < p->n; j++) {
         float sum = 0;
         for (int64_t q = 0; q < p->k; q++)
-            sum += load(p->a.at, i * p->a.row + q * p->a.column, p->in) * load(p->b.at, q * p->b.row + j * p->b.column, p->in);
+            sum += load(p->a.at, i * p->a.row + q * p->a.column, p->in) *
+                   load(p->b.at, q * p->b.row + j * p->b.column, p->in);
         sum += p->bias ? p->bias[j] : 0.0f;
         sum += p->add ? load(p->c, i * p->c_row + j, p->out) : 0.0f;
         store(p->c, i * p->c_row + j, p->out, sum);

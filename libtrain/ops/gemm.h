@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtrain: the one door to the library that multiplies matrices. oneDNN where it is installed: it picks its kernels
- * by what the CPU says it can do (AMX, avx512_bf16, AVX-512, AVX2). CBLAS elsewhere: Debian's OpenBLAS picks by the CPU's model
- * number, and takes SSE3 kernels, ten times slower, for a model it does not know, as virtual machines often have
+ * Private to libtrain: the one door to the library that multiplies matrices. oneDNN where it is
+ * installed: it picks its kernels by what the CPU says it can do (AMX, avx512_bf16, AVX-512, AVX2).
+ * CBLAS elsewhere: Debian's OpenBLAS picks by the CPU's model number, and takes SSE3 kernels, ten
+ * times slower, for a model it does not know, as virtual machines often have
  * (OPENBLAS_CORETYPE=SkylakeX overrules it); it has no bf16.
  */
 #ifndef LT_GEMM_H
@@ -12,14 +13,16 @@
 
 #include "libtrain/base/dtype.h"
 
-/* A matrix seen through strides in elements: element (i, j) is at[i * row + j * column]. One of the strides is 1. */
+/* A matrix seen through strides in elements: element (i, j) is at[i * row + j * column]. One of the
+ * strides is 1. */
 struct lt_matrix {
     const void *at;
     int64_t row, column;
 };
 
-/* c[m,n] = a[m,k] * b[k,n], plus bias[n] to each row unless it is NULL, plus what c held if `add`. Elements of a and b are of
- * type `in`, those of c of type `out`, bias and the sums fp32. c is row-major, its rows c_row >= n elements apart. */
+/* c[m,n] = a[m,k] * b[k,n], plus bias[n] to each row unless it is NULL, plus what c held if `add`.
+ * Elements of a and b are of type `in`, those of c of type `out`, bias and the sums fp32. c is
+ * row-major, its rows c_row >= n elements apart. */
 struct lt_product {
     int64_t m, n, k;
     struct lt_matrix a, b;
@@ -30,13 +33,15 @@ struct lt_product {
     enum lt_dtype in, out;
 };
 
-/* Uses all of OpenMP's threads, or the calling one alone when called from within a parallel region. For one number of threads
- * the result is the same, bit for bit, each time. m, n, k >= 1 and below 2^31. The first product of a shape on a thread is
- * planned, later ones take the plan from a table of that thread. Thread-safe; nothing can fail: what the library refuses is
- * multiplied by plain loops (lt_gemm_fast tells). */
+/* Uses all of OpenMP's threads, or the calling one alone when called from within a parallel region.
+ * For one number of threads the result is the same, bit for bit, each time. m, n, k >= 1 and below
+ * 2^31. The first product of a shape on a thread is planned, later ones take the plan from a table
+ * of that thread. Thread-safe; nothing can fail: what the library refuses is multiplied by plain
+ * loops (lt_gemm_fast tells). */
 void lt_gemm(const struct lt_product *product);
 
-/* Whether the library multiplies matrices of this type on this CPU. Where it does not, lt_gemm is correct and very slow. */
+/* Whether the library multiplies matrices of this type on this CPU. Where it does not, lt_gemm is
+ * correct and very slow. */
 int lt_gemm_fast(enum lt_dtype dtype);
 
 /* Name and version of the library, for reports: "oneDNN 2.6.3". */

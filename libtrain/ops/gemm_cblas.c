@@ -18,9 +18,11 @@ int lt_gemm_library_run(const struct lt_product *p)
     int ta = p->a.column != 1, tb = p->b.column != 1;
     if (p->in != LT_DTYPE_FP32 || p->out != LT_DTYPE_FP32)
         return -1;
-    cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, (blasint)p->m, (blasint)p->n,
-                (blasint)p->k, 1.0f, p->a.at, (blasint)(ta ? p->a.column : p->a.row), p->b.at,
-                (blasint)(tb ? p->b.column : p->b.row), p->add ? 1.0f : 0.0f, p->c, (blasint)p->c_row);
+    cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans,
+                (blasint)p->m, (blasint)p->n, (blasint)p->k, 1.0f, p->a.at,
+                (blasint)(ta ? p->a.column : p->a.row), p->b.at,
+                (blasint)(tb ? p->b.column : p->b.row), p->add ? 1.0f : 0.0f, p->c,
+                (blasint)p->c_row);
     if (p->bias)
         add_bias(p);
     return 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oneDNN's matmul primitives. Making one takes much longer than a small product, so each thread keeps a table of those it made,
- * keyed by everything but the addresses; the table goes with the thread. Memory objects are the table's too: they hold
- * addresses, so threads cannot share them. (The machine code behind a primitive is shared, by oneDNN itself.)
+ * oneDNN's matmul primitives. Making one takes much longer than a small product, so each thread
+ * keeps a table of those it made, keyed by everything but the addresses; the table goes with the
+ * thread. Memory objects are the table's too: they hold addresses, so threads cannot share them.
+ * (The machine code behind a primitive is shared, by oneDNN itself.)
  */
 #ifdef HAVE_DNNL
 #include <dnnl.h>
@@ -55,7 +56,8 @@ typedef const dnnl_memory_desc_t *described;
 #define DESCRIBED(d) (&(d))
 #endif
 
-static int describe(description *d, int64_t rows, int64_t columns, int64_t row, int64_t column, enum lt_dtype dtype)
+static int describe(description *d, int64_t rows, int64_t columns, int64_t row, int64_t column,
+                    enum lt_dtype dtype)
 {
     dnnl_dims_t shape = {rows, columns}, strides = {row, column};
     dnnl_data_type_t type = dtype == LT_DTYPE_BF16 ? dnnl_bf16 : dnnl_f32;
@@ -87,13 +89,16 @@ static int add_to_destination(dnnl_post_ops_t ops)
 #endif
 }
 
-static int plan_primitive(dnnl_primitive_desc_t *out, description *d, int bias, dnnl_primitive_attr_t attributes)
+static int plan_primitive(dnnl_primitive_desc_t *out, description *d, int bias,
+                          dnnl_primitive_attr_t attributes)
 {
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl_matmul_primitive_desc_create(out, engine, d[A], d[B], bias ? d[BIAS] : NULL, d[C], attributes) != dnnl_success;
+    return dnnl_matmul_primitive_desc_create(out, engine, d[A], d[B], bias ? d[BIAS] : NULL, d[C],
+                                             attributes) != dnnl_success;
 #else
     dnnl_matmul_desc_t operation;
-    return dnnl_matmul_desc_init(&operation, &d[A], &d[B], bias ? &d[BIAS] : NULL, &d[C]) != dnnl_success ||
+    return dnnl_matmul_desc_init(&operation, &d[A], &d[B], bias ? &d[BIAS] : NULL, &d[C]) !=
+               dnnl_success ||
            dnnl_primitive_desc_create(out, &operation, attributes, engine, NULL) != dnnl_success;
 #endif
 }
@@ -127,7 +132,8 @@ static void drop_table(void *arg)
 
 static void start(void)
 {
-    if (pthread_key_create(&tables, drop_table) || dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
+    if (pthread_key_create(&tables, drop_table) ||
+        dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
         engine = NULL;
 }
 
@@ -154,8 +160,8 @@ static struct table *own_table(void)
 static int make_memory(struct plan *p, description *d)
 {
     for (int i = 0; i < OPERANDS; i++)
-        if ((i != BIAS || p->key.bias) &&
-            dnnl_memory_create(&p->memory[i], DESCRIBED(d[i]), engine, DNNL_MEMORY_NONE) != dnnl_success)
+        if ((i != BIAS || p->key.bias) && dnnl_memory_create(&p->memory[i], DESCRIBED(d[i]), engine,
+                                                             DNNL_MEMORY_NONE) != dnnl_success)
             return -1;
     return 0;
 }
@@ -172,9 +178,11 @@ static int make_primitive(struct plan *p, description *d)
         describe(&d[C], k->m, k->n, k->c_row, 1, (enum lt_dtype)k->out) ||
         (k->bias && describe(&d[BIAS], 1, k->n, k->n, 1, LT_DTYPE_FP32)))
         return -1;
-    if (dnnl_primitive_attr_create(&attributes) != dnnl_success || dnnl_post_ops_create(&ops) != dnnl_success)
+    if (dnnl_primitive_attr_create(&attributes) != dnnl_success ||
+        dnnl_post_ops_create(&ops) != dnnl_success)
         goto out;
-    if (k->add && (add_to_destination(ops) || dnnl_primitive_attr_set_post_ops(attributes, ops) != dnnl_success))
+    if (k->add && (add_to_destination(ops) ||
+                   dnnl_primitive_attr_set_post_ops(attributes, ops) != dnnl_success))
         goto out;
     if (plan_primitive(&planned, d, k->bias != 0, attributes))
         goto out;
@@ -192,8 +200,8 @@ static void make_plan(struct plan *p)
     description d[OPERANDS];
     memset(d, 0, sizeof d);
     int threads = omp_get_max_threads();
-    /* The library divides work among as many threads as there may be when a primitive is made. Within a parallel region it has
-     * one, which it must be told. */
+    /* The library divides work among as many threads as there may be when a primitive is made.
+     * Within a parallel region it has one, which it must be told. */
     if (p->key.alone > 0)
         omp_set_num_threads(1);
     if (make_primitive(p, d))
@@ -243,7 +251,8 @@ static struct key key_of(const struct lt_product *p)
 /* Addresses go in without const: the library has one type for what it reads and what it writes. */
 static int put(struct plan *plan, int operand, const void *at)
 {
-    return dnnl_memory_set_data_handle(plan->memory[operand], (void *)(uintptr_t)at) != dnnl_success;
+    return dnnl_memory_set_data_handle(plan->memory[operand], (void *)(uintptr_t)at) !=
+           dnnl_success;
 }
 
 static int run_primitive(const struct lt_product *p)
@@ -251,7 +260,8 @@ static int run_primitive(const struct lt_product *p)
     struct table *t = own_table();
     struct key key = key_of(p);
     struct plan *plan = t ? find(t, &key) : NULL;
-    if (!plan || !plan->primitive || put(plan, A, p->a.at) || put(plan, B, p->b.at) || put(plan, C, p->c))
+    if (!plan || !plan->primitive || put(plan, A, p->a.at) || put(plan, B, p->b.at) ||
+        put(plan, C, p->c))
         return -1;
     if (p->bias && put(plan, BIAS, p->bias))
         return -1;
@@ -259,12 +269,14 @@ static int run_primitive(const struct lt_product *p)
                               {DNNL_ARG_WEIGHTS, plan->memory[B]},
                               {DNNL_ARG_DST, plan->memory[C]},
                               {DNNL_ARG_BIAS, plan->memory[BIAS]}};
-    return dnnl_primitive_execute(plan->primitive, t->stream, p->bias ? 4 : 3, args) != dnnl_success;
+    return dnnl_primitive_execute(plan->primitive, t->stream, p->bias ? 4 : 3, args) !=
+           dnnl_success;
 }
 
-/* Which of the library's two ways is faster was measured on the shapes of GPT-2 (make bench-engine prints them): with b as it
- * lies in memory and fp32, dnnl_sgemm, unless a is turned and b narrow; else a primitive. It depends on the shape alone, never
- * on a clock: the two sum in different orders, and a run must repeat itself. */
+/* Which of the library's two ways is faster was measured on the shapes of GPT-2 (make bench-engine
+ * prints them): with b as it lies in memory and fp32, dnnl_sgemm, unless a is turned and b narrow;
+ * else a primitive. It depends on the shape alone, never on a clock: the two sum in different
+ * orders, and a run must repeat itself. */
 static int sgemm_is_faster(const struct lt_product *p)
 {
     if (p->in != LT_DTYPE_FP32 || p->out != LT_DTYPE_FP32 || p->b.column != 1 || p->bias)
@@ -275,12 +287,13 @@ static int sgemm_is_faster(const struct lt_product *p)
 static int run_sgemm(const struct lt_product *p)
 {
     int turned = p->a.column != 1;
-    return dnnl_sgemm(turned ? 'T' : 'N', 'N', p->m, p->n, p->k, 1.0f, p->a.at, turned ? p->a.column : p->a.row, p->b.at,
-                      p->b.row, p->add ? 1.0f : 0.0f, p->c, p->c_row) != dnnl_success;
+    return dnnl_sgemm(turned ? 'T' : 'N', 'N', p->m, p->n, p->k, 1.0f, p->a.at,
+                      turned ? p->a.column : p->a.row, p->b.at, p->b.row, p->add ? 1.0f : 0.0f,
+                      p->c, p->c_row) != dnnl_success;
 }
 
-/* A primitive turns all of a before it multiplies; of the gradient of a word embedding that is more than the caches hold. So
- * such a product is made in pieces. */
+/* A primitive turns all of a before it multiplies; of the gradient of a word embedding that is more
+ * than the caches hold. So such a product is made in pieces. */
 static int run_pieces(const struct lt_product *whole)
 {
     struct lt_product p = *whole;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to gemm.c: what a library of matrix products must offer. gemm_dnnl.c and gemm_cblas.c are the two; the build has one.
+ * Private to gemm.c: what a library of matrix products must offer. gemm_dnnl.c and gemm_cblas.c are
+ * the two; the build has one.
  */
 #ifndef LT_GEMM_LIBRARY_H
 #define LT_GEMM_LIBRARY_H

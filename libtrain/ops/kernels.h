@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to ops.c and the backends: one function an operation and a backend, all of the same shape, declared from the list.
+ * Private to ops.c and the backends: one function an operation and a backend, all of the same
+ * shape, declared from the list.
  */
 #ifndef LT_KERNELS_H
 #define LT_KERNELS_H
@@ -13,9 +14,9 @@
 #define LT_GELU_CUBIC      0.044715f
 #define LT_GELU_SCALE      0.797884561f /* sqrt(2 / pi) */
 
-/* An operation has one function a backend and dtype, but for those of the optimizer, which work on floats in all of them:
- * LT_KERNEL(FORWARD, lt_cpu_gelu_forward, bf16) is lt_cpu_gelu_forward_bf16, LT_KERNEL(OPTIMIZER, lt_cpu_norm, bf16) is
- * lt_cpu_norm. */
+/* An operation has one function a backend and dtype, but for those of the optimizer, which work on
+ * floats in all of them: LT_KERNEL(FORWARD, lt_cpu_gelu_forward, bf16) is lt_cpu_gelu_forward_bf16,
+ * LT_KERNEL(OPTIMIZER, lt_cpu_norm, bf16) is lt_cpu_norm. */
 #define LT_KERNEL_FORWARD(function, type)   function##_##type
 #define LT_KERNEL_BACKWARD(function, type)  function##_##type
 #define LT_KERNEL_OPTIMIZER(function, type) function
@@ -26,7 +27,8 @@
     void LT_KERNEL(pass, lt_reference_##function, bf16)(const union lt_args *args); \
     void LT_KERNEL(pass, lt_cpu_##function, fp32)(const union lt_args *args); \
     void LT_KERNEL(pass, lt_cpu_##function, bf16)(const union lt_args *args); \
-    void lt_cost_##function(const struct lt_context *x, const union lt_args *args, struct tacho_work *work);
+    void lt_cost_##function(const struct lt_context *x, const union lt_args *args, \
+                            struct tacho_work *work);
 LT_OP_MAP(LT_DECLARE)
 #undef LT_DECLARE
 

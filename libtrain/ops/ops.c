@@ -20,11 +20,11 @@ static const struct op ops[LT_OP_COUNT] = {
         LT_KERNEL(p, function, fp32), LT_KERNEL(p, function, bf16) \
     } /* in the order of enum lt_dtype */
 #define ROW(id, function, name, p, k) \
-    [LT_OP_##id] = { \
-        .pass = TACHO_PASS_##p, \
-        .kind = TACHO_WORK_##k, \
-        .cost = lt_cost_##function, \
-        .run = {[LT_BACKEND_REFERENCE] = BOTH(p, lt_reference_##function), [LT_BACKEND_CPU] = BOTH(p, lt_cpu_##function)}},
+    [LT_OP_##id] = {.pass = TACHO_PASS_##p, \
+                    .kind = TACHO_WORK_##k, \
+                    .cost = lt_cost_##function, \
+                    .run = {[LT_BACKEND_REFERENCE] = BOTH(p, lt_reference_##function), \
+                            [LT_BACKEND_CPU] = BOTH(p, lt_cpu_##function)}},
     LT_OP_MAP(ROW)
 #undef ROW
 #undef BOTH
@@ -48,9 +48,11 @@ static const uint8_t dtype_codes[LT_DTYPE_COUNT] = {
 #undef ROW
 };
 
-void lt_op_work(enum lt_op_id op, const struct lt_context *context, const union lt_args *args, struct tacho_work *work)
+void lt_op_work(enum lt_op_id op, const struct lt_context *context, const union lt_args *args,
+                struct tacho_work *work)
 {
-    *work = (struct tacho_work){.dtype = dtype_codes[context->dtype], .pass = ops[op].pass, .kind = ops[op].kind};
+    *work = (struct tacho_work){
+        .dtype = dtype_codes[context->dtype], .pass = ops[op].pass, .kind = ops[op].kind};
     ops[op].cost(context, args, work);
     if (work->pass == TACHO_PASS_OPTIMIZER)
         work->dtype = TACHO_DTYPE_FP32;

@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtrain: every operation of the engine, and the one point through which all of them go.
+ * Private to libtrain: every operation of the engine, and the one point through which all of them
+ * go.
  *
- * lt_op looks up the operation's row, computes its work from the shapes alone (FLOPs in three conventions, bytes), opens a
- * range, calls the implementation that the context selects, and closes the range. No other place of the engine calls an
- * implementation.
+ * lt_op looks up the operation's row, computes its work from the shapes alone (FLOPs in three
+ * conventions, bytes), opens a range, calls the implementation that the context selects, and closes
+ * the range. No other place of the engine calls an implementation.
  *
- * Shapes. b sequences of t tokens, c channels, h heads of c / h channels, v words; all tensors row-major and dense.
- * Types. What is void * has elements of the context's dtype: activations, their gradients, and the weights that products and
- * look-ups read. What is float * is fp32 in every dtype: statistics, losses, biases, parameters of layernorm, gradients of
- * parameters, the optimizer's arrays. Sums are fp32 or wider; an element is rounded once, to nearest even, when it is stored.
- * A backward overwrites the gradient of its input unless its comment says it adds; gradients of parameters always add, except
- * where `accumulate` is 0. Ownership: arguments are borrowed for the call.
+ * Shapes. b sequences of t tokens, c channels, h heads of c / h channels, v words; all tensors
+ * row-major and dense. Types. What is void * has elements of the context's dtype: activations,
+ * their gradients, and the weights that products and look-ups read. What is float * is fp32 in
+ * every dtype: statistics, losses, biases, parameters of layernorm, gradients of parameters, the
+ * optimizer's arrays. Sums are fp32 or wider; an element is rounded once, to nearest even, when it
+ * is stored. A backward overwrites the gradient of its input unless its comment says it adds;
+ * gradients of parameters always add, except where `accumulate` is 0. Ownership: arguments are
+ * borrowed for the call.
  *
- * To add an operation: a struct here (if no present one fits), a row in LT_OP_MAP, its cost in ops_cost.c, an implementation in
- * reference_typed.h and cpu_typed.h (those of the optimizer: *_optimizer.c), a row in tests/unit/libtrain/test_lt_gradients.c.
- * To add a backend or a dtype: an enum value, its column in kernels.h and in the table of ops.c.
+ * To add an operation: a struct here (if no present one fits), a row in LT_OP_MAP, its cost in
+ * ops_cost.c, an implementation in reference_typed.h and cpu_typed.h (those of the optimizer:
+ * *_optimizer.c), a row in tests/unit/libtrain/test_lt_gradients.c. To add a backend or a dtype: an
+ * enum value, its column in kernels.h and in the table of ops.c.
  */
 #ifndef LT_OPS_H
 #define LT_OPS_H
@@ -25,8 +29,8 @@
 #include "libtrain/base/dtype.h"
 #include "libtrain/speak/trace.h"
 
-/* Who computes. REFERENCE is plain scalar C, the truth for tests; CPU is OpenMP and vectors, with the
- * matrix products of a library (gemm.h). */
+/* Who computes. REFERENCE is plain scalar C, the truth for tests; CPU is OpenMP and vectors, with
+ * the matrix products of a library (gemm.h). */
 #define LT_BACKEND_MAP(X)         X(REFERENCE, "reference") X(CPU, "cpu")
 #define LT_ENUM_BACKEND(id, name) LT_BACKEND_##id,
 enum lt_backend { LT_BACKEND_MAP(LT_ENUM_BACKEND) LT_BACKEND_COUNT };
@@ -56,7 +60,8 @@ enum lt_backend { LT_BACKEND_MAP(LT_ENUM_BACKEND) LT_BACKEND_COUNT };
 enum lt_op_id { LT_OP_MAP(LT_ENUM_OP) LT_OP_COUNT };
 #undef LT_ENUM_OP
 
-/* out[b,t,:] = word[tokens[b,t],:] + position[t,:]. Backward adds into dword and dposition. tokens: 0 <= token < v. */
+/* out[b,t,:] = word[tokens[b,t],:] + position[t,:]. Backward adds into dword and dposition. tokens:
+ * 0 <= token < v. */
 struct lt_embedding {
     void *out;
     const void *word, *position;
@@ -66,8 +71,9 @@ struct lt_embedding {
     int64_t b, t, c, v;
 };
 
-/* out = (in - mean) * rstd * weight + bias over rows of c; mean and rstd (one a row) are written by forward and read by
- * backward. eps = 1e-5. Backward ADDS into din (the residual stream's gradient), dweight and dbias. */
+/* out = (in - mean) * rstd * weight + bias over rows of c; mean and rstd (one a row) are written by
+ * forward and read by backward. eps = 1e-5. Backward ADDS into din (the residual stream's
+ * gradient), dweight and dbias. */
 struct lt_layernorm {
     void *out;
     float *mean, *rstd;
@@ -79,9 +85,10 @@ struct lt_layernorm {
     int64_t rows, c;
 };
 
-/* out[rows,n] = in[rows,k] * weight[n,k]^T + bias[n] (bias may be NULL). Backward: din = dout * weight; dweight = dout^T * in
- * and dbias = column sums of dout, added to what is there if `accumulate`, else overwriting it. din == NULL: nothing below
- * learns, so the input's gradient is neither computed nor counted. */
+/* out[rows,n] = in[rows,k] * weight[n,k]^T + bias[n] (bias may be NULL). Backward: din = dout *
+ * weight; dweight = dout^T * in and dbias = column sums of dout, added to what is there if
+ * `accumulate`, else overwriting it. din == NULL: nothing below learns, so the input's gradient is
+ * neither computed nor counted. */
 struct lt_matmul {
     void *out;
     const void *in, *weight;
@@ -93,9 +100,10 @@ struct lt_matmul {
     int accumulate;
 };
 
-/* Causal softmax attention. qkv[b,t,3c] holds query, key, value; out[b,t,c]; lse[b,h,t] = log of each row's sum of
- * exp(q.k / sqrt(c/h)), written by forward. Backward recomputes the probabilities from lse, so memory is linear in t.
- * scratch: `slots` regions of lt_attention_scratch(dtype, t, c / h) floats, one a thread, aligned as an arena's tensor. */
+/* Causal softmax attention. qkv[b,t,3c] holds query, key, value; out[b,t,c]; lse[b,h,t] = log of
+ * each row's sum of exp(q.k / sqrt(c/h)), written by forward. Backward recomputes the probabilities
+ * from lse, so memory is linear in t. scratch: `slots` regions of lt_attention_scratch(dtype, t, c
+ * / h) floats, one a thread, aligned as an arena's tensor. */
 struct lt_attention {
     void *out;
     float *lse;
@@ -116,15 +124,17 @@ struct lt_gelu {
     int64_t count;
 };
 
-/* out = a + b. Its backward hands the same gradient to both sides, which the in-place gradient of the residual stream does. */
+/* out = a + b. Its backward hands the same gradient to both sides, which the in-place gradient of
+ * the residual stream does. */
 struct lt_residual {
     void *out;
     const void *a, *b;
     int64_t count;
 };
 
-/* Softmax and cross-entropy in one pass over logits[rows,v]: losses[row] = -log p(target). If `backward`, logits are replaced
- * by their gradient scale * (p - onehot), else they are left as they are. */
+/* Softmax and cross-entropy in one pass over logits[rows,v]: losses[row] = -log p(target). If
+ * `backward`, logits are replaced by their gradient scale * (p - onehot), else they are left as
+ * they are. */
 struct lt_classifier {
     void *logits;
     float *losses;
@@ -134,19 +144,21 @@ struct lt_classifier {
     int backward;
 };
 
-/* *sum = sum of squares of x[count]; summed in fixed blocks, so the value does not depend on the number of threads.
- * partial: lt_norm_partials(count) doubles. */
+/* *sum = sum of squares of x[count]; summed in fixed blocks, so the value does not depend on the
+ * number of threads. partial: lt_norm_partials(count) doubles. */
 struct lt_norm {
     const float *x;
     double *sum, *partial;
     int64_t count;
 };
 
-/* The optimizers work on flat arrays, with gradients times grad_scale. Weight decay is decoupled in all of them: the first
- * `decayed` elements also shrink by lr * weight_decay, whatever the gradient. shadow: the bf16 copy of param, written in the
- * same pass, round to nearest even; NULL: none.
+/* The optimizers work on flat arrays, with gradients times grad_scale. Weight decay is decoupled in
+ * all of them: the first `decayed` elements also shrink by lr * weight_decay, whatever the
+ * gradient. shadow: the bf16 copy of param, written in the same pass, round to nearest even; NULL:
+ * none.
  *
- * AdamW (Loshchilov and Hutter 2019). correction1/2 = 1 - beta^step. 28 bytes of traffic an element, 2 more with a shadow. */
+ * AdamW (Loshchilov and Hutter 2019). correction1/2 = 1 - beta^step. 28 bytes of traffic an
+ * element, 2 more with a shadow. */
 struct lt_adamw {
     float *param, *m, *v;
     uint16_t *shadow;
@@ -155,8 +167,9 @@ struct lt_adamw {
     float lr, beta1, beta2, eps, weight_decay, correction1, correction2, grad_scale;
 };
 
-/* Gradient descent with Polyak's heavy ball in PyTorch's convention, without dampening: u = momentum u + g, p -= lr u (the rate
- * stands outside of the velocity; with a constant rate this is Polyak 1964). 20 bytes an element. */
+/* Gradient descent with Polyak's heavy ball in PyTorch's convention, without dampening: u =
+ * momentum u + g, p -= lr u (the rate stands outside of the velocity; with a constant rate this is
+ * Polyak 1964). 20 bytes an element. */
 struct lt_momentum {
     float *param, *velocity;
     uint16_t *shadow;
@@ -179,7 +192,8 @@ struct lt_zero {
     int64_t count;
 };
 
-/* The arguments of any operation. Each member has the name of a function suffix, so that the table can be generated. */
+/* The arguments of any operation. Each member has the name of a function suffix, so that the table
+ * can be generated. */
 union lt_args {
     struct lt_embedding embedding_forward, embedding_backward;
     struct lt_layernorm layernorm_forward, layernorm_backward;
@@ -198,12 +212,14 @@ union lt_args {
 /* What a call of lt_op needs beside its arguments. */
 struct lt_context {
     enum lt_backend backend;
-    enum lt_dtype dtype;    /* of activations and matrix products */
-    int evaluation;         /* work is marked as pass EVALUATION */
-    int recompute;          /* work is marked as pass RECOMPUTE and is no model FLOP: it has been made before */
+    enum lt_dtype dtype; /* of activations and matrix products */
+    int evaluation;      /* work is marked as pass EVALUATION */
+    int recompute; /* work is marked as pass RECOMPUTE and is no model FLOP: it has been made before
+                    */
     struct lt_trace *trace; /* NULL: no ranges */
-    /* Told by backward, on the thread of the steps, that the gradients [first, first + count) of the flat array are final; a
-     * model tells each element of its parameters once. NULL: nobody asks. */
+    /* Told by backward, on the thread of the steps, that the gradients [first, first + count) of
+     * the flat array are final; a model tells each element of its parameters once. NULL: nobody
+     * asks. */
     void (*ready)(void *arg, size_t first, size_t count);
     void *ready_arg;
 };
@@ -215,14 +231,15 @@ void lt_op(const struct lt_context *context, enum lt_op_id op, const union lt_ar
 const char *const *lt_op_names(void);
 
 /* The work of a call without making it (ops_cost.c has the formulas). */
-void lt_op_work(enum lt_op_id op, const struct lt_context *context, const union lt_args *args, struct tacho_work *work);
+void lt_op_work(enum lt_op_id op, const struct lt_context *context, const union lt_args *args,
+                struct tacho_work *work);
 
 /* Backend called `name`, or -1. */
 int lt_backend_find(const char *name);
 const char *lt_backend_name(enum lt_backend backend);
 
-/* Query-key pairs per head that a backend multiplies out for a causal mask of t: t (t + 1) / 2, or more where it works in
- * blocks. */
+/* Query-key pairs per head that a backend multiplies out for a causal mask of t: t (t + 1) / 2, or
+ * more where it works in blocks. */
 uint64_t lt_attention_pairs(enum lt_backend backend, int64_t t);
 size_t lt_attention_scratch(enum lt_dtype dtype, int64_t t, int64_t head_channels);
 size_t lt_norm_partials(int64_t count);
@@ -230,7 +247,8 @@ size_t lt_norm_partials(int64_t count);
 /* Threads that the cpu backend uses: the cores this process may run on, or $OMP_NUM_THREADS. */
 int lt_threads(void);
 
-/* Uses that many from now on. Call before a model is made: it has scratch for as many threads as there are then. */
+/* Uses that many from now on. Call before a model is made: it has scratch for as many threads as
+ * there are then. */
 void lt_threads_limit(int threads);
 
 #endif

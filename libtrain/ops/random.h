@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtrain: random numbers as pure functions of (key, counter). No state is shared, so values do not depend on the
- * number of threads or on the order in which they are drawn, and resuming needs only the counter.
+ * Private to libtrain: random numbers as pure functions of (key, counter). No state is shared, so
+ * values do not depend on the number of threads or on the order in which they are drawn, and
+ * resuming needs only the counter.
  */
 #ifndef LT_RANDOM_H
 #define LT_RANDOM_H
@@ -9,7 +10,8 @@
 #include <math.h>
 #include <stdint.h>
 
-/* 64 well mixed bits: the output function of SplitMix64 (Steele, Lea, Flood 2014) over key + counter * odd constant. */
+/* 64 well mixed bits: the output function of SplitMix64 (Steele, Lea, Flood 2014) over key +
+ * counter * odd constant. */
 static inline uint64_t lt_random_bits(uint64_t key, uint64_t counter)
 {
     uint64_t z = key + (counter + 1) * 0x9e3779b97f4a7c15ull;
@@ -34,8 +36,9 @@ static inline void lt_random_fill(float *x, int64_t count, float deviation, uint
         x[i] = deviation * lt_random_normal(key, (uint64_t)i);
 }
 
-/* The image of i under a permutation of 0..n-1 chosen by `key`; needs no table. Four Feistel rounds on the smallest even number
- * of bits that holds n, walked until the value is below n (fewer than four tries on average). i < n. */
+/* The image of i under a permutation of 0..n-1 chosen by `key`; needs no table. Four Feistel rounds
+ * on the smallest even number of bits that holds n, walked until the value is below n (fewer than
+ * four tries on average). i < n. */
 static inline uint64_t lt_random_permute(uint64_t key, uint64_t i, uint64_t n)
 {
     unsigned half = 1;

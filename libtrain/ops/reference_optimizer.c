@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The reference backend: norm of the gradient, optimizers, zeroing, each as its formula, one thread, in double.
+ * The reference backend: norm of the gradient, optimizers, zeroing, each as its formula, one
+ * thread, in double.
  */
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Template (typed.h): the reference backend, each operation written down as its formula, one thread, sums in double, one
- * rounding where a result is stored. Slow, and meant to be read: tests hold every other backend against it, and its gradients
- * against finite differences.
+ * Template (typed.h): the reference backend, each operation written down as its formula, one
+ * thread, sums in double, one rounding where a result is stored. Slow, and meant to be read: tests
+ * hold every other backend against it, and its gradients against finite differences.
  */
 
 void TYPED(lt_reference_embedding_forward)(const union lt_args *args)
@@ -12,7 +12,8 @@ void TYPED(lt_reference_embedding_forward)(const union lt_args *args)
     ELEMENT *out = a->out;
     for (int64_t i = 0; i < a->b * a->t; i++)
         for (int64_t c = 0; c < a->c; c++)
-            out[i * a->c + c] = PUT(GET(word[a->tokens[i] * a->c + c]) + GET(position[i % a->t * a->c + c]));
+            out[i * a->c + c] =
+                PUT(GET(word[a->tokens[i] * a->c + c]) + GET(position[i % a->t * a->c + c]));
 }
 
 void TYPED(lt_reference_embedding_backward)(const union lt_args *args)
@@ -40,7 +41,8 @@ void TYPED(lt_reference_layernorm_forward)(const union lt_args *args)
             variance += ((double)GET(x[c]) - mean) * ((double)GET(x[c]) - mean);
         double rstd = 1 / sqrt(variance / (double)a->c + (double)LT_LAYERNORM_EPS);
         for (int64_t c = 0; c < a->c; c++)
-            out[c] = PUT((float)(((double)GET(x[c]) - mean) * rstd * (double)a->weight[c] + (double)a->bias[c]));
+            out[c] = PUT((float)(((double)GET(x[c]) - mean) * rstd * (double)a->weight[c] +
+                                 (double)a->bias[c]));
         a->mean[r] = (float)mean;
         a->rstd[r] = (float)rstd;
     }
@@ -50,7 +52,8 @@ void TYPED(lt_reference_layernorm_backward)(const union lt_args *args)
 {
     const struct lt_layernorm *a = &args->layernorm_backward;
     for (int64_t r = 0; r < a->rows; r++) {
-        const ELEMENT *x = (const ELEMENT *)a->in + r * a->c, *dy = (const ELEMENT *)a->dout + r * a->c;
+        const ELEMENT *x = (const ELEMENT *)a->in + r * a->c,
+                      *dy = (const ELEMENT *)a->dout + r * a->c;
         ELEMENT *din = (ELEMENT *)a->din + r * a->c;
         double mean = (double)a->mean[r], rstd = (double)a->rstd[r], sum = 0, sum_hat = 0;
         for (int64_t c = 0; c < a->c; c++) {
@@ -59,7 +62,8 @@ void TYPED(lt_reference_layernorm_backward)(const union lt_args *args)
             sum_hat += g * ((double)GET(x[c]) - mean) * rstd;
         }
         for (int64_t c = 0; c < a->c; c++) {
-            double hat = ((double)GET(x[c]) - mean) * rstd, g = (double)GET(dy[c]) * (double)a->weight[c];
+            double hat = ((double)GET(x[c]) - mean) * rstd,
+                   g = (double)GET(dy[c]) * (double)a->weight[c];
             double gradient = rstd * (g - sum / (double)a->c - hat * sum_hat / (double)a->c);
             din[c] = PUT((float)((double)GET(din[c]) + gradient));
             a->dweight[c] += (float)((double)GET(dy[c]) * hat);
@@ -117,7 +121,8 @@ static double TYPED(dot)(const ELEMENT *a, const ELEMENT *b, int64_t n)
     return sum;
 }
 
-/* Score of query i against key j of a head: q.k / sqrt(head channels). `q` and `k` are at the head's first channel. */
+/* Score of query i against key j of a head: q.k / sqrt(head channels). `q` and `k` are at the
+ * head's first channel. */
 static double TYPED(attention_score)(const ELEMENT *q, const ELEMENT *k, int64_t channels)
 {
     return TYPED(dot)(q, k, channels) / sqrt((double)channels);
@@ -128,7 +133,8 @@ void TYPED(lt_reference_attention_forward)(const union lt_args *args)
     const struct lt_attention *a = &args->attention_forward;
     int64_t d = a->c / a->h, row = 3 * a->c;
     for (int64_t bh = 0; bh < a->b * a->h; bh++) {
-        const ELEMENT *q = (const ELEMENT *)a->qkv + bh / a->h * a->t * row + bh % a->h * d, *k = q + a->c, *v = k + a->c;
+        const ELEMENT *q = (const ELEMENT *)a->qkv + bh / a->h * a->t * row + bh % a->h * d,
+                      *k = q + a->c, *v = k + a->c;
         ELEMENT *out = (ELEMENT *)a->out + bh / a->h * a->t * a->c + bh % a->h * d;
         for (int64_t i = 0; i < a->t; i++) {
             double max = -INFINITY, sum = 0;
@@ -140,7 +146,8 @@ void TYPED(lt_reference_attention_forward)(const union lt_args *args)
             for (int64_t c = 0; c < d; c++) {
                 double o = 0;
                 for (int64_t j = 0; j <= i; j++)
-                    o += exp(TYPED(attention_score)(q + i * row, k + j * row, d) - max) / sum * (double)GET(v[j * row + c]);
+                    o += exp(TYPED(attention_score)(q + i * row, k + j * row, d) - max) / sum *
+                         (double)GET(v[j * row + c]);
                 out[i * a->c + c] = PUT((float)o);
             }
         }
@@ -155,17 +162,21 @@ struct TYPED(reference_head) {
 };
 
 /* With p = softmax(s), dp = dO.v and D = dO.O = sum_j p_j dp_j: ds = p (dp - D) / sqrt(d). */
-static void TYPED(pair)(const struct TYPED(reference_head) * h, int64_t i, int64_t j, double *p, double *ds)
+static void TYPED(pair)(const struct TYPED(reference_head) * h, int64_t i, int64_t j, double *p,
+                        double *ds)
 {
     const ELEMENT *dout = h->dout + i * h->c;
-    double big_d = TYPED(dot)(dout, h->out + i * h->c, h->d), dp = TYPED(dot)(dout, h->v + j * h->row, h->d);
-    *p = exp(TYPED(attention_score)(h->q + i * h->row, h->k + j * h->row, h->d) - (double)h->lse[i]);
+    double big_d = TYPED(dot)(dout, h->out + i * h->c, h->d),
+           dp = TYPED(dot)(dout, h->v + j * h->row, h->d);
+    *p =
+        exp(TYPED(attention_score)(h->q + i * h->row, h->k + j * h->row, h->d) - (double)h->lse[i]);
     *ds = *p * (dp - big_d) / sqrt((double)h->d);
 }
 
-/* dq_i = sum_j ds k_j; dk_j = sum_i ds q_i; dv_j = sum_i p dO_i; a few channels at a time, so that the sums have a place. */
-static void TYPED(attention_backward_channels)(const struct TYPED(reference_head) * h, ELEMENT *dq, int64_t t, int64_t from,
-                                               int64_t n)
+/* dq_i = sum_j ds k_j; dk_j = sum_i ds q_i; dv_j = sum_i p dO_i; a few channels at a time, so that
+ * the sums have a place. */
+static void TYPED(attention_backward_channels)(const struct TYPED(reference_head) * h, ELEMENT *dq,
+                                               int64_t t, int64_t from, int64_t n)
 {
     ELEMENT *dk = dq + h->c, *dv = dk + h->c;
     double p, ds, sum[2][REFERENCE_CHANNELS];
@@ -200,7 +211,8 @@ void TYPED(lt_reference_attention_backward)(const union lt_args *args)
     const struct lt_attention *a = &args->attention_backward;
     int64_t d = a->c / a->h, row = 3 * a->c;
     for (int64_t bh = 0; bh < a->b * a->h; bh++) {
-        int64_t at = bh / a->h * a->t * row + bh % a->h * d, at_out = bh / a->h * a->t * a->c + bh % a->h * d;
+        int64_t at = bh / a->h * a->t * row + bh % a->h * d,
+                at_out = bh / a->h * a->t * a->c + bh % a->h * d;
         struct TYPED(reference_head) h = {.q = (const ELEMENT *)a->qkv + at,
                                           .out = (const ELEMENT *)a->out + at_out,
                                           .dout = (const ELEMENT *)a->dout + at_out,
@@ -212,7 +224,8 @@ void TYPED(lt_reference_attention_backward)(const union lt_args *args)
         h.v = h.k + a->c;
         for (int64_t c = 0; c < d; c += REFERENCE_CHANNELS)
             TYPED(attention_backward_channels)
-        (&h, (ELEMENT *)a->dqkv + at, a->t, c, d - c < REFERENCE_CHANNELS ? d - c : REFERENCE_CHANNELS);
+        (&h, (ELEMENT *)a->dqkv + at, a->t, c,
+         d - c < REFERENCE_CHANNELS ? d - c : REFERENCE_CHANNELS);
     }
 }
 
@@ -223,7 +236,9 @@ void TYPED(lt_reference_gelu_forward)(const union lt_args *args)
     ELEMENT *out = a->out;
     for (int64_t i = 0; i < a->count; i++) {
         double x = (double)GET(in[i]);
-        out[i] = PUT((float)(0.5 * x * (1 + tanh((double)LT_GELU_SCALE * (x + (double)LT_GELU_CUBIC * x * x * x)))));
+        out[i] = PUT(
+            (float)(0.5 * x *
+                    (1 + tanh((double)LT_GELU_SCALE * (x + (double)LT_GELU_CUBIC * x * x * x)))));
     }
 }
 
@@ -235,7 +250,8 @@ void TYPED(lt_reference_gelu_backward)(const union lt_args *args)
     for (int64_t i = 0; i < a->count; i++) {
         double x = (double)GET(in[i]), s = (double)LT_GELU_SCALE, g = (double)LT_GELU_CUBIC;
         double t = tanh(s * (x + g * x * x * x));
-        din[i] = PUT((float)((double)GET(dout[i]) * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * s * (1 + 3 * g * x * x))));
+        din[i] = PUT((float)((double)GET(dout[i]) *
+                             (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * s * (1 + 3 * g * x * x))));
     }
 }
 
@@ -260,6 +276,7 @@ void TYPED(lt_reference_classifier)(const union lt_args *args)
             sum += exp((double)GET(x[i]) - max);
         a->losses[r] = (float)(max + log(sum) - (double)GET(x[a->targets[r]]));
         for (int64_t i = 0; a->backward && i < a->v; i++)
-            x[i] = PUT((float)((double)a->scale * (exp((double)GET(x[i]) - max) / sum - (i == a->targets[r]))));
+            x[i] = PUT((float)((double)a->scale *
+                               (exp((double)GET(x[i]) - max) / sum - (i == a->targets[r]))));
     }
 }

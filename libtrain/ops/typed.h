@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the backends: how one text becomes a function for each element type. A template (cpu_typed.h, reference_typed.h)
- * is included once a type, with LT_TYPE set to fp32 or bf16. In it
+ * Private to the backends: how one text becomes a function for each element type. A template
+ * (cpu_typed.h, reference_typed.h) is included once a type, with LT_TYPE set to fp32 or bf16. In it
  *
  *     TYPED(name)   is name_fp32 or name_bf16,
  *     ELEMENT       the type in memory,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to the cpu backend: functions simple enough for the compiler to vectorise inside a loop; libm's are calls.
+ * Private to the cpu backend: functions simple enough for the compiler to vectorise inside a loop;
+ * libm's are calls.
  */
 #ifndef LT_VECTOR_H
 #define LT_VECTOR_H
@@ -19,8 +20,9 @@ static inline float lt_fma(float a, float b, float c)
 #endif
 }
 
-/* exp(x) within 2 units in the last place; below -87.3 the smallest normal number, above 88.3 about 2e38.
- * x = n ln 2 + r with |r| <= ln 2 / 2; exp(r) by its Taylor polynomial to r^7; 2^n by the exponent bits. */
+/* exp(x) within 2 units in the last place; below -87.3 the smallest normal number, above 88.3 about
+ * 2e38. x = n ln 2 + r with |r| <= ln 2 / 2; exp(r) by its Taylor polynomial to r^7; 2^n by the
+ * exponent bits. */
 static inline float lt_exp(float x)
 {
     const float round = 12582912.0f; /* 1.5 * 2^23: adding it leaves an integer in the low bits */
@@ -46,7 +48,8 @@ static inline float lt_exp(float x)
     return p * power;
 }
 
-/* Largest of n >= 1 floats. In lanes, because compilers do not turn a maximum into vectors where a NaN could come by. */
+/* Largest of n >= 1 floats. In lanes, because compilers do not turn a maximum into vectors where a
+ * NaN could come by. */
 static inline float lt_max(const float *x, int64_t n)
 {
     enum { LANES = 16 };

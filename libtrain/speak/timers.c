@@ -178,8 +178,8 @@ void lt_timers_add(struct lt_timers *timers, const void *from)
     append(timers, l);
 }
 
-void lt_timers_begin(struct lt_timers *timers, int id, enum lt_class class, const struct tacho_work *work,
-                     const struct tacho_step *step)
+void lt_timers_begin(struct lt_timers *timers, int id, enum lt_class class,
+                     const struct tacho_work *work, const struct tacho_step *step)
 {
     struct lane *l = lane_of(timers);
     if (!l)
@@ -189,7 +189,8 @@ void lt_timers_begin(struct lt_timers *timers, int id, enum lt_class class, cons
     if (l == timers->lanes && timers->in_step && work)
         step_add_work(&timers->steps[timers->step_count - 1], work);
     if (l->depth < DEPTH)
-        l->stack[l->depth] = (struct open_range){.id = id, .class = class, .start = lt_timers_now()};
+        l->stack[l->depth] =
+            (struct open_range){.id = id, .class = class, .start = lt_timers_now()};
     l->depth++;
 }
 
@@ -240,24 +241,28 @@ static void write_step(FILE *f, const struct lt_timers_step *s, const char *sepa
     fprintf(f, "%s{\"index\":%" PRIu64 ",\"wall_ns\":%" PRId64, separator, s->index, s->wall_ns);
     for (int c = 0; c < LT_CLASS_COUNT; c++)
         fprintf(f, ",\"%s_ns\":%" PRId64, class_names[c], s->class_ns[c]);
-    fprintf(f, ",\"ops\":%" PRIu64 ",\"flops\":%" PRIu64 ",\"model_flops\":%" PRIu64 ",\"palm_flops\":%" PRIu64, s->ops,
-            s->flops, s->model_flops, s->palm_flops);
-    fprintf(f, ",\"matrix_flops\":%" PRIu64 ",\"bytes_read\":%" PRIu64 ",\"bytes_written\":%" PRIu64 "}", s->matrix_flops,
-            s->bytes_read, s->bytes_written);
+    fprintf(f,
+            ",\"ops\":%" PRIu64 ",\"flops\":%" PRIu64 ",\"model_flops\":%" PRIu64
+            ",\"palm_flops\":%" PRIu64,
+            s->ops, s->flops, s->model_flops, s->palm_flops);
+    fprintf(f,
+            ",\"matrix_flops\":%" PRIu64 ",\"bytes_read\":%" PRIu64 ",\"bytes_written\":%" PRIu64
+            "}",
+            s->matrix_flops, s->bytes_read, s->bytes_written);
 }
 
 static void write_lane(FILE *f, const struct lt_timers *t, const struct lane *l)
 {
     const char *separator = "\n";
     fprintf(f,
-            "%s{\"name\":\"%s\",\"tid\":%ld,\"ranges\":%" PRIu64 ",\"range_ns\":%" PRId64 ",\"counters\":%" PRIu64
-            ",\"names\":[",
+            "%s{\"name\":\"%s\",\"tid\":%ld,\"ranges\":%" PRIu64 ",\"range_ns\":%" PRId64
+            ",\"counters\":%" PRIu64 ",\"names\":[",
             l == t->lanes ? "\n" : ",\n", l->name, l->tid, l->ranges, l->range_ns, l->counters);
     for (int i = 0; i < t->name_count; i++) {
         if (l->totals[i].count == 0)
             continue;
-        fprintf(f, "%s  {\"name\":\"%s\",\"count\":%" PRIu64 ",\"ns\":%" PRId64 "}", separator, t->names[i], l->totals[i].count,
-                l->totals[i].ns);
+        fprintf(f, "%s  {\"name\":\"%s\",\"count\":%" PRIu64 ",\"ns\":%" PRId64 "}", separator,
+                t->names[i], l->totals[i].count, l->totals[i].ns);
         separator = ",\n";
     }
     fprintf(f, "]}");
@@ -278,9 +283,10 @@ int lt_timers_write(const struct lt_timers *timers, const char *path, struct tac
 {
     FILE *f = fopen(path, "we");
     if (!f)
-        return tacho_fail(err, TACHO_EIO, "give --timers a file in a folder you may write to", "%s: %s", path, strerror(errno));
-    fprintf(f, "{\"schema\":\"libtrain-timers/1\",\"pid\":%ld,\"steps_lost\":%d,\n\"steps\":[", (long)getpid(),
-            timers->step_lost);
+        return tacho_fail(err, TACHO_EIO, "give --timers a file in a folder you may write to",
+                          "%s: %s", path, strerror(errno));
+    fprintf(f, "{\"schema\":\"libtrain-timers/1\",\"pid\":%ld,\"steps_lost\":%d,\n\"steps\":[",
+            (long)getpid(), timers->step_lost);
     for (size_t i = 0; i < timers->step_count; i++)
         write_step(f, &timers->steps[i], i ? ",\n" : "\n");
     fprintf(f, "],\n");
@@ -291,6 +297,7 @@ int lt_timers_write(const struct lt_timers *timers, const char *path, struct tac
     fprintf(f, "]}\n");
     int failed = ferror(f);
     if (fclose(f) || failed)
-        return tacho_fail(err, TACHO_EIO, "make room on the disk, or give another place", "%s: %s", path, strerror(errno));
+        return tacho_fail(err, TACHO_EIO, "make room on the disk, or give another place", "%s: %s",
+                          path, strerror(errno));
     return 0;
 }

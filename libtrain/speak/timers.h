@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtrain/speak/trace.c: the engine's own timers, one lane a thread. A range's self time (its duration less that of
- * the ranges inside it) goes to a class; inside a step, on the thread of the steps, the classes sum to the step. Times are
- * CLOCK_MONOTONIC ns.
+ * Private to libtrain/speak/trace.c: the engine's own timers, one lane a thread. A range's self
+ * time (its duration less that of the ranges inside it) goes to a class; inside a step, on the
+ * thread of the steps, the classes sum to the step. Times are CLOCK_MONOTONIC ns.
  */
 #ifndef LT_TIMERS_H
 #define LT_TIMERS_H
@@ -18,8 +18,8 @@ void lt_timers_destroy(struct lt_timers *timers);
 void lt_timers_thread(struct lt_timers *timers, const char *name);
 
 /* work and step are NULL for ranges that are neither an op nor a step. */
-void lt_timers_begin(struct lt_timers *timers, int id, enum lt_class class, const struct tacho_work *work,
-                     const struct tacho_step *step);
+void lt_timers_begin(struct lt_timers *timers, int id, enum lt_class class,
+                     const struct tacho_work *work, const struct tacho_step *step);
 /* `end`: lt_timers_now() when the range ended; the books are kept after that. */
 void lt_timers_end(struct lt_timers *timers, int64_t end);
 /* CLOCK_MONOTONIC, ns. */

@@ -36,7 +36,8 @@ static const char *const counter_names[LT_COUNTER_COUNT] = {
 #undef ROW
 };
 
-/* A stage of the loader that runs in line, on the step's thread, is input: the step waits for it. */
+/* A stage of the loader that runs in line, on the step's thread, is input: the step waits for it.
+ */
 static enum lt_class range_class(uint32_t kind)
 {
     switch (kind) {
@@ -129,8 +130,9 @@ void lt_trace_add(struct lt_trace *trace, const void *from)
         lt_timers_add(trace->timers, from);
 }
 
-/* Here and below the engine's clock is read just before NVTX is called, at both ends, and the books are kept outside of what
- * was read: a tool that reads its clock inside the call sees the range shifted a little, not longer or shorter. */
+/* Here and below the engine's clock is read just before NVTX is called, at both ends, and the books
+ * are kept outside of what was read: a tool that reads its clock inside the call sees the range
+ * shifted a little, not longer or shorter. */
 void lt_trace_op_begin(struct lt_trace *trace, int op, const struct tacho_work *work)
 {
     if (!trace)
@@ -164,7 +166,8 @@ void lt_trace_step_begin(struct lt_trace *trace, const struct tacho_step *step)
     if (!trace)
         return;
     if (trace->timers)
-        lt_timers_begin(trace->timers, trace->ops + LT_RANGE_STEP, LT_CLASS_UNATTRIBUTED, NULL, step);
+        lt_timers_begin(trace->timers, trace->ops + LT_RANGE_STEP, LT_CLASS_UNATTRIBUTED, NULL,
+                        step);
     tacho_nvtx_push_step(&trace->nvtx, trace->range[LT_RANGE_STEP], step);
 }
 

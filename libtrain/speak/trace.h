@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtrain: what the engine says about itself. Every range goes to NVTX (domain "libtrain", registered names, the
- * payloads of tacho_nvtx.h) for whatever tool is attached, and, if asked for, to timers of the engine's own. The timers read
- * CLOCK_MONOTONIC themselves and share no code with any tool: tests compare the two.
+ * Private to libtrain: what the engine says about itself. Every range goes to NVTX (domain
+ * "libtrain", registered names, the payloads of tacho_nvtx.h) for whatever tool is attached, and,
+ * if asked for, to timers of the engine's own. The timers read CLOCK_MONOTONIC themselves and share
+ * no code with any tool: tests compare the two.
  *
- * Ranges nest per thread; every begin has one end on the same thread. Thread-safe. Without a tool and without timers a range
- * costs two indirect branches.
+ * Ranges nest per thread; every begin has one end on the same thread. Thread-safe. Without a tool
+ * and without timers a range costs two indirect branches.
  */
 #ifndef LT_TRACE_H
 #define LT_TRACE_H
@@ -66,7 +67,9 @@ enum lt_counter { LT_COUNTER_MAP(LT_ENUM_COUNTER) LT_COUNTER_COUNT };
 #undef LT_ENUM_COUNTER
 
 /* Where an instant of a step on the step's thread belongs: the innermost open range decides. */
-#define LT_CLASS_MAP(X)         X(COMPUTE, "compute") X(INPUT, "input") X(HOST, "host") X(UNATTRIBUTED, "unattributed") X(COMM, "comm")
+#define LT_CLASS_MAP(X) \
+    X(COMPUTE, "compute") \
+    X(INPUT, "input") X(HOST, "host") X(UNATTRIBUTED, "unattributed") X(COMM, "comm")
 #define LT_ENUM_CLASS(id, name) LT_CLASS_##id,
 enum lt_class { LT_CLASS_MAP(LT_ENUM_CLASS) LT_CLASS_COUNT };
 #undef LT_ENUM_CLASS
@@ -84,19 +87,22 @@ struct lt_timers_step {
 
 struct lt_trace;
 
-/* `op_names`: `ops` static strings, indexed by what lt_trace_op_begin is given. `timers`: keep the engine's own times too.
- * The calling thread becomes the thread of the steps, named "main". The caller frees with lt_trace_destroy. */
+/* `op_names`: `ops` static strings, indexed by what lt_trace_op_begin is given. `timers`: keep the
+ * engine's own times too. The calling thread becomes the thread of the steps, named "main". The
+ * caller frees with lt_trace_destroy. */
 int lt_trace_create(struct lt_trace **out, const char *const *op_names, int ops, int timers);
 
 /* Accepts NULL. Every other thread that used the trace must have ended. */
 void lt_trace_destroy(struct lt_trace *trace);
 
-/* Names the calling thread ("loader-0") in the timers, for the system and for a tool. `name` is copied (15 characters). */
+/* Names the calling thread ("loader-0") in the timers, for the system and for a tool. `name` is
+ * copied (15 characters). */
 void lt_trace_thread(struct lt_trace *trace, const char *name);
 
-/* For worker processes; all accept NULL. In a forked child: forget the ranges and times of the parent; the child's first thread
- * starts anew. lt_trace_save leaves the calling thread's times in lt_trace_lane_bytes (0 without timers) of shared memory, from
- * which lt_trace_add puts them among the parent's threads. */
+/* For worker processes; all accept NULL. In a forked child: forget the ranges and times of the
+ * parent; the child's first thread starts anew. lt_trace_save leaves the calling thread's times in
+ * lt_trace_lane_bytes (0 without timers) of shared memory, from which lt_trace_add puts them among
+ * the parent's threads. */
 void lt_trace_forked(struct lt_trace *trace);
 size_t lt_trace_lane_bytes(const struct lt_trace *trace);
 void lt_trace_save(struct lt_trace *trace, void *to);
@@ -107,16 +113,18 @@ void lt_trace_op_begin(struct lt_trace *trace, int op, const struct tacho_work *
 void lt_trace_op_end(struct lt_trace *trace);
 void lt_trace_begin(struct lt_trace *trace, enum lt_range range, uint64_t bytes, uint64_t samples);
 void lt_trace_end(struct lt_trace *trace);
-void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range, const struct tacho_comm *comm); /* lt_trace_end ends it */
+void lt_trace_comm_begin(struct lt_trace *trace, enum lt_range range,
+                         const struct tacho_comm *comm); /* lt_trace_end ends it */
 void lt_trace_step_begin(struct lt_trace *trace, const struct tacho_step *step);
 void lt_trace_step_end(struct lt_trace *trace);
 void lt_trace_count(struct lt_trace *trace, enum lt_counter counter, double value);
 
-/* The recorded steps, oldest first; owned by the trace, valid until its next range. *count is 0 without timers. */
+/* The recorded steps, oldest first; owned by the trace, valid until its next range. *count is 0
+ * without timers. */
 const struct lt_timers_step *lt_trace_steps(const struct lt_trace *trace, size_t *count);
 
-/* Writes the timers as JSON (docs/engine.md has the keys). Call when no other thread uses the trace.
- * TACHO_EIO with words in *err when the file cannot be written. */
+/* Writes the timers as JSON (docs/engine.md has the keys). Call when no other thread uses the
+ * trace. TACHO_EIO with words in *err when the file cannot be written. */
 int lt_trace_write(const struct lt_trace *trace, const char *path, struct tacho_error *err);
 
 #endif

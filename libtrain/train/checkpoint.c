@@ -27,7 +27,8 @@ struct header {
     uint64_t sum; /* over all the above */
 };
 
-/* Four interleaved FNV-1a lanes over 64-bit words: as fast as memory, and any flipped bit changes the result. */
+/* Four interleaved FNV-1a lanes over 64-bit words: as fast as memory, and any flipped bit changes
+ * the result. */
 struct sum {
     uint64_t lane[4];
 };
@@ -102,7 +103,8 @@ static int read_all(int fd, void *data, size_t bytes)
 }
 
 /* Both directions go through the arrays the same way: move a chunk, add it to the sum. */
-static int move_arrays(int fd, const struct lt_parameters *p, const struct lt_optimizer *o, struct sum *s, int writing)
+static int move_arrays(int fd, const struct lt_parameters *p, const struct lt_optimizer *o,
+                       struct sum *s, int writing)
 {
     for (int i = -1; i < lt_optimizer_states(o->config.kind); i++) {
         char *at = (char *)(i < 0 ? p->value : o->state[i]);
@@ -120,7 +122,8 @@ static int move_arrays(int fd, const struct lt_parameters *p, const struct lt_op
 
 uint64_t lt_checkpoint_bytes(const struct lt_model *model, const struct lt_optimizer *optimizer)
 {
-    return (1 + (uint64_t)lt_optimizer_states(optimizer->config.kind)) * model->parameters.count * sizeof(float);
+    return (1 + (uint64_t)lt_optimizer_states(optimizer->config.kind)) * model->parameters.count *
+           sizeof(float);
 }
 
 static int write_file(int fd, const struct lt_model *model, const struct lt_optimizer *optimizer,
@@ -143,12 +146,14 @@ static int write_file(int fd, const struct lt_model *model, const struct lt_opti
     return write_all(fd, &end, sizeof end);
 }
 
-int lt_checkpoint_write(const char *path, const struct lt_model *model, const struct lt_optimizer *optimizer,
-                        const struct lt_checkpoint *state, struct tacho_error *err)
+int lt_checkpoint_write(const char *path, const struct lt_model *model,
+                        const struct lt_optimizer *optimizer, const struct lt_checkpoint *state,
+                        struct tacho_error *err)
 {
     struct lt_output out;
     int rc = lt_output_begin(&out, path, "--checkpoint", err);
-    return rc ? rc : lt_output_end(&out, write_file(out.fd, model, optimizer, state) ? errno : 0, err);
+    return rc ? rc
+              : lt_output_end(&out, write_file(out.fd, model, optimizer, state) ? errno : 0, err);
 }
 
 /* "2, 32, 4": the shape as the model keeps it, without the unused places behind. */
@@ -168,26 +173,31 @@ static int check_header(const char *path, const struct header *h, const struct l
     char theirs[128], ours[128];
     const char *name = lt_optimizer_name(optimizer->config.kind);
     if (memcmp(h->magic, MAGIC, sizeof h->magic) || h->order != ORDER)
-        return tacho_fail(err, TACHO_EFORMAT, "give --resume a file that train --checkpoint wrote on such a machine",
+        return tacho_fail(err, TACHO_EFORMAT,
+                          "give --resume a file that train --checkpoint wrote on such a machine",
                           "%s: not a checkpoint", path);
     if (h->version != VERSION)
-        return tacho_fail(
-            err, TACHO_EVERSION,
-            h->version > VERSION ? "use the newer train" : "continue it with the train that wrote it, or start anew",
-            "%s: checkpoint of version %llu, this program knows %u", path, (unsigned long long)h->version, VERSION);
+        return tacho_fail(err, TACHO_EVERSION,
+                          h->version > VERSION
+                              ? "use the newer train"
+                              : "continue it with the train that wrote it, or start anew",
+                          "%s: checkpoint of version %llu, this program knows %u", path,
+                          (unsigned long long)h->version, VERSION);
     if (h->sum != header_sum(h))
-        return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (header)", path);
-    if (strncmp(h->model, model->ops->name, sizeof h->model) || memcmp(h->shape, model->shape, sizeof h->shape) ||
-        h->count != model->parameters.count)
+        return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (header)",
+                          path);
+    if (strncmp(h->model, model->ops->name, sizeof h->model) ||
+        memcmp(h->shape, model->shape, sizeof h->shape) || h->count != model->parameters.count)
         return tacho_fail(err, TACHO_EFORMAT, "give the options of the run that wrote it",
-                          "%s: holds another model (%.31s of shape %s; here %s of %s)", path, h->model,
-                          shape_text(h->shape, theirs, sizeof theirs), model->ops->name,
+                          "%s: holds another model (%.31s of shape %s; here %s of %s)", path,
+                          h->model, shape_text(h->shape, theirs, sizeof theirs), model->ops->name,
                           shape_text(model->shape, ours, sizeof ours));
     if (strncmp(h->optimizer, name, sizeof h->optimizer) ||
         h->states != (uint64_t)lt_optimizer_states(optimizer->config.kind)) {
         char hint[96];
         snprintf(hint, sizeof hint, "give --optimizer %.31s", h->optimizer);
-        return tacho_fail(err, TACHO_EFORMAT, hint, "%s: holds the state of %.31s, not of %s", path, h->optimizer, name);
+        return tacho_fail(err, TACHO_EFORMAT, hint, "%s: holds the state of %.31s, not of %s", path,
+                          h->optimizer, name);
     }
     return 0;
 }
@@ -195,13 +205,14 @@ static int check_header(const char *path, const struct header *h, const struct l
 static int failed_read(const char *path, struct tacho_error *err)
 {
     if (errno)
-        return tacho_fail(err, TACHO_EIO, "give --resume a file that train --checkpoint wrote", "%s: %s", path,
-                          strerror(errno));
-    return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (cut short)", path);
+        return tacho_fail(err, TACHO_EIO, "give --resume a file that train --checkpoint wrote",
+                          "%s: %s", path, strerror(errno));
+    return tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (cut short)",
+                      path);
 }
 
-int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optimizer *optimizer, struct lt_checkpoint *state,
-                       struct tacho_error *err)
+int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optimizer *optimizer,
+                       struct lt_checkpoint *state, struct tacho_error *err)
 {
     struct header h;
     struct sum s = sum_start;
@@ -210,10 +221,12 @@ int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optim
     int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
     if (fd < 0)
         return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO,
-                          "give --resume the file of an earlier --checkpoint", "%s: %s", path, strerror(errno));
+                          "give --resume the file of an earlier --checkpoint", "%s: %s", path,
+                          strerror(errno));
     if (read_all(fd, &h, sizeof h)) {
         rc = errno ? failed_read(path, err)
-                   : tacho_fail(err, TACHO_EFORMAT, "give --resume a file that train --checkpoint wrote",
+                   : tacho_fail(err, TACHO_EFORMAT,
+                                "give --resume a file that train --checkpoint wrote",
                                 "%s: not a checkpoint", path);
         goto out;
     }
@@ -225,9 +238,11 @@ int lt_checkpoint_read(const char *path, struct lt_model *model, struct lt_optim
         goto out;
     }
     if (read(fd, &more, 1) != 0)
-        rc = tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (longer than it says)", path);
+        rc = tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint",
+                        "%s: damaged (longer than it says)", path);
     else if (end != sum_end(&s))
-        rc = tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (checksum)", path);
+        rc = tacho_fail(err, TACHO_ECORRUPT, "use an older checkpoint", "%s: damaged (checksum)",
+                        path);
     else
         *state = h.state;
 out:

@@ -20,10 +20,13 @@ int lt_optimizer_create(struct lt_optimizer *optimizer, const struct lt_optimize
 {
     *optimizer = (struct lt_optimizer){.config = *config, .count = parameters->count};
     for (int i = 0; i < kinds[config->kind].states; i++) {
-        struct lt_tensor whole = {.name = kinds[config->kind].name, .count = parameters->count, .slot = &optimizer->state[i]};
+        struct lt_tensor whole = {.name = kinds[config->kind].name,
+                                  .count = parameters->count,
+                                  .slot = &optimizer->state[i]};
         if (lt_arena_create(&optimizer->arena[i], LT_MEMORY_OPTIMIZER, &whole, 1)) {
             lt_optimizer_destroy(optimizer);
-            return tacho_fail(err, TACHO_ENOMEM, "choose a smaller model, or --optimizer sgd, which keeps no state",
+            return tacho_fail(err, TACHO_ENOMEM,
+                              "choose a smaller model, or --optimizer sgd, which keeps no state",
                               "not enough memory for the state of %s", kinds[config->kind].name);
         }
     }
@@ -37,8 +40,8 @@ void lt_optimizer_destroy(struct lt_optimizer *optimizer)
     *optimizer = (struct lt_optimizer){0};
 }
 
-static void adamw(struct lt_optimizer *o, const struct lt_context *context, const struct lt_parameters *p, int64_t made,
-                  double rate, double grad_scale)
+static void adamw(struct lt_optimizer *o, const struct lt_context *context,
+                  const struct lt_parameters *p, int64_t made, double rate, double grad_scale)
 {
     const struct lt_optimizer_config *k = &o->config;
     lt_op(context, LT_OP_ADAMW,
@@ -59,8 +62,8 @@ static void adamw(struct lt_optimizer *o, const struct lt_context *context, cons
                                      .grad_scale = (float)grad_scale}});
 }
 
-static void momentum(struct lt_optimizer *o, const struct lt_context *context, const struct lt_parameters *p, double rate,
-                     double grad_scale)
+static void momentum(struct lt_optimizer *o, const struct lt_context *context,
+                     const struct lt_parameters *p, double rate, double grad_scale)
 {
     lt_op(context, LT_OP_MOMENTUM,
           &(union lt_args){.momentum = {.param = p->value,
@@ -75,8 +78,8 @@ static void momentum(struct lt_optimizer *o, const struct lt_context *context, c
                                         .grad_scale = (float)grad_scale}});
 }
 
-static void sgd(struct lt_optimizer *o, const struct lt_context *context, const struct lt_parameters *p, double rate,
-                double grad_scale)
+static void sgd(struct lt_optimizer *o, const struct lt_context *context,
+                const struct lt_parameters *p, double rate, double grad_scale)
 {
     lt_op(context, LT_OP_SGD,
           &(union lt_args){.sgd = {.param = p->value,
@@ -90,7 +93,8 @@ static void sgd(struct lt_optimizer *o, const struct lt_context *context, const 
 }
 
 void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context *context,
-                         const struct lt_parameters *parameters, int64_t made, double rate, double grad_scale)
+                         const struct lt_parameters *parameters, int64_t made, double rate,
+                         double grad_scale)
 {
     switch (optimizer->config.kind) {
     case LT_OPTIMIZER_ADAMW:

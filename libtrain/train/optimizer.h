@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public: what turns gradients into an update, and the state it keeps from step to step: AdamW two arrays of the parameters'
- * layout, momentum one, plain gradient descent none. Formulas and their sources stand at the ops (ops.h).
+ * Public: what turns gradients into an update, and the state it keeps from step to step: AdamW two
+ * arrays of the parameters' layout, momentum one, plain gradient descent none. Formulas and their
+ * sources stand at the ops (ops.h).
  */
 #ifndef LT_OPTIMIZER_H
 #define LT_OPTIMIZER_H
@@ -25,25 +26,28 @@ struct lt_optimizer_config {
 
 struct lt_optimizer {
     struct lt_optimizer_config config;
-    float *state[LT_OPTIMIZER_STATES]; /* AdamW: first and second moment; momentum: velocity; NULL beyond the kind's own */
+    float *state[LT_OPTIMIZER_STATES]; /* AdamW: first and second moment; momentum: velocity; NULL
+                                          beyond the kind's own */
     size_t count;                      /* floats of each, as in the parameters */
     struct lt_arena arena[LT_OPTIMIZER_STATES];
 };
 
-/* State of zeros for parameters of that layout. The caller frees it with lt_optimizer_destroy. TACHO_ENOMEM with words in
- * *err; then *optimizer is empty. */
+/* State of zeros for parameters of that layout. The caller frees it with lt_optimizer_destroy.
+ * TACHO_ENOMEM with words in *err; then *optimizer is empty. */
 int lt_optimizer_create(struct lt_optimizer *optimizer, const struct lt_optimizer_config *config,
                         const struct lt_parameters *parameters, struct tacho_error *err);
 
 /* Accepts an empty one. */
 void lt_optimizer_destroy(struct lt_optimizer *optimizer);
 
-/* One update from parameters->grad times grad_scale, through one op. made: updates made before this one. Writes the shadow of
- * the parameters where they have one. */
+/* One update from parameters->grad times grad_scale, through one op. made: updates made before this
+ * one. Writes the shadow of the parameters where they have one. */
 void lt_optimizer_update(struct lt_optimizer *optimizer, const struct lt_context *context,
-                         const struct lt_parameters *parameters, int64_t made, double rate, double grad_scale);
+                         const struct lt_parameters *parameters, int64_t made, double rate,
+                         double grad_scale);
 
-/* Writes the whole shadow from the values: after they were initialised or read from a file. Nothing without a shadow. */
+/* Writes the whole shadow from the values: after they were initialised or read from a file. Nothing
+ * without a shadow. */
 void lt_parameters_refresh(const struct lt_parameters *parameters);
 
 /* Arrays of state that a kind keeps. Their bytes: 4 * states * parameters. */

@@ -33,7 +33,8 @@ struct lt_parallel {
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------------- */
 
-int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *config, struct tacho_error *err)
+int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *config,
+                     struct tacho_error *err)
 {
     struct lt_parallel *p = calloc(1, sizeof *p);
     *out = p;
@@ -48,8 +49,9 @@ int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *
     lt_parallel_configure(p, config);
     if (config->slow_rank >= p->place.ranks)
         rc = tacho_fail(err, TACHO_EUSAGE, "ranks count from 0; mpirun -np N starts N of them",
-                        "--slow-rank %d: there %s %d rank%s", config->slow_rank, p->place.ranks == 1 ? "is" : "are",
-                        p->place.ranks, p->place.ranks == 1 ? "" : "s");
+                        "--slow-rank %d: there %s %d rank%s", config->slow_rank,
+                        p->place.ranks == 1 ? "is" : "are", p->place.ranks,
+                        p->place.ranks == 1 ? "" : "s");
     return lt_parallel_agree(p, rc, err);
 }
 
@@ -97,7 +99,8 @@ int lt_parallel_threads(const struct lt_parallel *parallel)
     return threads > 1 ? threads : 1;
 }
 
-/* On the thread that may be inside MPI now: the step's thread, or the progress thread while the former waits for it. */
+/* On the thread that may be inside MPI now: the step's thread, or the progress thread while the
+ * former waits for it. */
 static void gather(struct lt_parallel *p, const void *mine, void *all, size_t bytes)
 {
     struct tacho_comm comm = {.bytes = bytes * (size_t)p->place.ranks,
@@ -110,7 +113,8 @@ static void gather(struct lt_parallel *p, const void *mine, void *all, size_t by
     lt_trace_end(p->trace);
 }
 
-/* An array that the step cannot go on without; the other ranks wait for this one, so there is no way back. */
+/* An array that the step cannot go on without; the other ranks wait for this one, so there is no
+ * way back. */
 static void *need(struct lt_parallel *p, size_t bytes)
 {
     void *memory = malloc(bytes);
@@ -169,8 +173,10 @@ int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_e
     free(all);
     if (differs < 0)
         return 0;
-    int rc = tacho_fail(err, TACHO_EINTERNAL, "give all ranks the same number of OpenMP threads and the same kind of processor",
-                        "after step %lld the weights of rank %d are not those of rank 0", (long long)step, differs);
+    int rc = tacho_fail(
+        err, TACHO_EINTERNAL,
+        "give all ranks the same number of OpenMP threads and the same kind of processor",
+        "after step %lld the weights of rank %d are not those of rank 0", (long long)step, differs);
     lt_parallel_hush(parallel, err);
     return rc;
 }
@@ -195,7 +201,8 @@ static void send_news(struct lt_parallel *p)
 static void reduce(struct lt_parallel *p, const struct lt_bucket *bucket)
 {
     float *grad = p->parameters->grad;
-    void *whole = p->dtype == LT_DTYPE_FP32 ? lt_bucket_whole(bucket, grad) : NULL, *buffer = whole ? whole : p->buffer;
+    void *whole = p->dtype == LT_DTYPE_FP32 ? lt_bucket_whole(bucket, grad) : NULL,
+         *buffer = whole ? whole : p->buffer;
     size_t bytes = bucket->count * lt_dtype_bytes(p->dtype);
     struct tacho_comm comm = {.bytes = bytes * (size_t)p->config.slow_link,
                               .communicator = LT_COMMUNICATOR_GRADIENTS,
@@ -249,7 +256,8 @@ static void *progress(void *arg)
 
 static void post(struct lt_parallel *p, size_t jobs)
 {
-    lt_trace_begin(p->trace, LT_RANGE_COMM_POST, 0, jobs - p->posted); /* nobody else writes p->posted */
+    lt_trace_begin(p->trace, LT_RANGE_COMM_POST, 0,
+                   jobs - p->posted); /* nobody else writes p->posted */
     pthread_mutex_lock(&p->lock);
     p->posted = jobs;
     pthread_cond_signal(&p->work);
@@ -272,7 +280,8 @@ void lt_parallel_tell(struct lt_parallel *parallel, const struct lt_parallel_new
 
 int lt_parallel_slows(const struct lt_parallel *parallel, enum lt_slow_stage stage)
 {
-    return parallel && parallel->config.slow_rank == parallel->place.rank && parallel->config.slow_stage == stage;
+    return parallel && parallel->config.slow_rank == parallel->place.rank &&
+           parallel->config.slow_stage == stage;
 }
 
 void lt_parallel_nap(const struct lt_parallel *p, enum lt_slow_stage stage)
@@ -316,7 +325,8 @@ static void wait_for_jobs(struct lt_parallel *p)
     lt_trace_end(p->trace);
 }
 
-int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_news *news, struct tacho_error *err)
+int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_news *news,
+                       struct tacho_error *err)
 {
     struct lt_parallel *p = parallel;
     if (lt_parallel_ranks(p) == 1)
@@ -332,8 +342,9 @@ int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_
         return err->code;
     }
     if (p->buckets.told != p->buckets.elements)
-        rc = tacho_fail(err, TACHO_EINTERNAL, NULL, "rank %d: backward told of %zu of %zu gradients", p->place.rank,
-                        p->buckets.told, p->buckets.elements);
+        rc =
+            tacho_fail(err, TACHO_EINTERNAL, NULL, "rank %d: backward told of %zu of %zu gradients",
+                       p->place.rank, p->buckets.told, p->buckets.elements);
     return rc;
 }
 
@@ -354,7 +365,8 @@ static int start_thread(struct lt_parallel *p, struct tacho_error *err)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     p->started = rc == 0;
     if (rc)
-        return tacho_fail(err, TACHO_EINTERNAL, "use --no-overlap", "cannot start the progress thread: %s", strerror(rc));
+        return tacho_fail(err, TACHO_EINTERNAL, "use --no-overlap",
+                          "cannot start the progress thread: %s", strerror(rc));
     return 0;
 }
 
@@ -367,15 +379,17 @@ static size_t bucket_size(const struct lt_parallel *p, size_t trainable, enum lt
     return size < 1 ? 1 : (size_t)size;
 }
 
-size_t lt_parallel_buffer_bytes(const struct lt_parallel *parallel, size_t trainable, enum lt_dtype dtype)
+size_t lt_parallel_buffer_bytes(const struct lt_parallel *parallel, size_t trainable,
+                                enum lt_dtype dtype)
 {
     if (lt_parallel_ranks(parallel) == 1)
         return 0;
-    return bucket_size(parallel, trainable, dtype) * lt_dtype_bytes(dtype) * (parallel->config.slow_link > 1 ? 2 : 1);
+    return bucket_size(parallel, trainable, dtype) * lt_dtype_bytes(dtype) *
+           (parallel->config.slow_link > 1 ? 2 : 1);
 }
 
-int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters *parameters, enum lt_dtype dtype,
-                       struct lt_trace *trace, struct tacho_error *err)
+int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters *parameters,
+                       enum lt_dtype dtype, struct lt_trace *trace, struct tacho_error *err)
 {
     struct lt_parallel *p = parallel;
     if (!p)
@@ -395,7 +409,8 @@ int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters 
             rc = TACHO_ENOMEM;
     }
     if (rc)
-        return tacho_fail(err, rc, "choose a smaller --bucket-mib", "buckets of %zu bytes: out of memory", bytes);
+        return tacho_fail(err, rc, "choose a smaller --bucket-mib",
+                          "buckets of %zu bytes: out of memory", bytes);
     p->buffer_bytes = lt_parallel_buffer_bytes(p, trainable, dtype);
     lt_memory_add(LT_MEMORY_WORKSPACE, (int64_t)p->buffer_bytes);
     return p->overlap ? start_thread(p, err) : 0;

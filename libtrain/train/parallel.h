@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public: data parallelism. Each rank is a process that a launcher (mpirun) started; all have the same weights and their own
- * share of the samples, and add up their gradients in each step. Everything accepts parallel == NULL and then is one rank.
+ * Public: data parallelism. Each rank is a process that a launcher (mpirun) started; all have the
+ * same weights and their own share of the samples, and add up their gradients in each step.
+ * Everything accepts parallel == NULL and then is one rank.
  *
- * Gradients travel in buckets, in the order in which backward finishes them (lt_context.ready): packed into a buffer of fp32
- * or bf16 elements, padding left out, so that a step sends exactly lt_parameters.trainable elements. With overlap a thread
- * `comm-0` packs, reduces and unpacks full buckets while backward goes on; else the step's thread does it afterwards. The
- * reduced sums are the same bits on all ranks, in each repetition, and with and without overlap.
+ * Gradients travel in buckets, in the order in which backward finishes them (lt_context.ready):
+ * packed into a buffer of fp32 or bf16 elements, padding left out, so that a step sends exactly
+ * lt_parameters.trainable elements. With overlap a thread `comm-0` packs, reduces and unpacks full
+ * buckets while backward goes on; else the step's thread does it afterwards. The reduced sums are
+ * the same bits on all ranks, in each repetition, and with and without overlap.
  *
- * Ahead of the buckets of a step goes one small message a rank: its loss, its error, the signal it has caught. So all ranks
- * know the mean loss, and stop after the same step, whether one of them failed or was told to stop.
+ * Ahead of the buckets of a step goes one small message a rank: its loss, its error, the signal it
+ * has caught. So all ranks know the mean loss, and stop after the same step, whether one of them
+ * failed or was told to stop.
  *
- * Ranges: comm_wait on the step's thread; all_reduce (gradients) and all_gather (messages) with tacho.comm on the thread that
- * is inside MPI. docs/engine.md, "Several ranks".
+ * Ranges: comm_wait on the step's thread; all_reduce (gradients) and all_gather (messages) with
+ * tacho.comm on the thread that is inside MPI. docs/engine.md, "Several ranks".
  */
 #ifndef LT_PARALLEL_H
 #define LT_PARALLEL_H
@@ -26,9 +29,11 @@
 #define LT_COMMUNICATOR_GRADIENTS 1u
 #define LT_COMMUNICATOR_CONTROL   2u
 
-/* Where a slowed rank sleeps: key, in the range of that stage; "" is between forward and backward. */
+/* Where a slowed rank sleeps: key, in the range of that stage; "" is between forward and backward.
+ */
 #define LT_SLOW_STAGE_MAP(X) \
-    X(BETWEEN, "") X(INPUT, "input") X(FORWARD, "forward") X(BACKWARD, "backward") X(OPTIMIZER, "optimizer")
+    X(BETWEEN, "") \
+    X(INPUT, "input") X(FORWARD, "forward") X(BACKWARD, "backward") X(OPTIMIZER, "optimizer")
 enum lt_slow_stage {
 #define LT_SLOW_STAGE_ENUM(id, key) LT_SLOW_##id,
     LT_SLOW_STAGE_MAP(LT_SLOW_STAGE_ENUM)
@@ -47,11 +52,14 @@ struct lt_parallel_config {
 
 struct lt_parallel;
 
-/* Joins the other ranks. Call before OpenMP is used, from the thread of the steps; the caller closes, also after an error.
- * TACHO_ENOTSUP, TACHO_EUSAGE (slow_rank is no rank), TACHO_ENOMEM with words in *err. */
-int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *config, struct tacho_error *err);
+/* Joins the other ranks. Call before OpenMP is used, from the thread of the steps; the caller
+ * closes, also after an error. TACHO_ENOTSUP, TACHO_EUSAGE (slow_rank is no rank), TACHO_ENOMEM
+ * with words in *err. */
+int lt_parallel_open(struct lt_parallel **out, const struct lt_parallel_config *config,
+                     struct tacho_error *err);
 
-/* Other settings for the ranks that are joined; between lt_parallel_detach and lt_parallel_attach. */
+/* Other settings for the ranks that are joined; between lt_parallel_detach and lt_parallel_attach.
+ */
 void lt_parallel_configure(struct lt_parallel *parallel, const struct lt_parallel_config *config);
 
 /* Waits for the other ranks. Accepts NULL. */
@@ -64,25 +72,30 @@ const struct lt_mpi_place *lt_parallel_place(const struct lt_parallel *parallel)
 /* Is overlap both wanted and granted by the library? */
 int lt_parallel_overlaps(const struct lt_parallel *parallel);
 
-/* OpenMP threads that suit this rank: the cores it may run on, divided among the ranks that share them. */
+/* OpenMP threads that suit this rank: the cores it may run on, divided among the ranks that share
+ * them. */
 int lt_parallel_threads(const struct lt_parallel *parallel);
 
-/* All ranks call it with what each has come to; returns 0 when all have 0. Else every rank gets an error: its own if it has
- * one, else that of the lowest rank that has. Words that another rank says already are left out (err->what is empty). */
+/* All ranks call it with what each has come to; returns 0 when all have 0. Else every rank gets an
+ * error: its own if it has one, else that of the lowest rank that has. Words that another rank says
+ * already are left out (err->what is empty). */
 int lt_parallel_agree(struct lt_parallel *parallel, int rc, struct tacho_error *err);
 
 /* `count` doubles of each rank, in the order of ranks. all: ranks * count. */
-void lt_parallel_gather(struct lt_parallel *parallel, const double *mine, size_t count, double *all);
+void lt_parallel_gather(struct lt_parallel *parallel, const double *mine, size_t count,
+                        double *all);
 
 /* ---- in the training loop, from the thread of the steps ---------------------------------------------------------------- */
 
 /* Bytes of the buffers that lt_parallel_attach makes for so many gradients; 0 for one rank. */
-size_t lt_parallel_buffer_bytes(const struct lt_parallel *parallel, size_t trainable, enum lt_dtype dtype);
+size_t lt_parallel_buffer_bytes(const struct lt_parallel *parallel, size_t trainable,
+                                enum lt_dtype dtype);
 
-/* Before the first step: buffers and the progress thread. `dtype`: what gradients travel as. parameters and trace are borrowed
- * until lt_parallel_detach. TACHO_ENOMEM, TACHO_EINTERNAL with words in *err. */
-int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters *parameters, enum lt_dtype dtype,
-                       struct lt_trace *trace, struct tacho_error *err);
+/* Before the first step: buffers and the progress thread. `dtype`: what gradients travel as.
+ * parameters and trace are borrowed until lt_parallel_detach. TACHO_ENOMEM, TACHO_EINTERNAL with
+ * words in *err. */
+int lt_parallel_attach(struct lt_parallel *parallel, const struct lt_parameters *parameters,
+                       enum lt_dtype dtype, struct lt_trace *trace, struct tacho_error *err);
 
 /* Stops the progress thread; accepts one that was never attached. */
 void lt_parallel_detach(struct lt_parallel *parallel);
@@ -90,12 +103,13 @@ void lt_parallel_detach(struct lt_parallel *parallel);
 /* What one rank says of its step, and what all have said. */
 struct lt_parallel_news {
     double loss; /* mean; of all ranks: mean of means */
-    int code;    /* 0 or a negative code; of all ranks: the first that is not 0, in the order of ranks */
-    int stop;    /* signal caught; of all ranks: the highest */
+    int code; /* 0 or a negative code; of all ranks: the first that is not 0, in the order of ranks
+               */
+    int stop; /* signal caught; of all ranks: the highest */
 };
 
-/* Once a step: when the loss is known, before the last backward; or as soon as the step has failed. Sends the news (at once
- * with overlap). Afterwards backward may tell lt_parallel_ready. */
+/* Once a step: when the loss is known, before the last backward; or as soon as the step has failed.
+ * Sends the news (at once with overlap). Afterwards backward may tell lt_parallel_ready. */
 void lt_parallel_tell(struct lt_parallel *parallel, const struct lt_parallel_news *mine);
 
 /* Is this rank the one that sleeps in that stage? Accepts NULL. */
@@ -103,18 +117,21 @@ int lt_parallel_slows(const struct lt_parallel *parallel, enum lt_slow_stage sta
 /* Sleeps if this rank is the slowed one, in that stage. Accepts NULL. */
 void lt_parallel_nap(const struct lt_parallel *parallel, enum lt_slow_stage stage);
 
-/* For lt_context.ready; `parallel` is the argument. Each element once a step, in the same order on all ranks. */
+/* For lt_context.ready; `parallel` is the argument. Each element once a step, in the same order on
+ * all ranks. */
 void lt_parallel_ready(void *parallel, size_t first, size_t count);
 
-/* Waits until the news of all ranks are there and, unless one of them has failed, all gradients are summed. rc: what this
- * rank's step has come to; returns it or, if that is 0, the code of another rank, without words. *news: this rank's, as told;
- * becomes that of all. */
-int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_news *news, struct tacho_error *err);
+/* Waits until the news of all ranks are there and, unless one of them has failed, all gradients are
+ * summed. rc: what this rank's step has come to; returns it or, if that is 0, the code of another
+ * rank, without words. *news: this rank's, as told; becomes that of all. */
+int lt_parallel_finish(struct lt_parallel *parallel, int rc, struct lt_parallel_news *news,
+                       struct tacho_error *err);
 
 /* For an error that all ranks have: leaves the words to rank 0. */
 void lt_parallel_hush(const struct lt_parallel *parallel, struct tacho_error *err);
 
-/* Do all ranks have the same weights, bit by bit? 0, or TACHO_EINTERNAL on all of them. All ranks call it. */
+/* Do all ranks have the same weights, bit by bit? 0, or TACHO_EINTERNAL on all of them. All ranks
+ * call it. */
 int lt_parallel_check(struct lt_parallel *parallel, int64_t step, struct tacho_error *err);
 
 #endif

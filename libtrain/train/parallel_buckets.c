@@ -11,7 +11,8 @@ int lt_buckets_create(struct lt_buckets *b, size_t elements, size_t size)
 {
     if (size == 0 || size > elements)
         size = elements;
-    *b = (struct lt_buckets){.size = size, .elements = elements, .buckets = size ? (elements + size - 1) / size : 0};
+    *b = (struct lt_buckets){
+        .size = size, .elements = elements, .buckets = size ? (elements + size - 1) / size : 0};
     b->bucket = calloc(b->buckets ? b->buckets : 1, sizeof *b->bucket);
     return b->bucket ? 0 : TACHO_ENOMEM;
 }
@@ -74,7 +75,8 @@ float *lt_bucket_whole(const struct lt_bucket *bucket, float *grad)
     return bucket->stretches == 1 ? grad + bucket->stretch[0].first : NULL;
 }
 
-void lt_bucket_pack(const struct lt_bucket *bucket, const float *grad, enum lt_dtype dtype, void *buffer)
+void lt_bucket_pack(const struct lt_bucket *bucket, const float *grad, enum lt_dtype dtype,
+                    void *buffer)
 {
     size_t at = 0;
     for (size_t s = 0; s < bucket->stretches; s++) {
@@ -91,7 +93,8 @@ void lt_bucket_pack(const struct lt_bucket *bucket, const float *grad, enum lt_d
     }
 }
 
-void lt_bucket_unpack(const struct lt_bucket *bucket, float *grad, enum lt_dtype dtype, const void *buffer)
+void lt_bucket_unpack(const struct lt_bucket *bucket, float *grad, enum lt_dtype dtype,
+                      const void *buffer)
 {
     size_t at = 0;
     for (size_t s = 0; s < bucket->stretches; s++) {

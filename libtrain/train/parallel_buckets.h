@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtrain: gradients in the order in which they become final, cut into buckets of equal size.
+ * Private to libtrain: gradients in the order in which they become final, cut into buckets of equal
+ * size.
  *
- * A bucket is a list of stretches of the flat gradient array. All buckets but the last hold exactly `size` elements, so their
- * number follows from the number of elements. A bucket is written by whoever adds until it is closed, and is then read-only
- * until the reset: another thread may pack closed buckets meanwhile if closing is made known to it under a lock.
+ * A bucket is a list of stretches of the flat gradient array. All buckets but the last hold exactly
+ * `size` elements, so their number follows from the number of elements. A bucket is written by
+ * whoever adds until it is closed, and is then read-only until the reset: another thread may pack
+ * closed buckets meanwhile if closing is made known to it under a lock.
  */
 #ifndef LT_PARALLEL_BUCKETS_H
 #define LT_PARALLEL_BUCKETS_H
@@ -30,22 +32,27 @@ struct lt_buckets {
     size_t closed, told; /* so far in this step */
 };
 
-/* For `elements` in a step. size 0 or more than elements: one bucket. Free with lt_buckets_destroy, also after TACHO_ENOMEM. */
+/* For `elements` in a step. size 0 or more than elements: one bucket. Free with lt_buckets_destroy,
+ * also after TACHO_ENOMEM. */
 int lt_buckets_create(struct lt_buckets *b, size_t elements, size_t size);
 void lt_buckets_destroy(struct lt_buckets *b);
 
 /* A step begins: nothing has been told. */
 void lt_buckets_reset(struct lt_buckets *b);
 
-/* Adds [first, first + count) of the gradient array, and closes what is full; b->closed tells how many are. The last bucket is
- * closed with the last element. TACHO_EINTERNAL when more elements are told than there are, TACHO_ENOMEM. */
+/* Adds [first, first + count) of the gradient array, and closes what is full; b->closed tells how
+ * many are. The last bucket is closed with the last element. TACHO_EINTERNAL when more elements are
+ * told than there are, TACHO_ENOMEM. */
 int lt_buckets_add(struct lt_buckets *b, size_t first, size_t count);
 
 /* Where the bucket's elements lie together in the array itself, or NULL if they do not. */
 float *lt_bucket_whole(const struct lt_bucket *bucket, float *grad);
 
-/* Elements in the order they were told, from the array into a buffer of `dtype` (bf16: rounded to nearest even), and back. */
-void lt_bucket_pack(const struct lt_bucket *bucket, const float *grad, enum lt_dtype dtype, void *buffer);
-void lt_bucket_unpack(const struct lt_bucket *bucket, float *grad, enum lt_dtype dtype, const void *buffer);
+/* Elements in the order they were told, from the array into a buffer of `dtype` (bf16: rounded to
+ * nearest even), and back. */
+void lt_bucket_pack(const struct lt_bucket *bucket, const float *grad, enum lt_dtype dtype,
+                    void *buffer);
+void lt_bucket_unpack(const struct lt_bucket *bucket, float *grad, enum lt_dtype dtype,
+                      const void *buffer);
 
 #endif

@@ -41,7 +41,8 @@ static void alone(struct lt_mpi_place *place)
 #ifdef HAVE_MPI
 #include <mpi.h>
 
-/* Looks at whether the others have come, before this rank sleeps in between; then an eighth of what it has waited so far. */
+/* Looks at whether the others have come, before this rank sleeps in between; then an eighth of what
+ * it has waited so far. */
 #define LOOKS       10
 #define SHORTEST_NS 20000
 #define LONGEST_NS  1000000
@@ -62,7 +63,8 @@ static void add_bf16(void *in, void *inout, int *count, MPI_Datatype *type)
         b[i] = lt_bf16_round(lt_bf16_float(a[i]) + lt_bf16_float(b[i]));
 }
 
-/* Waits until all ranks are here. The library's own waiting takes a whole core, which those may need that are waited for. */
+/* Waits until all ranks are here. The library's own waiting takes a whole core, which those may
+ * need that are waited for. */
 static void meet(MPI_Comm comm)
 {
     struct timespec pause = {.tv_nsec = SHORTEST_NS};
@@ -110,7 +112,8 @@ int lt_mpi_open(struct lt_mpi_place *place, struct tacho_error *err)
     alone(place);
     if (!launched)
         return 0;
-    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* what waits inside Open MPI lets others have the core */
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1",
+           0); /* what waits inside Open MPI lets others have the core */
     MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &granted);
     mpi.open = 1;
     MPI_Comm_rank(MPI_COMM_WORLD, &place->rank);
@@ -119,10 +122,13 @@ int lt_mpi_open(struct lt_mpi_place *place, struct tacho_error *err)
     place->serialized = granted >= MPI_THREAD_SERIALIZED;
     MPI_Get_library_version(version, &length);
     version[strcspn(version, ",\n")] = '\0';
-    snprintf(place->library, sizeof place->library, "%.*s", (int)sizeof place->library - 1, version);
+    snprintf(place->library, sizeof place->library, "%.*s", (int)sizeof place->library - 1,
+             version);
     if (launched > 0 && launched != place->ranks)
-        return tacho_fail(err, TACHO_ENOTSUP, "start it with the mpirun of the MPI library that train was built with",
-                          "the launcher started %d ranks, %s sees %d", launched, place->library, place->ranks);
+        return tacho_fail(err, TACHO_ENOTSUP,
+                          "start it with the mpirun of the MPI library that train was built with",
+                          "the launcher started %d ranks, %s sees %d", launched, place->library,
+                          place->ranks);
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi.gradients);
     MPI_Comm_dup(MPI_COMM_WORLD, &mpi.control);
     MPI_Op_create(add_bf16, 1, &mpi.bf16_sum);
@@ -151,7 +157,8 @@ void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count)
     for (size_t at = 0; at < count; at += most) {
         const void *source = from == to ? MPI_IN_PLACE : (const char *)from + at * size;
         int n = (int)(count - at < most ? count - at : most);
-        MPI_Allreduce(source, (char *)to + at * size, n, dtype == LT_DTYPE_BF16 ? MPI_UINT16_T : MPI_FLOAT,
+        MPI_Allreduce(source, (char *)to + at * size, n,
+                      dtype == LT_DTYPE_BF16 ? MPI_UINT16_T : MPI_FLOAT,
                       dtype == LT_DTYPE_BF16 ? mpi.bf16_sum : MPI_SUM, mpi.gradients);
     }
 }
@@ -174,9 +181,10 @@ int lt_mpi_open(struct lt_mpi_place *place, struct tacho_error *err)
     int launched = lt_mpi_launched();
     alone(place);
     if (launched > 1)
-        return tacho_fail(err, TACHO_ENOTSUP,
-                          "install libopenmpi-dev and openmpi-bin, remove config.mk from the build folder, make",
-                          "started as one of %d ranks, but this train was built without MPI", launched);
+        return tacho_fail(
+            err, TACHO_ENOTSUP,
+            "install libopenmpi-dev and openmpi-bin, remove config.mk from the build folder, make",
+            "started as one of %d ranks, but this train was built without MPI", launched);
     return 0;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtrain: the one door to the MPI library. Without HAVE_MPI there is one rank, and a start as one of several is
- * refused by name instead of training as many times the same.
+ * Private to libtrain: the one door to the MPI library. Without HAVE_MPI there is one rank, and a
+ * start as one of several is refused by name instead of training as many times the same.
  *
- * A call that fails inside the library, or a peer that died, ends the job: the library's default error handler says why.
+ * A call that fails inside the library, or a peer that died, ends the job: the library's default
+ * error handler says why.
  */
 #ifndef LT_PARALLEL_MPI_H
 #define LT_PARALLEL_MPI_H
@@ -18,30 +19,34 @@ struct lt_mpi_place {
     int rank, ranks;
     int local_rank, local_ranks; /* on this machine */
     int cores;                   /* that this rank may run on */
-    int sharers;                 /* ranks of this machine, this one included, that may run on one of them */
-    int machine_cores;           /* online */
-    int serialized;              /* calls from any thread, one at a time, are granted */
-    char library[64];            /* name and version */
+    int sharers;       /* ranks of this machine, this one included, that may run on one of them */
+    int machine_cores; /* online */
+    int serialized;    /* calls from any thread, one at a time, are granted */
+    char library[64];  /* name and version */
 };
 
-/* Ranks that the launcher speaks of in the environment: 0 none (a plain start), -1 a launcher that does not say how many. */
+/* Ranks that the launcher speaks of in the environment: 0 none (a plain start), -1 a launcher that
+ * does not say how many. */
 int lt_mpi_launched(void);
 
-/* Joins the other ranks if a launcher started this process; a plain start never touches the library. TACHO_ENOTSUP with words
- * in *err when the launcher and the library disagree. To be called once, from the thread that calls lt_mpi_close. */
+/* Joins the other ranks if a launcher started this process; a plain start never touches the
+ * library. TACHO_ENOTSUP with words in *err when the launcher and the library disagree. To be
+ * called once, from the thread that calls lt_mpi_close. */
 int lt_mpi_open(struct lt_mpi_place *place, struct tacho_error *err);
 
 /* Leaves. Waits for the other ranks. */
 void lt_mpi_close(void);
 
-/* Element-wise sum over the ranks of `count` elements, the same bits on all of them. In bf16 each addition is made in fp32 and
- * rounded to nearest even. from == to: in place. One call at a time, in the same order on all ranks. */
+/* Element-wise sum over the ranks of `count` elements, the same bits on all of them. In bf16 each
+ * addition is made in fp32 and rounded to nearest even. from == to: in place. One call at a time,
+ * in the same order on all ranks. */
 void lt_mpi_sum(enum lt_dtype dtype, const void *from, void *to, size_t count);
 
 /* `bytes` of each rank, in the order of ranks, on a communicator of its own. all: ranks * bytes. */
 void lt_mpi_gather(const void *mine, void *all, size_t bytes);
 
-/* Ends all ranks at once with that exit code; for errors that the others cannot be told of in turn. */
+/* Ends all ranks at once with that exit code; for errors that the others cannot be told of in turn.
+ */
 void lt_mpi_abort(int exit_code);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtrain: the learning rate of a step. Linear warm-up over `warmup` steps (step 0 has 1/warmup of the peak), then
- * half a cosine from `peak` to `floor` at the last step (Loshchilov and Hutter 2017).
+ * Private to libtrain: the learning rate of a step. Linear warm-up over `warmup` steps (step 0 has
+ * 1/warmup of the peak), then half a cosine from `peak` to `floor` at the last step (Loshchilov and
+ * Hutter 2017).
  */
 #ifndef LT_SCHEDULE_H
 #define LT_SCHEDULE_H

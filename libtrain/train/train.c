@@ -44,7 +44,8 @@ static int signalled(const struct run *r)
     return r->hooks->stop ? *r->hooks->stop : 0;
 }
 
-/* Several ranks stop for what they told each other in the last step, not for what one of them knows now. */
+/* Several ranks stop for what they told each other in the last step, not for what one of them knows
+ * now. */
 static int stopping(const struct run *r)
 {
     return lt_parallel_ranks(r->parallel) > 1 ? r->news.stop : signalled(r);
@@ -101,9 +102,12 @@ static double update(struct run *r, double rate)
     lt_trace_begin(r->trace, LT_RANGE_OPTIMIZER, 0, 0);
     lt_parallel_nap(r->parallel, LT_SLOW_OPTIMIZER);
     lt_op(&r->context, LT_OP_NORM,
-          &(union lt_args){.norm = {.x = p->grad, .sum = &sum, .partial = r->partial, .count = (int64_t)p->count}});
+          &(union lt_args){
+              .norm = {
+                  .x = p->grad, .sum = &sum, .partial = r->partial, .count = (int64_t)p->count}});
     norm = sqrt(sum);
-    lt_optimizer_update(&r->optimizer, &r->context, p, r->step, rate, k->clip > 0 && norm > k->clip ? k->clip / norm : 1);
+    lt_optimizer_update(&r->optimizer, &r->context, p, r->step, rate,
+                        k->clip > 0 && norm > k->clip ? k->clip / norm : 1);
     lt_trace_end(r->trace);
     return norm;
 }
@@ -144,7 +148,8 @@ static void log_step(struct run *r, struct lt_progress *p, double start)
     else
         lt_trace_count(r->trace, LT_COUNTER_SAMPLES_PER_SECOND, (double)p->samples / p->seconds);
     count_memory(r);
-    if (r->config->log_every > 0 && (p->step % r->config->log_every == 0 || p->step + 1 == r->config->schedule.steps))
+    if (r->config->log_every > 0 &&
+        (p->step % r->config->log_every == 0 || p->step + 1 == r->config->schedule.steps))
         tell(r, p);
     lt_trace_end(r->trace);
 }
@@ -152,10 +157,15 @@ static void log_step(struct run *r, struct lt_progress *p, double start)
 static int train_step(struct run *r, struct tacho_error *err)
 {
     uint64_t samples = (uint64_t)(r->model->b * r->config->micro_steps);
-    struct tacho_step step = {.index = (uint64_t)r->step, .tokens = samples * (uint64_t)r->model->t, .samples = samples};
-    int64_t each = (int64_t)lt_parallel_ranks(r->parallel) * r->config->micro_steps, micro = r->config->micro_steps_all;
+    struct tacho_step step = {
+        .index = (uint64_t)r->step, .tokens = samples * (uint64_t)r->model->t, .samples = samples};
+    int64_t each = (int64_t)lt_parallel_ranks(r->parallel) * r->config->micro_steps,
+            micro = r->config->micro_steps_all;
     uint64_t all = (uint64_t)(r->model->b * (micro ? micro : each));
-    struct lt_progress p = {.event = LT_EVENT_STEP, .step = r->step, .tokens = all * (uint64_t)r->model->t, .samples = all};
+    struct lt_progress p = {.event = LT_EVENT_STEP,
+                            .step = r->step,
+                            .tokens = all * (uint64_t)r->model->t,
+                            .samples = all};
     double start = seconds();
     int rc = 0;
     lt_trace_step_begin(r->trace, &step);
@@ -166,8 +176,8 @@ static int train_step(struct run *r, struct tacho_error *err)
     rc = lt_parallel_finish(r->parallel, rc, &r->news, err);
     p.loss = r->news.loss;
     if (rc == 0 && !isfinite(p.loss)) {
-        rc = tacho_fail(err, TACHO_EUSAGE, "choose a smaller --lr, or a longer --warmup", "step %lld: the loss is not finite",
-                        (long long)r->step);
+        rc = tacho_fail(err, TACHO_EUSAGE, "choose a smaller --lr, or a longer --warmup",
+                        "step %lld: the loss is not finite", (long long)r->step);
         lt_parallel_hush(r->parallel, err);
     }
     if (rc == 0) {
@@ -191,7 +201,8 @@ static int evaluate_share(struct run *r, struct seen *seen, int64_t *made, struc
 {
     const struct lt_model_ops *ops = r->model->ops;
     int rank = lt_parallel_rank(r->parallel), ranks = lt_parallel_ranks(r->parallel);
-    struct lt_loader_config config = {.options = {.in_order = 1}, .b = r->model->b, .rank = rank, .ranks = ranks};
+    struct lt_loader_config config = {
+        .options = {.in_order = 1}, .b = r->model->b, .rank = rank, .ranks = ranks};
     struct lt_loader *loader = NULL;
     struct lt_batch batch;
     int rc = lt_loader_create(&loader, r->held_out, &config, r->trace, err);
@@ -208,7 +219,8 @@ static int evaluate_share(struct run *r, struct seen *seen, int64_t *made, struc
 }
 
 /* The mean of p->evaluated batches; batch i is number i / ranks of rank i % ranks. */
-static void mean_of(const struct run *r, struct lt_progress *p, const struct seen *all, int64_t share, int64_t ranks)
+static void mean_of(const struct run *r, struct lt_progress *p, const struct seen *all,
+                    int64_t share, int64_t ranks)
 {
     double correct = 0;
     for (int64_t i = 0; i < p->evaluated; i++) {
@@ -216,19 +228,22 @@ static void mean_of(const struct run *r, struct lt_progress *p, const struct see
         correct += all[i % ranks * share + i / ranks].correct;
     }
     p->loss /= (double)p->evaluated;
-    p->accuracy = r->model->ops->correct ? correct / (double)(p->evaluated * r->model->b) : (double)NAN;
+    p->accuracy =
+        r->model->ops->correct ? correct / (double)(p->evaluated * r->model->b) : (double)NAN;
 }
 
-/* The held-out tail in file order, from its start, so that losses of different steps compare. They are added up in that order
- * on any number of ranks. */
+/* The held-out tail in file order, from its start, so that losses of different steps compare. They
+ * are added up in that order on any number of ranks. */
 static int evaluate(struct run *r, struct tacho_error *err)
 {
-    int64_t ranks = lt_parallel_ranks(r->parallel), share = (r->config->eval_batches + ranks - 1) / ranks;
+    int64_t ranks = lt_parallel_ranks(r->parallel),
+            share = (r->config->eval_batches + ranks - 1) / ranks;
     struct lt_progress p = {.event = LT_EVENT_EVALUATION, .step = r->step - 1};
     double start = seconds();
     struct seen *seen = calloc((size_t)(share * (ranks + 1)), sizeof *seen), *all = seen + share;
     lt_trace_begin(r->trace, LT_RANGE_EVALUATION, 0, (uint64_t)(share * r->model->b));
-    int rc = seen ? evaluate_share(r, seen, &p.evaluated, err) : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
+    int rc = seen ? evaluate_share(r, seen, &p.evaluated, err)
+                  : tacho_fail(err, TACHO_ENOMEM, NULL, "out of memory");
     rc = lt_parallel_agree(r->parallel, rc, err);
     if (rc == 0) {
         lt_parallel_gather(r->parallel, &seen->loss, 2 * (size_t)share, &all->loss);
@@ -285,7 +300,8 @@ static int loop(struct run *r, struct tacho_error *err)
         r->step++;
         if (r->held_out && due(r->config->eval_every, r))
             rc = evaluate(r, err);
-        /* asked once a step: a signal that comes later ends the run behind the next step, with its checkpoint */
+        /* asked once a step: a signal that comes later ends the run behind the next step, with its
+         * checkpoint */
         last = r->step == r->config->schedule.steps || stopping(r);
         if (rc == 0 && r->config->checkpoint && (last || due(r->config->checkpoint_every, r)))
             rc = checkpoint(r, err);
@@ -301,12 +317,16 @@ static int resume(struct run *r, uint64_t *position, struct tacho_error *err)
         return rc;
     lt_parameters_refresh(&r->model->parameters);
     if (state.dtype != (uint64_t)r->context.dtype)
-        return tacho_fail(err, TACHO_EFORMAT, "give the --dtype of the run that wrote it", "%s: written by a run in %s, not %s",
-                          r->config->resume, state.dtype < LT_DTYPE_COUNT ? lt_dtype_name((enum lt_dtype)state.dtype) : "?",
+        return tacho_fail(err, TACHO_EFORMAT, "give the --dtype of the run that wrote it",
+                          "%s: written by a run in %s, not %s", r->config->resume,
+                          state.dtype < LT_DTYPE_COUNT ? lt_dtype_name((enum lt_dtype)state.dtype)
+                                                       : "?",
                           lt_dtype_name(r->context.dtype));
     if (state.data != lt_part_identity(r->train))
-        return tacho_fail(err, TACHO_EFORMAT, "give the same --data, --tokenizer and --eval options as the run that wrote it",
-                          "%s: written while learning from other data", r->config->resume);
+        return tacho_fail(
+            err, TACHO_EFORMAT,
+            "give the same --data, --tokenizer and --eval options as the run that wrote it",
+            "%s: written while learning from other data", r->config->resume);
     r->seed = state.seed;
     r->step = (int64_t)state.step;
     *position = state.position;
@@ -325,8 +345,8 @@ static int open_input(struct run *r, uint64_t position, struct tacho_error *err)
 }
 
 int lt_train(struct lt_model *model, const struct lt_part *train, const struct lt_part *held_out,
-             const struct lt_context *context, const struct lt_train_config *config, const struct lt_train_hooks *hooks,
-             struct tacho_error *err)
+             const struct lt_context *context, const struct lt_train_config *config,
+             const struct lt_train_hooks *hooks, struct tacho_error *err)
 {
     static const struct lt_train_hooks none;
     uint64_t position = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public: the training loop. One step is one optimizer update: micro_steps times (wait for a batch, forward, backward), then
- * gradient norm, clipping and the optimizer's pass. Evaluation and checkpoints happen between steps. Ranges: docs/engine.md.
+ * Public: the training loop. One step is one optimizer update: micro_steps times (wait for a batch,
+ * forward, backward), then gradient norm, clipping and the optimizer's pass. Evaluation and
+ * checkpoints happen between steps. Ranges: docs/engine.md.
  */
 #ifndef LT_TRAIN_H
 #define LT_TRAIN_H
@@ -15,18 +16,20 @@
 #include "libtrain/train/schedule.h"
 
 struct lt_train_config {
-    struct lt_schedule schedule; /* schedule.steps: total number of updates, those before a resume included */
-    int micro_steps;             /* batches added up for one update */
-    int64_t micro_steps_all;     /* of all ranks; 0: as many on each */
-    double clip;                 /* bound on the gradient's norm, 0: none */
+    struct lt_schedule
+        schedule;    /* schedule.steps: total number of updates, those before a resume included */
+    int micro_steps; /* batches added up for one update */
+    int64_t micro_steps_all; /* of all ranks; 0: as many on each */
+    double clip;             /* bound on the gradient's norm, 0: none */
     struct lt_optimizer_config optimizer;
     int64_t eval_every, eval_batches; /* 0: never */
     int64_t checkpoint_every;         /* 0: at the end only */
     const char *checkpoint, *resume;  /* NULL: none */
     int64_t log_every;
     struct lt_loader_options loader;
-    uint64_t seed;                /* order of the samples; a checkpoint's own seed wins */
-    struct lt_parallel *parallel; /* NULL: one rank. Its checkpoint is rank 0's to write; evaluations are divided */
+    uint64_t seed; /* order of the samples; a checkpoint's own seed wins */
+    struct lt_parallel *
+        parallel; /* NULL: one rank. Its checkpoint is rank 0's to write; evaluations are divided */
 };
 
 enum lt_event { LT_EVENT_START, LT_EVENT_STEP, LT_EVENT_EVALUATION, LT_EVENT_CHECKPOINT };
@@ -36,24 +39,27 @@ struct lt_progress {
     enum lt_event event;
     int64_t step; /* index of the step just made; of the first step for START */
     double loss, grad_norm, rate, seconds;
-    uint64_t tokens, samples;             /* of the step, of all ranks; of images there are no tokens */
+    uint64_t tokens, samples; /* of the step, of all ranks; of images there are no tokens */
     uint64_t train_samples, eval_samples; /* START: samples an epoch, samples held out */
     int64_t evaluated;                    /* EVALUATION: batches */
-    double accuracy;                      /* EVALUATION: share of samples put into the right class; NAN: not for this model */
-    const char *warning;                  /* START: what does not work as asked; NULL: nothing */
+    double accuracy;     /* EVALUATION: share of samples put into the right class; NAN: not for this
+                            model */
+    const char *warning; /* START: what does not work as asked; NULL: nothing */
 };
 
 struct lt_train_hooks {
     void (*progress)(void *arg, const struct lt_progress *progress); /* may be NULL */
     void *arg;
-    const volatile sig_atomic_t *stop; /* non-zero: finish the step, write the checkpoint, return; may be NULL */
+    const volatile sig_atomic_t
+        *stop; /* non-zero: finish the step, write the checkpoint, return; may be NULL */
 };
 
-/* Trains on `train` until schedule.steps updates are made or *hooks->stop; evaluates on `held_out` (NULL: there are no
- * evaluations), in the source's order. `context` says backend and trace. 0, or the errors of loader
- * and checkpoint, or TACHO_EUSAGE when the loss is no longer finite; with words in *err. */
+/* Trains on `train` until schedule.steps updates are made or *hooks->stop; evaluates on `held_out`
+ * (NULL: there are no evaluations), in the source's order. `context` says backend and trace. 0, or
+ * the errors of loader and checkpoint, or TACHO_EUSAGE when the loss is no longer finite; with
+ * words in *err. */
 int lt_train(struct lt_model *model, const struct lt_part *train, const struct lt_part *held_out,
-             const struct lt_context *context, const struct lt_train_config *config, const struct lt_train_hooks *hooks,
-             struct tacho_error *err);
+             const struct lt_context *context, const struct lt_train_config *config,
+             const struct lt_train_hooks *hooks, struct tacho_error *err);
 
 #endif

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public header of the room profiler/collector/: runs a program with the agent loaded, drains what it records into a .tacho
- * file while it runs, samples the machine beside it, and finishes the file whatever way the program ends.
+ * Public header of the room profiler/collector/: runs a program with the agent loaded, drains what
+ * it records into a .tacho file while it runs, samples the machine beside it, and finishes the file
+ * whatever way the program ends.
  *
- * Nothing here prints or exits. Text for people comes back in `struct tacho_error`, in `warnings`, or through `message`.
- * One run at a time in a process: col_run and col_recover use signalfd, SIGCHLD and the child-subreaper attribute of the
- * process.
+ * Nothing here prints or exits. Text for people comes back in `struct tacho_error`, in `warnings`,
+ * or through `message`. One run at a time in a process: col_run and col_recover use signalfd,
+ * SIGCHLD and the child-subreaper attribute of the process.
  *
  * Files of a run called NAME.tacho, while it is live:
- *   NAME.tacho.live/   0700; a symbolic link into $TMPDIR or /tmp where the output folder is not on a local filesystem
- *     run.db           the store, WAL mode
- *     lock             flock held by the live collector
- *     reserve          room kept back so that a run on a full disk can still be finished
- *     segments         0700 folder of the agent's pools, a symbolic link into tmpfs where that has room
- * At the end run.db becomes NAME.tacho (never overwriting) and the folder is removed.
+ *   NAME.tacho.live/   0700; a symbolic link into $TMPDIR or /tmp where the output folder is not on
+ * a local filesystem run.db           the store, WAL mode lock             flock held by the live
+ * collector reserve          room kept back so that a run on a full disk can still be finished
+ *     segments         0700 folder of the agent's pools, a symbolic link into tmpfs where that has
+ * room At the end run.db becomes NAME.tacho (never overwriting) and the folder is removed.
  */
 #ifndef COL_COLLECTOR_H
 #define COL_COLLECTOR_H
@@ -34,36 +34,43 @@
 
 /* ---- run --------------------------------------------------------------------------------------------------------------- */
 
-/* Device work: recorded (in the windows of steps_from.., duration_ns), not at all, or once `tacho capture` asks for it. */
+/* Device work: recorded (in the windows of steps_from.., duration_ns), not at all, or once `tacho
+ * capture` asks for it. */
 enum col_gpu_mode { COL_GPU_ON, COL_GPU_OFF, COL_GPU_LATER };
 
 /* Hardware counters of GPUs that may be asked for. */
 enum { COL_COUNTERS_SAMPLED = 1, COL_COUNTERS_ROOFLINE = 2 };
 
 struct col_options {
-    char *const *command;         /* argv of the target, NULL-terminated, borrowed */
-    const char *output;           /* final file (".tacho" is appended if missing); NULL = PROGRAM-YYYYMMDD-HHMMSS.tacho here */
-    const char *library;          /* libtacho.so; NULL = $TACHO_LIBRARY, else beside the program or in ../lib of it */
-    int64_t steps_from, steps_to; /* detail is kept for steps from..to, both included; steps_from < 0 = all of them */
+    char *const *command; /* argv of the target, NULL-terminated, borrowed */
+    const char *output;   /* final file (".tacho" is appended if missing); NULL =
+                             PROGRAM-YYYYMMDD-HHMMSS.tacho here */
+    const char *library; /* libtacho.so; NULL = $TACHO_LIBRARY, else beside the program or in ../lib
+                            of it */
+    int64_t steps_from, steps_to; /* detail is kept for steps from..to, both included; steps_from <
+                                     0 = all of them */
     int64_t every;                /* of these, detail of every Nth step; 0 or 1 = each */
     int64_t max_bytes;            /* size of the file at which detail stops; 0 = no limit */
     int sample_ms;                /* interval of /proc sampling; 0 = off */
-    double pause;                 /* probability that a step runs with recording paused (overhead measurement), 0..0.5 */
-    int pool_mib;                 /* cap of the segments of one process; 0 = the agent's default */
-    int stacks_hz;                /* call stacks: samples of a second of CPU time; 0 = off */
-    bool frame_pointers;          /* call stacks by frame pointers, not by unwind tables */
-    bool no_counters;             /* leave the hardware counters alone */
+    double pause;  /* probability that a step runs with recording paused (overhead measurement),
+                      0..0.5 */
+    int pool_mib;  /* cap of the segments of one process; 0 = the agent's default */
+    int stacks_hz; /* call stacks: samples of a second of CPU time; 0 = off */
+    bool frame_pointers; /* call stacks by frame pointers, not by unwind tables */
+    bool no_counters;    /* leave the hardware counters alone */
     enum col_gpu_mode gpu;
     int64_t duration_ns;   /* device work of that long from the start only; 0 = all of it */
     bool whole_graphs;     /* a CUDA graph is one row, without its kernels */
     bool gpu_memory;       /* allocations on the device too */
     unsigned gpu_counters; /* COL_COUNTERS_*: hardware counters of GPUs */
-    bool gemm_shapes;      /* put libtacho_gemm.so (beside the library) before the target's cuBLAS */
-    bool no_hook;          /* do not put the Python hook on the target's PYTHONPATH */
-    bool no_peak;          /* do not measure the machine's instruction peak */
-    bool separate;         /* a recording of its own, also where other ranks of the same job are recorded on this node */
-    /* Called, from the calling thread, with one line (no newline) that a person should see while the target runs. May be NULL.
-     * It must survive a terminal that is gone. SIGPIPE is ignored meanwhile. */
+    bool gemm_shapes; /* put libtacho_gemm.so (beside the library) before the target's cuBLAS */
+    bool no_hook;     /* do not put the Python hook on the target's PYTHONPATH */
+    bool no_peak;     /* do not measure the machine's instruction peak */
+    bool separate; /* a recording of its own, also where other ranks of the same job are recorded on
+                      this node */
+    /* Called, from the calling thread, with one line (no newline) that a person should see while
+     * the target runs. May be NULL. It must survive a terminal that is gone. SIGPIPE is ignored
+     * meanwhile. */
     void (*message)(void *ctx, const char *text);
     void *message_ctx;
 };
@@ -74,14 +81,17 @@ void col_options_init(struct col_options *o);
 struct col_result {
     int exit_code; /* what the command line program should return, see col_run */
     bool started;  /* the target ran */
-    bool attached; /* another tacho of the job on this node records, and says what came of it; `path` is its live folder */
-    bool finished; /* `path` is a finished file; else it is the live folder that was left for `tacho recover`, or "" */
+    bool attached; /* another tacho of the job on this node records, and says what came of it;
+                      `path` is its live folder */
+    bool finished; /* `path` is a finished file; else it is the live folder that was left for `tacho
+                      recover`, or "" */
     char path[COL_PATH_MAX];
-    char ended[256];                 /* how the run ended: "exit 0", "signal 9 (KILL)", "interrupted: ..." */
-    int64_t records;                 /* records read from pools (a push and a pop are two) */
+    char ended[256]; /* how the run ended: "exit 0", "signal 9 (KILL)", "interrupted: ..." */
+    int64_t records; /* records read from pools (a push and a pop are two) */
     int64_t slices, counters, steps; /* rows stored */
-    int64_t lost;               /* events known to be missing, PAUSED steps and --steps/--every/--max-size cuts not counted */
-    int64_t cut;                /* slices not stored because of --steps, --every, --max-size */
+    int64_t lost; /* events known to be missing, PAUSED steps and --steps/--every/--max-size cuts
+                     not counted */
+    int64_t cut;  /* slices not stored because of --steps, --every, --max-size */
     int64_t processes, threads; /* that recorded something */
     int64_t bytes;              /* of the finished file */
     double seconds;             /* from start to end of the target */
@@ -90,30 +100,36 @@ struct col_result {
 };
 void col_result_clear(struct col_result *r); /* frees what the result owns */
 
-/* Runs o->command and records it. Where a launcher (mpirun, srun, torchrun) started several of them on this node, the first one
- * records the targets of all, and the others return with r->attached (profiler/collector/job/peers.h). Returns 0, or a negative
- * code with `err` filled. r->exit_code is always set, as env(1) does it: 125 tacho failed before the start, 126/127 the target
- * could not be run, 128+n it ended by signal n, else its own exit status. A failure after the target ran (the file could not be
- * finished) returns its code, but r->exit_code is still the target's. When it returns < 0 before the target ran, nothing is
- * left on disk.
+/* Runs o->command and records it. Where a launcher (mpirun, srun, torchrun) started several of them
+ * on this node, the first one records the targets of all, and the others return with r->attached
+ * (profiler/collector/job/peers.h). Returns 0, or a negative code with `err` filled. r->exit_code
+ * is always set, as env(1) does it: 125 tacho failed before the start, 126/127 the target could not
+ * be run, 128+n it ended by signal n, else its own exit status. A failure after the target ran (the
+ * file could not be finished) returns its code, but r->exit_code is still the target's. When it
+ * returns < 0 before the target ran, nothing is left on disk.
  *
- * Signals while it runs: an INT of the terminal reaches the target too and is the target's to answer. One sent by a process is
- * forwarded; the second such INT finishes the file at once and leaves the target alone (exit code 130). TERM, HUP, QUIT, USR1,
- * USR2, ALRM, WINCH and the like are forwarded when a process sent them, not when the kernel sent them to the whole foreground
- * group. TSTP and CONT keep their default action. A target is never stopped or killed by the collector. */
+ * Signals while it runs: an INT of the terminal reaches the target too and is the target's to
+ * answer. One sent by a process is forwarded; the second such INT finishes the file at once and
+ * leaves the target alone (exit code 130). TERM, HUP, QUIT, USR1, USR2, ALRM, WINCH and the like
+ * are forwarded when a process sent them, not when the kernel sent them to the whole foreground
+ * group. TSTP and CONT keep their default action. A target is never stopped or killed by the
+ * collector. */
 int col_run(const struct col_options *o, struct col_result *r, struct tacho_error *err);
 
 /* ---- recover, find ------------------------------------------------------------------------------------------------------ */
 
-/* Finishes a run whose collector died: drains what its processes left in their segments (exactly once), finishes and publishes.
- * `live` is the NAME.tacho.live folder. If processes of the run still record it goes on collecting until they end, `message`
- * says so, and the first INT finishes at once. After a reboot it finishes from what is in run.db and says what is missing as a
- * loss. r is filled as by col_run (r->exit_code: 0). Errors: TACHO_EBUSY a live collector holds the lock, TACHO_EDENIED it is
- * not the caller's, TACHO_ENOTFOUND, _EFORMAT ... */
-int col_recover(const char *live, const struct col_options *o, struct col_result *r, struct tacho_error *err);
+/* Finishes a run whose collector died: drains what its processes left in their segments (exactly
+ * once), finishes and publishes. `live` is the NAME.tacho.live folder. If processes of the run
+ * still record it goes on collecting until they end, `message` says so, and the first INT finishes
+ * at once. After a reboot it finishes from what is in run.db and says what is missing as a loss. r
+ * is filled as by col_run (r->exit_code: 0). Errors: TACHO_EBUSY a live collector holds the lock,
+ * TACHO_EDENIED it is not the caller's, TACHO_ENOTFOUND, _EFORMAT ... */
+int col_recover(const char *live, const struct col_options *o, struct col_result *r,
+                struct tacho_error *err);
 
 struct col_found {
-    char path[COL_PATH_MAX]; /* what to open with store_open: a finished file, or run.db of a live run */
+    char path[COL_PATH_MAX]; /* what to open with store_open: a finished file, or run.db of a live
+                                run */
     char run[COL_PATH_MAX];  /* the .tacho file or .tacho.live folder, for messages */
     bool live;               /* still being recorded */
     bool recovered;          /* was finished just now: `note` has one line that says so */
@@ -121,34 +137,36 @@ struct col_found {
     struct tacho_error refused; /* why a dead run was not finished: not the caller's; code 0 */
 };
 
-/* Resolves a RUN argument: X.tacho, X.tacho.live, X (where X.tacho or X.tacho.live exists), any other existing file (an import:
- * path = arg), or "latest" (the newest .tacho or .tacho.live of the current folder). With `finish`, a live run whose collector
- * is dead is finished on the way if none of its processes is alive any more (otherwise what it recorded so far is drained and
- * `live` is set). Another user's run is never finished: `live` is set, and `refused`. Errors: TACHO_ENOTFOUND with a hint, or
- * those of col_recover. */
+/* Resolves a RUN argument: X.tacho, X.tacho.live, X (where X.tacho or X.tacho.live exists), any
+ * other existing file (an import: path = arg), or "latest" (the newest .tacho or .tacho.live of the
+ * current folder). With `finish`, a live run whose collector is dead is finished on the way if none
+ * of its processes is alive any more (otherwise what it recorded so far is drained and `live` is
+ * set). Another user's run is never finished: `live` is set, and `refused`. Errors: TACHO_ENOTFOUND
+ * with a hint, or those of col_recover. */
 int col_find_run(const char *arg, bool finish, struct col_found *f, struct tacho_error *err);
-/* The run that was begun last of those that this user's processes record on this machine now, in any folder. Errors:
- * TACHO_ENOTFOUND. */
+/* The run that was begun last of those that this user's processes record on this machine now, in
+ * any folder. Errors: TACHO_ENOTFOUND. */
 int col_find_live(struct col_found *f, struct tacho_error *err);
 
 /* ---- capture ------------------------------------------------------------------------------------------------------------ */
 
 struct col_capture {
-    int64_t steps;    /* that many steps ... */
-    int64_t at;       /* ... from this index on; < 0: the first one that all processes can still make */
-    int64_t ns;       /* or that long from now; 0 = steps */
-    bool wait;        /* until it is over */
+    int64_t steps; /* that many steps ... */
+    int64_t at; /* ... from this index on; < 0: the first one that all processes can still make */
+    int64_t ns; /* or that long from now; 0 = steps */
+    bool wait;  /* until it is over */
     int64_t from, to; /* out: the steps, both included; -1: a window of time */
     int processes;    /* out: that record device work */
     int done;         /* out: of these, how many are through (after waiting) */
 };
 
-/* Opens a window for device work in a run that is being recorded: `live` is its NAME.tacho.live folder. All processes of the
- * run see the same steps, on all machines that write their runs of the job to the same folder. Errors: TACHO_ENOTFOUND (nobody
- * records device work), TACHO_EUSAGE (all of it is recorded anyway), TACHO_EIO. */
+/* Opens a window for device work in a run that is being recorded: `live` is its NAME.tacho.live
+ * folder. All processes of the run see the same steps, on all machines that write their runs of the
+ * job to the same folder. Errors: TACHO_ENOTFOUND (nobody records device work), TACHO_EUSAGE (all
+ * of it is recorded anyway), TACHO_EIO. */
 int col_capture(const char *live, struct col_capture *c, struct tacho_error *err);
-/* The same for the job whose runs of several machines are written to `folder`, from any machine that sees it. TACHO_ENOTFOUND:
- * there is none, or there are several. */
+/* The same for the job whose runs of several machines are written to `folder`, from any machine
+ * that sees it. TACHO_ENOTFOUND: there is none, or there are several. */
 int col_capture_job(const char *folder, struct col_capture *c, struct tacho_error *err);
 
 /* ---- doctor ------------------------------------------------------------------------------------------------------------- */
@@ -157,7 +175,8 @@ int col_capture_job(const char *folder, struct col_capture *c, struct tacho_erro
 #define COL_STATUS_MAP(X) \
     X(OK, "ok") \
     X(MULTIPLEXED, "multiplexed") \
-    X(NOT_COUNTED, "not counted") X(NOT_SUPPORTED, "not supported") X(DENIED, "denied") X(WARNING, "warning")
+    X(NOT_COUNTED, "not counted") \
+    X(NOT_SUPPORTED, "not supported") X(DENIED, "denied") X(WARNING, "warning")
 enum col_status {
 #define COL_STATUS_ENUM(name, text) COL_STATUS_##name,
     COL_STATUS_MAP(COL_STATUS_ENUM)
@@ -174,9 +193,9 @@ struct col_probe {
     const char *fix;  /* what to do about it, "" if nothing */
 };
 
-/* Looks at what a run started in `folder` would find: agent library, clock, tmpfs room, filesystem, /proc, each hardware
- * counter (counted for some milliseconds on the calling thread). Calls `row` for each line until it returns non-zero, which is
- * returned. */
+/* Looks at what a run started in `folder` would find: agent library, clock, tmpfs room, filesystem,
+ * /proc, each hardware counter (counted for some milliseconds on the calling thread). Calls `row`
+ * for each line until it returns non-zero, which is returned. */
 int col_probe_each(const char *folder, int (*row)(void *ctx, const struct col_probe *p), void *ctx);
 
 #endif

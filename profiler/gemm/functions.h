@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: the functions of cuBLAS and cuBLASLt that libtacho_gemm.so stands in front of, and those that it asks.
+ * Private: the functions of cuBLAS and cuBLASLt that libtacho_gemm.so stands in front of, and those
+ * that it asks.
  */
 #ifndef GEMM_FUNCTIONS_H
 #define GEMM_FUNCTIONS_H
 
-/* Exported by libcublas; with _64: dimensions of 64 bits, since cuBLAS 12. The last two are of the old interface. */
+/* Exported by libcublas; with _64: dimensions of 64 bits, since cuBLAS 12. The last two are of the
+ * old interface. */
 #define GEMM_CUBLAS_MAP(X) \
     X(cublasSgemm_v2) \
     X(cublasSgemm_v2_64) \

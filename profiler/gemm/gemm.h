@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to libtacho_gemm.so, which is loaded before cuBLAS (LD_PRELOAD) and says with NVTX what each matrix product computes:
- * a range of domain `cublas` around the call, with a payload of schema `tacho.work` (include/tacho_nvtx.h). It changes nothing:
- * arguments, results and return codes are those of the real function. It knows nothing of the agent; without an NVTX tool in
- * the process each call goes straight through.
+ * Private to libtacho_gemm.so, which is loaded before cuBLAS (LD_PRELOAD) and says with NVTX what
+ * each matrix product computes: a range of domain `cublas` around the call, with a payload of
+ * schema `tacho.work` (include/tacho_nvtx.h). It changes nothing: arguments, results and return
+ * codes are those of the real function. It knows nothing of the agent; without an NVTX tool in the
+ * process each call goes straight through.
  *
- * The declarations of cuBLAS that it needs are its own, so it builds without CUDA. Their numbers are part of cuBLAS's ABI and
- * the same in versions 11 to 13 (library_types.h, cublas_api.h, cublasLt.h).
+ * The declarations of cuBLAS that it needs are its own, so it builds without CUDA. Their numbers
+ * are part of cuBLAS's ABI and the same in versions 11 to 13 (library_types.h, cublas_api.h,
+ * cublasLt.h).
  */
 #ifndef GEMM_H
 #define GEMM_H
@@ -44,7 +46,8 @@ enum gemm_type {
     GEMM_R_4F_E2M1 = 33,
 };
 
-/* cublasComputeType_t (cublas_api.h). Before cuBLAS 11 the argument was a cudaDataType, whose numbers are smaller. */
+/* cublasComputeType_t (cublas_api.h). Before cuBLAS 11 the argument was a cudaDataType, whose
+ * numbers are smaller. */
 enum gemm_compute {
     GEMM_COMPUTE_16F = 64,
     GEMM_COMPUTE_16F_PEDANTIC = 65,
@@ -65,9 +68,9 @@ enum gemm_compute {
 struct gemm_call {
     int transa, transb; /* cublasOperation_t: 0 N, 1 T, 2 C */
     int64_t m, n, k, batch;
-    int a, b, c;      /* enum gemm_type of the matrices */
-    int compute;      /* enum gemm_compute */
-    void *handle;     /* cublasHandle_t, asked for its math mode and where beta is; NULL: not asked */
+    int a, b, c;  /* enum gemm_type of the matrices */
+    int compute;  /* enum gemm_compute */
+    void *handle; /* cublasHandle_t, asked for its math mode and where beta is; NULL: not asked */
     const void *beta; /* of the handle's call, NULL: not looked at */
     bool reads_c;     /* beta is known not to be 0 */
     const struct gemm_sum *sum;
@@ -97,12 +100,14 @@ extern const char *const gemm_function_name[]; /* of each enum gemm_function */
 /* The real function; NULL: no loaded library has it. Any thread, any time. */
 void (*gemm_real(enum gemm_function f))(void);
 
-/* Is this call to be recorded? Not without a tool, and not within another one: cuBLAS calls itself and cuBLASLt. A true answer
- * must be followed by gemm_push or gemm_push_unknown, the real call, and gemm_leave, on the same thread. */
+/* Is this call to be recorded? Not without a tool, and not within another one: cuBLAS calls itself
+ * and cuBLASLt. A true answer must be followed by gemm_push or gemm_push_unknown, the real call,
+ * and gemm_leave, on the same thread. */
 bool gemm_enter(void);
 void gemm_leave(void);
 void gemm_push(enum gemm_function f, const struct gemm_call *c);
-/* A call of which the arguments do not tell what it computes (it will fail): a range with its name alone. */
+/* A call of which the arguments do not tell what it computes (it will fail): a range with its name
+ * alone. */
 void gemm_push_unknown(enum gemm_function f);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finding the real functions. A program that is linked with cuBLAS has it behind us in the global scope: RTLD_NEXT. Python
- * loads it with dlopen into a scope of its own: then it is looked for in what is loaded, cuBLAS by its name first, then
- * everything (a static cuBLAS that a library exports). What was found is kept, and its library stays loaded.
+ * Finding the real functions. A program that is linked with cuBLAS has it behind us in the global
+ * scope: RTLD_NEXT. Python loads it with dlopen into a scope of its own: then it is looked for in
+ * what is loaded, cuBLAS by its name first, then everything (a static cuBLAS that a library
+ * exports). What was found is kept, and its library stays loaded.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -47,10 +48,12 @@ static bool is_cublas(const char *path)
 static bool is_own(const void *address)
 {
     Dl_info own, other;
-    return dladdr((const void *)gemm_function_name, &own) && dladdr(address, &other) && own.dli_fbase == other.dli_fbase;
+    return dladdr((const void *)gemm_function_name, &own) && dladdr(address, &other) &&
+           own.dli_fbase == other.dli_fbase;
 }
 
-/* In the objects of the process whose name says cuBLAS, or in the others. The lock of the list is not held while one is asked.
+/* In the objects of the process whose name says cuBLAS, or in the others. The lock of the list is
+ * not held while one is asked.
  */
 static void *in_loaded(const char *name, bool cublas)
 {

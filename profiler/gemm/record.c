@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a call computes, as an NVTX range. The name of the range has the shape, so that each product is a row of its own in
- * tables by name; names are registered once a shape, in a table that needs no lock and never grows.
+ * What a call computes, as an NVTX range. The name of the range has the shape, so that each product
+ * is a row of its own in tables by name; names are registered once a shape, in a table that needs
+ * no lock and never grows.
  *
- * FLOPs: 2 m n k a product, 8 m n k of complex numbers. Bytes are a model: A and B read once, C written once, and read where
- * beta is known not to be 0. model_flops is left out: a library cannot know whether its caller computes something again.
+ * FLOPs: 2 m n k a product, 8 m n k of complex numbers. Bytes are a model: A and B read once, C
+ * written once, and read where beta is known not to be 0. model_flops is left out: a library cannot
+ * know whether its caller computes something again.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -88,7 +90,8 @@ static void open_domain(void)
         for (size_t i = 0; i < FIELDS; i++)
             if ((fields[i].needs & known) == fields[i].needs)
                 entry[n++] = fields[i].entry;
-        schema[known] = tacho_nvtx_schema(cublas.domain, "tacho.work", entry, n, sizeof(struct product));
+        schema[known] =
+            tacho_nvtx_schema(cublas.domain, "tacho.work", entry, n, sizeof(struct product));
     }
     for (int f = 0; f < GEMM_FUNCTIONS; f++)
         plain[f] = tacho_nvtx_name(&cublas, gemm_function_name[f]);
@@ -147,22 +150,26 @@ static unsigned type_bits(int type)
 
 static bool type_is_complex(int type)
 {
-    return type == GEMM_C_32F || type == GEMM_C_64F || type == GEMM_C_16F || type == GEMM_C_16BF || type == GEMM_C_8I ||
-           type == GEMM_C_8U;
+    return type == GEMM_C_32F || type == GEMM_C_64F || type == GEMM_C_16F || type == GEMM_C_16BF ||
+           type == GEMM_C_8I || type == GEMM_C_8U;
 }
 
 /* What fp32 operands run in, by the math mode of their handle (cublasMath_t): 3 allows tf32. */
 static enum tacho_dtype fp32_dtype(const struct gemm_call *c)
 {
-    int (*ask)(void *, int *) = c->handle ? (int (*)(void *, int *))gemm_real(GEMM_cublasGetMathMode) : NULL;
+    int (*ask)(void *, int *) =
+        c->handle ? (int (*)(void *, int *))gemm_real(GEMM_cublasGetMathMode) : NULL;
     int mode = 0;
     if (no_tf32 || !ask || ask(c->handle, &mode) != 0)
         return TACHO_DTYPE_FP32;
     mode &= 15; /* above: flags of reductions */
-    return mode == 0 || mode == 2 ? TACHO_DTYPE_FP32 : mode == 3 ? TACHO_DTYPE_TF32 : TACHO_DTYPE_NONE;
+    return mode == 0 || mode == 2 ? TACHO_DTYPE_FP32
+           : mode == 3            ? TACHO_DTYPE_TF32
+                                  : TACHO_DTYPE_NONE;
 }
 
-/* Type that the products are computed in; NONE: there is no word for it, or the arguments do not tell. */
+/* Type that the products are computed in; NONE: there is no word for it, or the arguments do not
+ * tell. */
 static enum tacho_dtype arithmetic(const struct gemm_call *c)
 {
     switch (c->a) {
@@ -177,7 +184,8 @@ static enum tacho_dtype arithmetic(const struct gemm_call *c)
         return TACHO_DTYPE_FP8;
     case GEMM_R_8I:
     case GEMM_R_8U:
-        return c->compute == GEMM_COMPUTE_32I || c->compute == GEMM_COMPUTE_32I_PEDANTIC || c->compute == GEMM_R_32I
+        return c->compute == GEMM_COMPUTE_32I || c->compute == GEMM_COMPUTE_32I_PEDANTIC ||
+                       c->compute == GEMM_R_32I
                    ? TACHO_DTYPE_INT8
                    : TACHO_DTYPE_FP32;
     case GEMM_R_32F:
@@ -206,10 +214,11 @@ bool gemm_scalar_is_set(const void *p, int compute)
 {
     static const unsigned char zero[8];
     size_t n = 4;
-    if (compute == GEMM_COMPUTE_16F || compute == GEMM_COMPUTE_16F_PEDANTIC || compute == GEMM_R_16F)
+    if (compute == GEMM_COMPUTE_16F || compute == GEMM_COMPUTE_16F_PEDANTIC ||
+        compute == GEMM_R_16F)
         n = 2;
-    else if (compute == GEMM_COMPUTE_64F || compute == GEMM_COMPUTE_64F_PEDANTIC || compute == GEMM_COMPUTE_64F_EMULATED ||
-             compute == GEMM_R_64F)
+    else if (compute == GEMM_COMPUTE_64F || compute == GEMM_COMPUTE_64F_PEDANTIC ||
+             compute == GEMM_COMPUTE_64F_EMULATED || compute == GEMM_R_64F)
         n = 8;
     return memcmp(p, zero, n) != 0;
 }
@@ -221,7 +230,8 @@ static bool reads_c(const struct gemm_call *c)
     if (!c->beta || !c->handle)
         return c->reads_c;
     int (*ask)(void *, int *) = (int (*)(void *, int *))gemm_real(GEMM_cublasGetPointerMode_v2);
-    return ask && ask(c->handle, &mode) == 0 && mode == 0 && gemm_scalar_is_set(c->beta, c->compute);
+    return ask && ask(c->handle, &mode) == 0 && mode == 0 &&
+           gemm_scalar_is_set(c->beta, c->compute);
 }
 
 /* ---- the range ----------------------------------------------------------------------------------------------------------- */
@@ -242,15 +252,17 @@ static uint64_t bytes_of(uint64_t elements, int type)
 static unsigned describe(const struct gemm_call *c, struct product *p)
 {
     uint64_t batch = (uint64_t)c->batch, m = (uint64_t)c->m, n = (uint64_t)c->n, k = (uint64_t)c->k;
-    struct gemm_sum one = {gemm_times(gemm_times(m, n), gemm_times(k, batch)), gemm_times(gemm_times(m, k), batch),
-                           gemm_times(gemm_times(k, n), batch), gemm_times(gemm_times(m, n), batch)};
+    struct gemm_sum one = {gemm_times(gemm_times(m, n), gemm_times(k, batch)),
+                           gemm_times(gemm_times(m, k), batch), gemm_times(gemm_times(k, n), batch),
+                           gemm_times(gemm_times(m, n), batch)};
     const struct gemm_sum *s = c->sum ? c->sum : &one;
     bool sized = type_bits(c->a) && type_bits(c->b) && type_bits(c->c);
     memset(p, 0, sizeof *p);
     p->flops = gemm_times(s->multiplies, type_is_complex(c->a) ? 8 : 2);
     if (sized) {
         p->bytes_written = bytes_of(s->c, c->c);
-        p->bytes_read = gemm_plus(gemm_plus(bytes_of(s->a, c->a), bytes_of(s->b, c->b)), reads_c(c) ? p->bytes_written : 0);
+        p->bytes_read = gemm_plus(gemm_plus(bytes_of(s->a, c->a), bytes_of(s->b, c->b)),
+                                  reads_c(c) ? p->bytes_written : 0);
     }
     if (!c->sum) {
         p->m = narrow(c->m);
@@ -274,17 +286,21 @@ static const char *dtype_text(unsigned dtype, int type)
 #define TEXT(name, value, text) [value] = text,
     static const char *const known[] = {TACHO_DTYPE_MAP(TEXT)};
 #undef TEXT
-    return dtype < sizeof known / sizeof *known && *known[dtype] ? known[dtype] : type_is_complex(type) ? "complex" : "?";
+    return dtype < sizeof known / sizeof *known && *known[dtype] ? known[dtype]
+           : type_is_complex(type)                               ? "complex"
+                                                                 : "?";
 }
 
-/* "cublasGemmEx bf16 TN 768x4096x3072 x12": the type, how A and B are read, m x n x k, the batch. */
+/* "cublasGemmEx bf16 TN 768x4096x3072 x12": the type, how A and B are read, m x n x k, the batch.
+ */
 static nvtxStringHandle_t register_name(enum gemm_function f, const struct product *p)
 {
     static const char op[] = "NTC?";
     char text[160];
-    int n = snprintf(text, sizeof text, "%s %s %c%c %" PRIu32 "x%" PRIu32 "x%" PRIu32, gemm_function_name[f],
-                     dtype_text(p->dtype, p->a_type), op[p->transa < 3 ? p->transa : 3], op[p->transb < 3 ? p->transb : 3],
-                     p->m, p->n, p->k);
+    int n = snprintf(text, sizeof text, "%s %s %c%c %" PRIu32 "x%" PRIu32 "x%" PRIu32,
+                     gemm_function_name[f], dtype_text(p->dtype, p->a_type),
+                     op[p->transa < 3 ? p->transa : 3], op[p->transb < 3 ? p->transb : 3], p->m,
+                     p->n, p->k);
     if (p->batch != 1)
         snprintf(text + n, sizeof text - (size_t)n, " x%" PRIu32, p->batch);
     return tacho_nvtx_name(&cublas, text);
@@ -303,8 +319,8 @@ static uint32_t hash(enum gemm_function f, const struct product *p)
 }
 _Static_assert(sizeof(struct product) == 48, "padding would be hashed and compared");
 
-/* The name of a product, registered at its first call. A place that a thread is writing (or was, when its process forked) is
- * passed over; the shape gets another one then. */
+/* The name of a product, registered at its first call. A place that a thread is writing (or was,
+ * when its process forked) is passed over; the shape gets another one then. */
 static nvtxStringHandle_t name_of(enum gemm_function f, const struct product *p)
 {
     uint32_t at = hash(f, p);
@@ -332,7 +348,8 @@ void gemm_push(enum gemm_function f, const struct gemm_call *c)
         return;
     }
     unsigned known = describe(c, &p);
-    tacho_nvtx_push(&cublas, known & HAS_SHAPE ? name_of(f, &p) : plain[f], schema[known], &p, sizeof p);
+    tacho_nvtx_push(&cublas, known & HAS_SHAPE ? name_of(f, &p) : plain[f], schema[known], &p,
+                    sizeof p);
 }
 
 void gemm_push_unknown(enum gemm_function f)

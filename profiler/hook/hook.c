@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libtacho_hook.so: what the Python hook (tacho_hook.py) says, as NVTX. Loaded by Python through ctypes; knows nothing of the
- * agent: without a tool attached every call is a no-op, and any NVTX tool understands it. The functions that are called in
- * every step are handed out as functions of Python too (tacho_hook_function): ctypes takes 238 instead of 36 ns for a call.
+ * libtacho_hook.so: what the Python hook (tacho_hook.py) says, as NVTX. Loaded by Python through
+ * ctypes; knows nothing of the agent: without a tool attached every call is a no-op, and any NVTX
+ * tool understands it. The functions that are called in every step are handed out as functions of
+ * Python too (tacho_hook_function): ctypes takes 238 instead of 36 ns for a call.
  *
- * Payloads carry only what is known: a step its index, work its pass. Readers match fields by name, so that a missing field is
- * absent and not 0 (include/tacho_nvtx.h).
+ * Payloads carry only what is known: a step its index, work its pass. Readers match fields by name,
+ * so that a missing field is absent and not 0 (include/tacho_nvtx.h).
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -37,8 +38,8 @@ HOOK_EXPORT void tacho_hook_push(void *name);
 HOOK_EXPORT void tacho_hook_push_role(void *name, unsigned kind);
 HOOK_EXPORT void tacho_hook_push_work(void *name, unsigned pass);
 HOOK_EXPORT void tacho_hook_push_step(void *name, uint64_t index);
-HOOK_EXPORT void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes, uint64_t communicator, uint64_t sequence,
-                                      unsigned ranks);
+HOOK_EXPORT void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes,
+                                      uint64_t communicator, uint64_t sequence, unsigned ranks);
 HOOK_EXPORT void tacho_hook_pop(void);
 struct python_object;
 HOOK_EXPORT int tacho_hook_functions(void);
@@ -46,22 +47,34 @@ HOOK_EXPORT struct python_object *tacho_hook_function(int i);
 HOOK_EXPORT uint64_t tacho_hook_counter(const char *name);
 HOOK_EXPORT void tacho_hook_sample(uint64_t counter, double value);
 
-/* Registers domain and schemas; again after a fork or never: names and schemas live as long as the process. Returns the version
- * of this interface. */
+/* Registers domain and schemas; again after a fork or never: names and schemas live as long as the
+ * process. Returns the version of this interface. */
 int tacho_hook_open(void)
 {
-    static const nvtxPayloadSchemaEntry_t index = {
-        .type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64, .name = "index", .offset = offsetof(struct step_index, index)};
-    static const nvtxPayloadSchemaEntry_t pass = {
-        .type = NVTX_PAYLOAD_ENTRY_TYPE_UINT8, .name = "pass", .offset = offsetof(struct work_pass, pass)};
+    static const nvtxPayloadSchemaEntry_t index = {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64,
+                                                   .name = "index",
+                                                   .offset = offsetof(struct step_index, index)};
+    static const nvtxPayloadSchemaEntry_t pass = {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT8,
+                                                  .name = "pass",
+                                                  .offset = offsetof(struct work_pass, pass)};
     static const nvtxPayloadSchemaEntry_t comm[] = {
-        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64, .name = "communicator", .offset = offsetof(struct unsized_comm, communicator)},
-        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64, .name = "sequence", .offset = offsetof(struct unsized_comm, sequence)},
-        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT32, .name = "op", .offset = offsetof(struct unsized_comm, op)},
-        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT32, .name = "ranks", .offset = offsetof(struct unsized_comm, ranks)}};
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64,
+         .name = "communicator",
+         .offset = offsetof(struct unsized_comm, communicator)},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64,
+         .name = "sequence",
+         .offset = offsetof(struct unsized_comm, sequence)},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT32,
+         .name = "op",
+         .offset = offsetof(struct unsized_comm, op)},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT32,
+         .name = "ranks",
+         .offset = offsetof(struct unsized_comm, ranks)}};
     tacho_nvtx_open(&torch, "torch");
-    comm_schema = tacho_nvtx_schema(torch.domain, "tacho.comm", comm, sizeof comm / sizeof *comm, sizeof(struct unsized_comm));
-    step_schema = tacho_nvtx_schema(torch.domain, "tacho.step", &index, 1, sizeof(struct step_index));
+    comm_schema = tacho_nvtx_schema(torch.domain, "tacho.comm", comm, sizeof comm / sizeof *comm,
+                                    sizeof(struct unsized_comm));
+    step_schema =
+        tacho_nvtx_schema(torch.domain, "tacho.step", &index, 1, sizeof(struct step_index));
     work_schema = tacho_nvtx_schema(torch.domain, "tacho.work", &pass, 1, sizeof(struct work_pass));
     return 1;
 }
@@ -101,15 +114,22 @@ void tacho_hook_push_step(void *name, uint64_t index)
     tacho_nvtx_push(&torch, name, step_schema, &s, sizeof s);
 }
 
-/* A collective that the calling thread is in until it is done: op is an enum tacho_comm_op. bytes UINT64_MAX: not known. */
-void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes, uint64_t communicator, uint64_t sequence, unsigned ranks)
+/* A collective that the calling thread is in until it is done: op is an enum tacho_comm_op. bytes
+ * UINT64_MAX: not known. */
+void tacho_hook_push_comm(void *name, unsigned op, uint64_t bytes, uint64_t communicator,
+                          uint64_t sequence, unsigned ranks)
 {
-    struct unsized_comm u = {.communicator = communicator, .sequence = sequence, .op = op, .ranks = ranks};
+    struct unsized_comm u = {
+        .communicator = communicator, .sequence = sequence, .op = op, .ranks = ranks};
     if (bytes == UINT64_MAX) {
         tacho_nvtx_push(&torch, name, comm_schema, &u, sizeof u);
         return;
     }
-    struct tacho_comm c = {.bytes = bytes, .communicator = communicator, .sequence = sequence, .op = op, .ranks = ranks};
+    struct tacho_comm c = {.bytes = bytes,
+                           .communicator = communicator,
+                           .sequence = sequence,
+                           .op = op,
+                           .ranks = ranks};
     tacho_nvtx_push_comm(&torch, name, &c);
 }
 
@@ -129,11 +149,12 @@ void tacho_hook_sample(uint64_t counter, double value)
 }
 
 /* ---- functions of Python ---------------------------------------------------------------------------------------------------
- * What is needed of Python's stable ABI (docs.python.org/3/c-api/stable.html), found in the interpreter that runs: this library
- * is built without Python's headers and serves every version.
+ * What is needed of Python's stable ABI (docs.python.org/3/c-api/stable.html), found in the
+ * interpreter that runs: this library is built without Python's headers and serves every version.
  */
 
-typedef struct python_object *python_call(struct python_object *self, struct python_object *const *argument, ptrdiff_t count);
+typedef struct python_object *python_call(struct python_object *self,
+                                          struct python_object *const *argument, ptrdiff_t count);
 struct python_method {
     const char *name;
     python_call *call;
@@ -147,7 +168,8 @@ static struct {
     void (*keep)(struct python_object *);
     unsigned long long (*number)(struct python_object *);
     struct python_object *(*error)(void);
-    struct python_object *(*function)(struct python_method *, struct python_object *self, struct python_object *module);
+    struct python_object *(*function)(struct python_method *, struct python_object *self,
+                                      struct python_object *module);
 } python;
 
 /* Argument i, a number or None; absent: 0. */
@@ -165,7 +187,8 @@ static struct python_object *done(uint64_t name, uint64_t value)
     return python.none;
 }
 
-static struct python_object *call_push(struct python_object *self, struct python_object *const *argument, ptrdiff_t count)
+static struct python_object *call_push(struct python_object *self,
+                                       struct python_object *const *argument, ptrdiff_t count)
 {
     uint64_t name = number(argument, count, 0);
     (void)self;
@@ -173,7 +196,8 @@ static struct python_object *call_push(struct python_object *self, struct python
     return done(name, 0);
 }
 
-static struct python_object *call_push_role(struct python_object *self, struct python_object *const *argument, ptrdiff_t count)
+static struct python_object *call_push_role(struct python_object *self,
+                                            struct python_object *const *argument, ptrdiff_t count)
 {
     uint64_t name = number(argument, count, 0), kind = number(argument, count, 1);
     (void)self;
@@ -181,7 +205,8 @@ static struct python_object *call_push_role(struct python_object *self, struct p
     return done(name, kind);
 }
 
-static struct python_object *call_push_work(struct python_object *self, struct python_object *const *argument, ptrdiff_t count)
+static struct python_object *call_push_work(struct python_object *self,
+                                            struct python_object *const *argument, ptrdiff_t count)
 {
     uint64_t name = number(argument, count, 0), pass = number(argument, count, 1);
     (void)self;
@@ -189,7 +214,8 @@ static struct python_object *call_push_work(struct python_object *self, struct p
     return done(name, pass);
 }
 
-static struct python_object *call_push_step(struct python_object *self, struct python_object *const *argument, ptrdiff_t count)
+static struct python_object *call_push_step(struct python_object *self,
+                                            struct python_object *const *argument, ptrdiff_t count)
 {
     uint64_t name = number(argument, count, 0), index = number(argument, count, 1);
     (void)self;
@@ -197,7 +223,8 @@ static struct python_object *call_push_step(struct python_object *self, struct p
     return done(name, index);
 }
 
-static struct python_object *call_pop(struct python_object *self, struct python_object *const *argument, ptrdiff_t count)
+static struct python_object *call_pop(struct python_object *self,
+                                      struct python_object *const *argument, ptrdiff_t count)
 {
     (void)self, (void)argument, (void)count;
     tacho_hook_pop();
@@ -223,7 +250,8 @@ static bool found(void *at, const char *name)
 int tacho_hook_functions(void)
 {
     bool all = found(&python.none, "_Py_NoneStruct") && found(&python.keep, "Py_IncRef") &&
-               found(&python.number, "PyLong_AsUnsignedLongLong") && found(&python.error, "PyErr_Occurred") &&
+               found(&python.number, "PyLong_AsUnsignedLongLong") &&
+               found(&python.error, "PyErr_Occurred") &&
                found(&python.function, "PyCFunction_NewEx");
     return all ? (int)(sizeof methods / sizeof *methods) : 0;
 }

@@ -15,13 +15,16 @@ static void put_side(struct rep_writer *w, const char *key, const struct an_diff
     rep_put_int(w, "steps", s->steps);
     rep_put_int(w, "detailed", s->detailed);
     rep_put_real(w, "ms", s->step, "the run holds no time");
-    rep_put_real(w, "tokens_per_step", s->tokens_per_step, "not every step says how many tokens it holds");
+    rep_put_real(w, "tokens_per_step", s->tokens_per_step,
+                 "not every step says how many tokens it holds");
     rep_close(w);
 }
 
-static void put_row(struct rep_writer *w, const char *key, const struct an_diff *d, const struct an_diff_row *r)
+static void put_row(struct rep_writer *w, const char *key, const struct an_diff *d,
+                    const struct an_diff_row *r)
 {
-    const char *why = d->significance ? d->significance : "values of each step are kept for the largest names only";
+    const char *why = d->significance ? d->significance
+                                      : "values of each step are kept for the largest names only";
     bool counted = r->kind == AN_DIFF_OP || r->kind == AN_DIFF_KERNEL || r->kind == AN_DIFF_LOADER;
     const char *no_calls = "it is no call";
     rep_open(w, key);
@@ -37,8 +40,10 @@ static void put_row(struct rep_writer *w, const char *key, const struct an_diff 
     rep_put_real(w, "bad_ms", r->bad, "the run holds no time");
     rep_put_real(w, "delta_ms", r->delta, "one of the runs holds no time");
     rep_put_real(w, "delta_pct", r->delta_pct, "GOOD holds no time");
-    rep_put_real(w, "good_calls", r->good_calls, counted ? "no step has all its parts in the file" : no_calls);
-    rep_put_real(w, "bad_calls", r->bad_calls, counted ? "no step has all its parts in the file" : no_calls);
+    rep_put_real(w, "good_calls", r->good_calls,
+                 counted ? "no step has all its parts in the file" : no_calls);
+    rep_put_real(w, "bad_calls", r->bad_calls,
+                 counted ? "no step has all its parts in the file" : no_calls);
     rep_put_real(w, "low_ms", r->low, why);
     rep_put_real(w, "high_ms", r->high, why);
     rep_put_real(w, "p", r->p, why);
@@ -50,8 +55,8 @@ static void put_row(struct rep_writer *w, const char *key, const struct an_diff 
     rep_close(w);
 }
 
-static void put_rows(struct rep_writer *w, const char *key, const struct an_diff *d, const struct an_diff_row *rows, size_t n,
-                     enum an_diff_kind kind)
+static void put_rows(struct rep_writer *w, const char *key, const struct an_diff *d,
+                     const struct an_diff_row *rows, size_t n, enum an_diff_kind kind)
 {
     rep_open_list(w, key);
     for (size_t i = 0; i < n; i++)
@@ -123,7 +128,8 @@ int rep_diff_json(const struct an_diff *d, const struct rep_diff_gate *gate, FIL
     put_scaling(&w, &d->scaling);
     put_row(&w, "step", d, &d->step);
     for (int k = AN_DIFF_STEP + 1; k < AN_DIFF_KIND_COUNT; k++)
-        put_rows(&w, an_diff_kind_key((enum an_diff_kind)k), d, d->rows, d->row_count, (enum an_diff_kind)k);
+        put_rows(&w, an_diff_kind_key((enum an_diff_kind)k), d, d->rows, d->row_count,
+                 (enum an_diff_kind)k);
     put_rows(&w, "added", d, d->added, d->added_count, AN_DIFF_KIND_COUNT);
     rep_put_int(&w, "added_omitted", (int64_t)(d->added_total - d->added_count));
     put_rows(&w, "removed", d, d->removed, d->removed_count, AN_DIFF_KIND_COUNT);

@@ -58,7 +58,8 @@ static void cell_interval(char *b, const void *row)
 {
     const struct an_diff_row *r = row;
     if (!isnan(r->low)) /* as wide as the column at most */
-        snprintf(b, REP_CELL, "[%+.*f, %+.*f]", decimals(r->low), r->low, decimals(r->high), r->high);
+        snprintf(b, REP_CELL, "[%+.*f, %+.*f]", decimals(r->low), r->low, decimals(r->high),
+                 r->high);
 }
 static void calls(char *b, double n)
 {
@@ -78,7 +79,8 @@ static void name_row(char b[REP_NAME], const void *row)
 {
     const struct an_diff_row *r = row;
     if (r->kind == AN_DIFF_CLASS && r->class < AN_CLASS_COUNT)
-        snprintf(b, REP_NAME, "%s", strcmp(r->name, an_class_key(r->class)) ? r->name : an_class_label(r->class));
+        snprintf(b, REP_NAME, "%s",
+                 strcmp(r->name, an_class_key(r->class)) ? r->name : an_class_label(r->class));
     else if (r->kind == AN_DIFF_KERNEL)
         rep_kernel_name(b, REP_NAME, r->name);
     else
@@ -101,7 +103,8 @@ static const struct rep_column columns_added[] = {
 static const struct rep_column columns_removed[] = {
     {"time", 9, cell_good}, {"% of GOOD", 11, cell_pct}, {"calls", 9, cell_good_calls}};
 
-static void side(struct page *p, const char *label, const struct an_diff_side *s, const struct an_diff *d)
+static void side(struct page *p, const char *label, const struct an_diff_side *s,
+                 const struct an_diff *d)
 {
     char t[32];
     page_label(p, label);
@@ -112,7 +115,8 @@ static void side(struct page *p, const char *label, const struct an_diff_side *s
     if (d->unit == AN_DIFF_CAPTURE)
         page_item(p, "capture of %s", t);
     if (s->source)
-        page_item(p, "%" PRId64 " counted steps%s%s (%.60s)", s->steps, d->unit == AN_DIFF_CAPTURE ? "" : ", median ",
+        page_item(p, "%" PRId64 " counted steps%s%s (%.60s)", s->steps,
+                  d->unit == AN_DIFF_CAPTURE ? "" : ", median ",
                   d->unit == AN_DIFF_CAPTURE ? "" : t, s->source);
     else
         page_item(p, "no steps");
@@ -128,9 +132,11 @@ static void gate_line(struct page *p, const struct rep_diff_gate *g, const struc
         return;
     char a[32], b[32];
     page_label(p, "Limit");
-    page_item(p, "%s: the step may be %s %% longer, it is %s%s %%%s", g->failed ? "FAILED" : "passed",
-              page_number(a, g->fail_above_pct), d->step.delta_pct > 0 ? "+" : "", page_number(b, d->step.delta_pct),
-              !g->failed && d->step.delta_pct > g->fail_above_pct ? ", which is not significant" : "");
+    page_item(p, "%s: the step may be %s %% longer, it is %s%s %%%s",
+              g->failed ? "FAILED" : "passed", page_number(a, g->fail_above_pct),
+              d->step.delta_pct > 0 ? "+" : "", page_number(b, d->step.delta_pct),
+              !g->failed && d->step.delta_pct > g->fail_above_pct ? ", which is not significant"
+                                                                  : "");
     page_end(p);
 }
 
@@ -140,7 +146,8 @@ static bool is_news(const struct an_diff_row *r)
     return r->kind != AN_DIFF_CLASS || r->good != 0 || r->bad != 0;
 }
 
-/* Runs with different numbers of ranks: how well the second uses them, and which classes cost more of a rank's time. */
+/* Runs with different numbers of ranks: how well the second uses them, and which classes cost more
+ * of a rank's time. */
 static void scaling(struct page *p, const struct an_diff *d)
 {
     const struct an_scaling *s = &d->scaling;
@@ -154,19 +161,24 @@ static void scaling(struct page *p, const struct an_diff *d)
         return;
     }
     if (s->low.valid)
-        page_item(p, "efficiency %.1f %% [%.1f, %.1f]", 100 * s->efficiency.value, 100 * s->low.value, 100 * s->high.value);
+        page_item(p, "efficiency %.1f %% [%.1f, %.1f]", 100 * s->efficiency.value,
+                  100 * s->low.value, 100 * s->high.value);
     else
         page_item(p, "efficiency %.1f %%", 100 * s->efficiency.value);
-    page_item(p, "%s times the %s/s (%s instead of %s) with %s times the ranks (%" PRId64 " instead of %" PRId64 ")",
+    page_item(p,
+              "%s times the %s/s (%s instead of %s) with %s times the ranks (%" PRId64
+              " instead of %" PRId64 ")",
               page_digits(c, s->speed_up.value, 3), s->of, page_number(a, s->bad_rate.value),
-              page_number(b, s->good_rate.value), page_digits(e, (double)s->bad_ranks / (double)s->good_ranks, 3), s->bad_ranks,
+              page_number(b, s->good_rate.value),
+              page_digits(e, (double)s->bad_ranks / (double)s->good_ranks, 3), s->bad_ranks,
               s->good_ranks);
     page_item(p, "%s scaling: %s and %s %s a step", s->kind, page_number(a, s->good_batch.value),
               page_number(b, s->bad_batch.value), s->of);
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         if (s->lost_pct[k].valid && fabs(s->lost_pct[k].value) >= 0.5)
             page_item(p, "%s %+.1f %%", an_class_label((enum an_class)k),
-                      s->lost_pct[k].value > 0 ? -s->lost_pct[k].value : fabs(s->lost_pct[k].value));
+                      s->lost_pct[k].value > 0 ? -s->lost_pct[k].value
+                                               : fabs(s->lost_pct[k].value));
     page_end(p);
 }
 
@@ -187,7 +199,8 @@ static void head(struct page *p, const struct an_diff *d, const struct rep_diff_
         page_item(p, "%s", d->significance);
     else
         page_item(p,
-                  "yes: 95 %% sure over all %zu names compared (block bootstrap of medians, Holm), more than the runs drift in "
+                  "yes: 95 %% sure over all %zu names compared (block bootstrap of medians, Holm), "
+                  "more than the runs drift in "
                   "themselves, and 1 %% of the step at least",
                   d->compared);
     page_end(p);
@@ -215,9 +228,11 @@ static void write_table(struct page *p, const char *title, const struct an_diff_
     free(news);
 }
 
-#define TABLE(p, title, rows, n, list) write_table(p, title, rows, n, list, sizeof list / sizeof *list)
+#define TABLE(p, title, rows, n, list) \
+    write_table(p, title, rows, n, list, sizeof list / sizeof *list)
 
-int rep_diff_text(const struct an_diff *d, const struct rep_diff_gate *gate, const struct rep_options *o, FILE *out)
+int rep_diff_text(const struct an_diff *d, const struct rep_diff_gate *gate,
+                  const struct rep_options *o, FILE *out)
 {
     int width = o->width ? o->width : WIDTH_DEFAULT;
     struct page page = {.out = out,
@@ -244,7 +259,9 @@ int rep_diff_text(const struct an_diff *d, const struct rep_diff_gate *gate, con
     TABLE(p, title, d->removed, d->removed_count, columns_removed);
     if (merged) {
         page_blank(p);
-        page_text(p, 0, "* names that differ only in template arguments, argument lists, addresses or long numbers, added up");
+        page_text(p, 0,
+                  "* names that differ only in template arguments, argument lists, addresses or "
+                  "long numbers, added up");
     }
     return fflush(out) || ferror(out) ? TACHO_EIO : 0;
 }

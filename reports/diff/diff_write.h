@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public header of the room reports/: a comparison of two runs (analyzers/diff/diff.h) for people and for programs.
- * docs/diff.md documents the schema tacho-diff/1.
+ * Public header of the room reports/: a comparison of two runs (analyzers/diff/diff.h) for people
+ * and for programs. docs/diff.md documents the schema tacho-diff/1.
  */
 #ifndef REPORTS_DIFF_WRITE_H
 #define REPORTS_DIFF_WRITE_H
@@ -18,7 +18,8 @@ struct rep_diff_gate {
 };
 
 /* 0, TACHO_EIO (the stream failed) or TACHO_ENOMEM. */
-int rep_diff_text(const struct an_diff *d, const struct rep_diff_gate *gate, const struct rep_options *o, FILE *out);
+int rep_diff_text(const struct an_diff *d, const struct rep_diff_gate *gate,
+                  const struct rep_options *o, FILE *out);
 int rep_diff_json(const struct an_diff *d, const struct rep_diff_gate *gate, FILE *out);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report as one file that people forward: HTML with everything in it. Nothing is fetched: the policy of the page forbids
- * it, and allows the one style and the scripts of this program by their hashes. Without scripts everything can be read; they
- * add sorting, zoom and, where Chart.js was found at build time, two charts to explore.
+ * The report as one file that people forward: HTML with everything in it. Nothing is fetched: the
+ * policy of the page forbids it, and allows the one style and the scripts of this program by their
+ * hashes. Without scripts everything can be read; they add sorting, zoom and, where Chart.js was
+ * found at build time, two charts to explore.
  */
 #include "reports/html/html.h"
 
@@ -301,7 +302,8 @@ static void table(struct page *p, const struct rep_table *t)
         fputs("</summary>\n", p->out);
     }
     fprintf(p->out,
-            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"table-%d\">\n<table>\n<caption "
+            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
+            "aria-labelledby=\"table-%d\">\n<table>\n<caption "
             "id=\"table-%d\">",
             id, id);
     html_text(p->out, t->title, NAME_COLUMNS);
@@ -316,7 +318,9 @@ static void table(struct page *p, const struct rep_table *t)
         table_row(p, t, (const char *)t->rows + i * t->size);
     fputs("</tbody>\n</table>\n</div>\n", p->out);
     if (t->count > most)
-        fprintf(p->out, "<p class=\"more\">%zu more rows: <code>--top N</code>, or <code>tacho report --json</code></p>\n",
+        fprintf(p->out,
+                "<p class=\"more\">%zu more rows: <code>--top N</code>, or <code>tacho report "
+                "--json</code></p>\n",
                 t->count - most);
     if (fold)
         fputs("</details>\n", p->out);
@@ -371,38 +375,51 @@ static const struct page_ops ops = {.title = title,
 static void document_head(const struct an_result *r, FILE *out)
 {
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; "
-          "img-src data:; style-src 'sha256-" HTML_STYLE_HASH "'; script-src 'sha256-" HTML_SCRIPT_HASH "'"
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri "
+          "'none'; form-action 'none'; "
+          "img-src data:; style-src 'sha256-" HTML_STYLE_HASH
+          "'; script-src 'sha256-" HTML_SCRIPT_HASH "'"
 #ifdef HTML_CHART_HASH
           " 'sha256-" HTML_CHART_HASH "'"
 #endif
           "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-          "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
+          "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" "
+          "href=\"data:,\">\n<title>",
           out);
     html_text(out, r->verdict_class ? r->verdict_class : "report", TEXT_COLUMNS);
     fputs(" \xc2\xb7 ", out);
     html_text(out, *r->run.file ? r->run.file : r->run.program, TEXT_COLUMNS);
     fprintf(out, " \xc2\xb7 tacho</title>\n<style>%s</style>\n</head>\n<body>\n", style);
     /* patterns: a fill tells its class without its colour */
-    fputs("<svg class=\"patterns\" width=\"0\" height=\"0\" aria-hidden=\"true\" focusable=\"false\"><defs>\n", out);
+    fputs("<svg class=\"patterns\" width=\"0\" height=\"0\" aria-hidden=\"true\" "
+          "focusable=\"false\"><defs>\n",
+          out);
     static const char *const marks[AN_CLASS_COUNT] = {
-        [AN_CLASS_COMM] = "M0 8L8 0M-2 2L2 -2M6 10L10 6",  [AN_CLASS_BUBBLE] = "M2 2h2M6 6h2", [AN_CLASS_COPY] = "M4 0v8",
-        [AN_CLASS_INPUT] = "M0 0L8 8M6 -2L10 2M-2 6L2 10", [AN_CLASS_IO] = "M0 4h8",           [AN_CLASS_HOST] = "M0 4h3M4 0v3",
+        [AN_CLASS_COMM] = "M0 8L8 0M-2 2L2 -2M6 10L10 6",
+        [AN_CLASS_BUBBLE] = "M2 2h2M6 6h2",
+        [AN_CLASS_COPY] = "M4 0v8",
+        [AN_CLASS_INPUT] = "M0 0L8 8M6 -2L10 2M-2 6L2 10",
+        [AN_CLASS_IO] = "M0 4h8",
+        [AN_CLASS_HOST] = "M0 4h3M4 0v3",
         [AN_CLASS_UNATTRIBUTED] = "M0 0L8 8M0 8L8 0"};
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         fprintf(out,
-                "<pattern id=\"pattern-%d\" width=\"8\" height=\"8\" patternUnits=\"userSpaceOnUse\"><rect class=\"b%d\" "
+                "<pattern id=\"pattern-%d\" width=\"8\" height=\"8\" "
+                "patternUnits=\"userSpaceOnUse\"><rect class=\"b%d\" "
                 "width=\"8\" height=\"8\"/>%s%s%s</pattern>\n",
-                k, k, marks[k] ? "<path class=\"mark\" d=\"" : "", marks[k] ? marks[k] : "", marks[k] ? "\"/>" : "");
+                k, k, marks[k] ? "<path class=\"mark\" d=\"" : "", marks[k] ? marks[k] : "",
+                marks[k] ? "\"/>" : "");
     fputs("</defs></svg>\n<a class=\"skip\" href=\"#main\">to the report</a>\n", out);
 }
 
 static void document_end(const char *data, FILE *out)
 {
     fputs("</main>\n<footer><p>Made by tacho " TACHO_VERSION
-          " from the run's own records. Nothing in this file is fetched from anywhere.</p></footer>\n",
+          " from the run's own records. Nothing in this file is fetched from "
+          "anywhere.</p></footer>\n",
           out);
-    fprintf(out, "<script type=\"application/json\" id=\"chart-data\">{%s\"version\":1}</script>\n", data);
+    fprintf(out, "<script type=\"application/json\" id=\"chart-data\">{%s\"version\":1}</script>\n",
+            data);
 #ifdef HTML_CHART_HASH
     fprintf(out, "<script>%s</script>\n", chart);
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A flame graph that hangs: the root on top, below each row what it consists of, wide as its share of time.
+ * A flame graph that hangs: the root on top, below each row what it consists of, wide as its share
+ * of time.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -42,10 +43,12 @@ static int descending(const void *x, const void *y)
     return (*a < *b) - (*a > *b);
 }
 
-/* The time a row must have to be among the ROWS_MOST widest: they are drawn, wherever they stand. */
+/* The time a row must have to be among the ROWS_MOST widest: they are drawn, wherever they stand.
+ */
 static int64_t least_of(const struct an_flame *x)
 {
-    int64_t *total = x->row_count > ROWS_MOST ? malloc(x->row_count * sizeof *total) : NULL, least = 0;
+    int64_t *total = x->row_count > ROWS_MOST ? malloc(x->row_count * sizeof *total) : NULL,
+            least = 0;
     for (size_t i = 0; total && i < x->row_count; i++)
         total[i] = x->row[i].total_ns;
     if (total) {
@@ -84,11 +87,12 @@ static void draw_row(const struct flame *f, size_t i)
     const char *name = *row->name ? row->name : "(unnamed)";
     char a[32];
     double x = f->left[i], width = width_of(f, i), y = ROW * f->depth[i];
-    fprintf(f->p->out, "<g class=\"frame\"><rect x=\"%.5g\" y=\"%.4g\" width=\"%.5g\" class=\"f%u\"><title>", x, y + 1, width,
-            hue(row->name));
+    fprintf(f->p->out,
+            "<g class=\"frame\"><rect x=\"%.5g\" y=\"%.4g\" width=\"%.5g\" class=\"f%u\"><title>",
+            x, y + 1, width, hue(row->name));
     html_text(f->p->out, name, 80);
-    fprintf(f->p->out, ": %s, %.1f %%, %" PRId64 " times</title></rect>", page_time(a, (double)row->total_ns),
-            100 * width / WIDTH, row->count);
+    fprintf(f->p->out, ": %s, %.1f %%, %" PRId64 " times</title></rect>",
+            page_time(a, (double)row->total_ns), 100 * width / WIDTH, row->count);
     int letters = svg_letters(name, width - 6);
     if (width >= NAME_WIDTH && letters) {
         fprintf(f->p->out, "<text class=\"on\" x=\"%.5g\" y=\"%.4g\">", x + 3, y + ROW - 5);
@@ -113,9 +117,12 @@ void html_flame(struct page *p, const struct an_flame *x, const char *caption)
         for (size_t i = 1; i < n; i++)
             if (f.depth[i] == 1 && (!largest || x->row[i].total_ns > x->row[largest].total_ns))
                 largest = i;
-        snprintf(text, sizeof text, "%s, from the root down; %.80s", caption, x->source ? x->source : "");
-        svg_begin(p, "flame", text, WIDTH, ROW * (deepest + 1) + 2, "Below the root the widest is %.80s with %.1f %%.",
-                  largest ? x->row[largest].name : "nothing", largest ? 100 * width_of(&f, largest) / WIDTH : 0);
+        snprintf(text, sizeof text, "%s, from the root down; %.80s", caption,
+                 x->source ? x->source : "");
+        svg_begin(p, "flame", text, WIDTH, ROW * (deepest + 1) + 2,
+                  "Below the root the widest is %.80s with %.1f %%.",
+                  largest ? x->row[largest].name : "nothing",
+                  largest ? 100 * width_of(&f, largest) / WIDTH : 0);
         for (size_t i = 0; i < n; i++)
             if (f.left[i] >= 0)
                 draw_row(&f, i);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rank x step as a map: how long steps were, and how long ranks waited and transferred in them. Darker (on a dark page lighter)
- * is more; the legend has the numbers of the levels.
+ * Rank x step as a map: how long steps were, and how long ranks waited and transferred in them.
+ * Darker (on a dark page lighter) is more; the legend has the numbers of the levels.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -46,7 +46,8 @@ static int level(const struct map *m, double v)
     return l < 0 ? 0 : l >= LEVELS ? LEVELS - 1 : l;
 }
 
-/* All cells of a level as strokes of a row's height, in units of cells; neighbours in a row are one stretch. */
+/* All cells of a level as strokes of a row's height, in units of cells; neighbours in a row are one
+ * stretch. */
 static void draw_level(struct page *p, const struct map *m, int l)
 {
     bool any = false;
@@ -73,11 +74,11 @@ static void legend(struct page *p, const struct map *m)
     fputs("<ul class=\"legend\">\n", p->out);
     for (int l = 0; l < LEVELS; l += 2) {
         double v = m->low + (m->high - m->low) * (l + 0.5) / LEVELS;
-        fprintf(
-            p->out,
-            "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" focusable=\"false\"><rect class=\"h%d\" "
-            "width=\"22\" height=\"16\"/></svg> %s</li>\n",
-            l, page_time(a, v * 1e6));
+        fprintf(p->out,
+                "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" "
+                "focusable=\"false\"><rect class=\"h%d\" "
+                "width=\"22\" height=\"16\"/></svg> %s</li>\n",
+                l, page_time(a, v * 1e6));
     }
     fputs("</ul>\n", p->out);
 }
@@ -86,11 +87,13 @@ static void labels(struct page *p, const struct map *m)
 {
     size_t each = (size_t)ceil(14 / m->row);
     for (size_t r = 0; r < m->h->ranks; r += each)
-        svg_text(p, LEFT - 6, m->row * (double)r + m->row / 2 + 4, SVG_END, "", "rank %" PRId64, m->h->rank[r]);
+        svg_text(p, LEFT - 6, m->row * (double)r + m->row / 2 + 4, SVG_END, "", "rank %" PRId64,
+                 m->h->rank[r]);
     size_t wide = (m->columns + 9) / 10;
     for (size_t c = 0; c < m->columns; c += wide)
-        svg_text(p, LEFT + PLOT / (double)m->columns * ((double)c + 0.5), m->row * (double)m->h->ranks + 16, SVG_MIDDLE, "",
-                 "%" PRId64, m->h->index[c * m->each]);
+        svg_text(p, LEFT + PLOT / (double)m->columns * ((double)c + 0.5),
+                 m->row * (double)m->h->ranks + 16, SVG_MIDDLE, "", "%" PRId64,
+                 m->h->index[c * m->each]);
     svg_text(p, LEFT - 6, m->row * (double)m->h->ranks + 16, SVG_END, "", "step");
 }
 
@@ -100,7 +103,9 @@ static void draw(struct page *p, const struct an_heat *h, const double *cell, co
     char caption[120], a[32], b[32];
     m.each = (h->steps + COLUMNS_MOST - 1) / COLUMNS_MOST;
     m.columns = (h->steps + m.each - 1) / m.each;
-    m.row = (double)HEIGHT_MOST / (double)h->ranks < ROW_MOST ? (double)HEIGHT_MOST / (double)h->ranks : ROW_MOST;
+    m.row = (double)HEIGHT_MOST / (double)h->ranks < ROW_MOST
+                ? (double)HEIGHT_MOST / (double)h->ranks
+                : ROW_MOST;
     for (size_t r = 0; r < h->ranks; r++)
         for (size_t c = 0; c < m.columns; c++) {
             double v = value(&m, r, c);
@@ -112,10 +117,10 @@ static void draw(struct page *p, const struct an_heat *h, const double *cell, co
     if (!(m.high > 0))
         return;
     snprintf(caption, sizeof caption, "%s: a row a rank, a column a step", what);
-    svg_begin(p, "heat", caption, WIDTH, m.row * (double)h->ranks + 24, "%s from %s to %s.", what, page_time(a, m.low * 1e6),
-              page_time(b, m.high * 1e6));
-    fprintf(p->out, "<g class=\"heat\" transform=\"translate(%d %.4g) scale(%.6g %.6g)\">\n", LEFT, m.row / 2,
-            PLOT / (double)m.columns, m.row);
+    svg_begin(p, "heat", caption, WIDTH, m.row * (double)h->ranks + 24, "%s from %s to %s.", what,
+              page_time(a, m.low * 1e6), page_time(b, m.high * 1e6));
+    fprintf(p->out, "<g class=\"heat\" transform=\"translate(%d %.4g) scale(%.6g %.6g)\">\n", LEFT,
+            m.row / 2, PLOT / (double)m.columns, m.row);
     for (int l = 0; l < LEVELS; l++) {
         fprintf(p->out, "<g class=\"h%d\">", l);
         draw_level(p, &m, l);

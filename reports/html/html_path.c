@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way of the critical path through a step: a row for each track, time to the right, and an arrow wherever one track hands
- * over to another. A cause has the colour of the class of time it is nearest to, and a number of its own.
+ * The way of the critical path through a step: a row for each track, time to the right, and an
+ * arrow wherever one track hands over to another. A cause has the colour of the class of time it is
+ * nearest to, and a number of its own.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -51,7 +52,8 @@ static void axis(struct page *p, const struct drawing *d, double height)
         double x = LEFT + v * 1e6 * d->scale;
         svg_line(p, x, 4, x, height - 22, "grid");
         bool last = x + 26 > WIDTH;
-        svg_text(p, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s", page_time(a, v * 1e6));
+        svg_text(p, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s",
+                 page_time(a, v * 1e6));
     }
 }
 
@@ -66,7 +68,8 @@ static void lanes(struct page *p, const struct an_path_step *x)
         if (ranks)
             snprintf(label, sizeof label, "%" PRId64 ": ", x->lane[k].rank);
         svg_rect(p, LEFT, y, PLOT, BAR, "lane", NULL);
-        fprintf(p->out, "<text x=\"%d\" y=\"%.5g\" text-anchor=\"end\">%s", LEFT - 6, y + BAR - 7, label);
+        fprintf(p->out, "<text x=\"%d\" y=\"%.5g\" text-anchor=\"end\">%s", LEFT - 6, y + BAR - 7,
+                label);
         html_text(p->out, x->lane[k].name, ranks ? 22 : 26);
         fputs("</text>\n", p->out);
     }
@@ -78,17 +81,21 @@ static void bar(struct page *p, const struct drawing *d, size_t i)
     const struct an_path_reason *why = &d->step->reason[s->reason];
     bool hands = an_path_hands_over(d->step, i);
     char class[16], title[300], a[32], b[32], more[40] = "";
-    double x = x_of(d, s->start_ns), y = y_of(row_of(d->step, i)), width = (double)s->dur_ns * d->scale;
+    double x = x_of(d, s->start_ns), y = y_of(row_of(d->step, i)),
+           width = (double)s->dur_ns * d->scale;
     if (s->merged > 1)
         snprintf(more, sizeof more, " (the longest of %" PRIu32 ")", s->merged);
     snprintf(class, sizeof class, "c%d%s", why->what, s->lane < 0 ? " gap" : "");
-    snprintf(title, sizeof title, "%.60s%s: %s at %s, %.60s%s%.12s%s", *s->name ? s->name : why->key, more,
-             page_time(a, (double)s->dur_ns), page_time(b, (double)s->start_ns), why->text, hands ? "; hands over by " : "",
+    snprintf(title, sizeof title, "%.60s%s: %s at %s, %.60s%s%.12s%s",
+             *s->name ? s->name : why->key, more, page_time(a, (double)s->dur_ns),
+             page_time(b, (double)s->start_ns), why->text, hands ? "; hands over by " : "",
              hands ? s->link : "", hands && s->inferred ? " (inferred)" : "");
     svg_rect(p, x, y, width < 0.4 ? 0.4 : width, BAR, class, width < TOLD_WIDTH ? NULL : title);
     if (width >= NAME_WIDTH) {
-        fprintf(p->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%d ", x + 4, y + BAR - 7, s->reason + 1);
-        html_text(p->out, *s->name ? s->name : why->key, svg_letters(*s->name ? s->name : why->key, width - 28));
+        fprintf(p->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%d ", x + 4, y + BAR - 7,
+                s->reason + 1);
+        html_text(p->out, *s->name ? s->name : why->key,
+                  svg_letters(*s->name ? s->name : why->key, width - 28));
         fputs("</text>\n", p->out);
     } else if (width >= 18) {
         svg_text(p, x + width / 2, y + BAR - 7, SVG_MIDDLE, "on", "%d", s->reason + 1);
@@ -103,17 +110,20 @@ static size_t edges(struct page *p, const struct drawing *d, bool inferred)
         if (!an_path_hands_over(d->step, i) || s->inferred != inferred)
             continue;
         bool down = s[1].lane > s->lane;
-        double x = x_of(d, s[1].start_ns), from = y_of(s->lane) + (down ? BAR : 0), to = y_of(s[1].lane) + (down ? 0 : BAR);
+        double x = x_of(d, s[1].start_ns), from = y_of(s->lane) + (down ? BAR : 0),
+               to = y_of(s[1].lane) + (down ? 0 : BAR);
         if (!n++)
             fprintf(p->out, "<path class=\"edge%s\" d=\"", inferred ? " inferred" : "");
-        fprintf(p->out, "M%.5g %.5gV%.5gm-3 %dl3 %dl3 %d", x, from, to, down ? -5 : 5, down ? 5 : -5, down ? -5 : 5);
+        fprintf(p->out, "M%.5g %.5gV%.5gm-3 %dl3 %dl3 %d", x, from, to, down ? -5 : 5,
+                down ? 5 : -5, down ? -5 : 5);
     }
     if (n)
         fputs("\"/>\n", p->out);
     return n;
 }
 
-/* What the arrows are, where there is room: each stands beside the head of its arrow, in the space before that track. */
+/* What the arrows are, where there is room: each stands beside the head of its arrow, in the space
+ * before that track. */
 static void edge_names(struct page *p, const struct drawing *d)
 {
     double free_from[AN_PATH_LANES_MOST + 1] = {0};
@@ -126,7 +136,8 @@ static void edge_names(struct page *p, const struct drawing *d)
         if (space > AN_PATH_LANES_MOST || x < free_from[space])
             continue;
         bool left = x + width > WIDTH;
-        svg_text(p, left ? x - 8 : x, y_of(space) - 7, left ? SVG_END : SVG_START, "edge-name", "%s", s->link);
+        svg_text(p, left ? x - 8 : x, y_of(space) - 7, left ? SVG_END : SVG_START, "edge-name",
+                 "%s", s->link);
         free_from[space] = x + width + 4;
     }
 }
@@ -137,7 +148,8 @@ static void legend(struct page *p, const struct an_path_step *x)
     fputs("<ul class=\"legend\">\n", p->out);
     for (size_t i = 0; i < x->reason_count; i++) {
         fprintf(p->out,
-                "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" focusable=\"false\"><rect "
+                "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" "
+                "focusable=\"false\"><rect "
                 "class=\"c%d\" width=\"22\" height=\"16\"/></svg> %zu ",
                 x->reason[i].what, i + 1);
         html_text(p->out, x->reason[i].text, 100);
@@ -154,10 +166,12 @@ void html_path(struct page *p, const struct an_result *r)
     struct drawing d = {.step = x, .scale = PLOT / (x->ms * 1e6)};
     double height = TOP + (double)(x->lane_count ? x->lane_count : 1) * ROW + 20;
     char caption[200], a[32], b[32];
-    snprintf(caption, sizeof caption, "Step %" PRId64 " of rank %" PRId64 ", %s: what the next step waits for", x->index,
+    snprintf(caption, sizeof caption,
+             "Step %" PRId64 " of rank %" PRId64 ", %s: what the next step waits for", x->index,
              x->rank, page_time(a, x->ms * 1e6));
     svg_begin(p, "path", caption, WIDTH, height,
-              "The critical path goes over %zu tracks. It spends most of the step, %s, with: %s. The tables below have every "
+              "The critical path goes over %zu tracks. It spends most of the step, %s, with: %s. "
+              "The tables below have every "
               "hand-over and the longest stretches.",
               x->lane_count, page_time(b, (double)x->reason[0].ns), x->reason[0].text);
     axis(p, &d, height);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The roofline in log-log: roofs of the machine, ridges, and the ops as circles with letters, larger with their share of time.
+ * The roofline in log-log: roofs of the machine, ridges, and the ops as circles with letters,
+ * larger with their share of time.
  */
 #include <math.h>
 #include <string.h>
@@ -32,7 +33,8 @@ static double py(const struct plot *f, double flops)
 
 static bool is_drawn(const struct an_roofline_point *x)
 {
-    return isfinite(x->intensity) && x->intensity > 0 && isfinite(x->achieved_flops) && x->achieved_flops > 0;
+    return isfinite(x->intensity) && x->intensity > 0 && isfinite(x->achieved_flops) &&
+           x->achieved_flops > 0;
 }
 static bool is_compute(const struct an_ceiling *x)
 {
@@ -90,11 +92,13 @@ static void grid(struct page *p, const struct plot *f)
     char a[32];
     for (double e = f->x0; e <= f->x1 + 0.001; e++) {
         svg_line(p, px(f, pow(10, e)), TOP, px(f, pow(10, e)), HEIGHT - BOTTOM, "grid");
-        svg_text(p, px(f, pow(10, e)), HEIGHT - BOTTOM + 18, SVG_MIDDLE, "", "%s", page_si(a, pow(10, e), ""));
+        svg_text(p, px(f, pow(10, e)), HEIGHT - BOTTOM + 18, SVG_MIDDLE, "", "%s",
+                 page_si(a, pow(10, e), ""));
     }
     for (double e = f->y0; e <= f->y1 + 0.001; e++) {
         svg_line(p, LEFT, py(f, pow(10, e)), WIDTH - RIGHT, py(f, pow(10, e)), "grid");
-        svg_text(p, LEFT - 6, py(f, pow(10, e)) + 4, SVG_END, "", "%s", page_si(a, pow(10, e), "FLOP/s"));
+        svg_text(p, LEFT - 6, py(f, pow(10, e)) + 4, SVG_END, "", "%s",
+                 page_si(a, pow(10, e), "FLOP/s"));
     }
     svg_text(p, WIDTH - RIGHT, HEIGHT - 8, SVG_END, "", "FLOP a byte");
 }
@@ -111,43 +115,50 @@ static double place(double *used, size_t n, double y)
     return y;
 }
 
-/* One roof: a horizontal of compute, a slope of memory that ends at the highest roof of compute (its ridge) or at the edge. */
-static void roof(struct page *p, const struct plot *f, const struct an_ceiling *x, const char *label, double flops,
-                 double *used, size_t *n)
+/* One roof: a horizontal of compute, a slope of memory that ends at the highest roof of compute
+ * (its ridge) or at the edge. */
+static void roof(struct page *p, const struct plot *f, const struct an_ceiling *x,
+                 const char *label, double flops, double *used, size_t *n)
 {
     char a[32];
-    double left = pow(10, f->x0), right = pow(10, f->x1), bottom = pow(10, f->y0), top = pow(10, f->y1);
+    double left = pow(10, f->x0), right = pow(10, f->x1), bottom = pow(10, f->y0),
+           top = pow(10, f->y1);
     if (is_compute(x)) {
         double y = py(f, x->value);
         svg_line(p, LEFT, y, WIDTH - RIGHT, y, "roof");
-        svg_text(p, WIDTH - RIGHT + 6, place(used, (*n)++, y + 4), SVG_START, "", "%.8s%s %s", x->dtype, label,
-                 page_si(a, x->value, "FLOP/s"));
+        svg_text(p, WIDTH - RIGHT + 6, place(used, (*n)++, y + 4), SVG_START, "", "%.8s%s %s",
+                 x->dtype, label, page_si(a, x->value, "FLOP/s"));
         return;
     }
-    double most = flops > 0 ? flops : top, from = left * x->value < bottom ? bottom / x->value : left, to = most / x->value;
+    double most = flops > 0 ? flops : top,
+           from = left * x->value < bottom ? bottom / x->value : left, to = most / x->value;
     to = to > right ? right : to;
     if (from >= to)
         return;
     svg_line(p, px(f, from), py(f, from * x->value), px(f, to), py(f, to * x->value), "roof");
     if (flops > 0 && to < right)
         fprintf(p->out,
-                "<circle class=\"ridge\" cx=\"%.5g\" cy=\"%.5g\" r=\"3\"><title>ridge of %.20s: %s FLOP a "
+                "<circle class=\"ridge\" cx=\"%.5g\" cy=\"%.5g\" r=\"3\"><title>ridge of %.20s: %s "
+                "FLOP a "
                 "byte</title></circle>\n",
                 px(f, to), py(f, to * x->value), label, page_digits(a, to, 3));
     double mid = pow(10, (log10(from) + log10(to)) / 2);
-    svg_text(p, px(f, mid) - 8, py(f, mid * x->value) - 6, SVG_END, "", "%s %s", label, page_si(a, x->value, "B/s"));
+    svg_text(p, px(f, mid) - 8, py(f, mid * x->value) - 6, SVG_END, "", "%s %s", label,
+             page_si(a, x->value, "B/s"));
 }
 
-static void point(struct page *p, const struct plot *f, const struct an_roofline_point *x, size_t index, double share)
+static void point(struct page *p, const struct plot *f, const struct an_roofline_point *x,
+                  size_t index, double share)
 {
     char a[32], b[32], c[32];
     double cx = px(f, x->intensity), cy = py(f, x->achieved_flops), size = 6 + 12 * sqrt(share);
     bool memory = x->bound && strcmp(x->bound, "compute") != 0;
-    fprintf(p->out, "<circle class=\"point %s\" cx=\"%.5g\" cy=\"%.5g\" r=\"%.3g\"><title>", memory ? "memory" : "compute", cx,
-            cy, size);
+    fprintf(p->out, "<circle class=\"point %s\" cx=\"%.5g\" cy=\"%.5g\" r=\"%.3g\"><title>",
+            memory ? "memory" : "compute", cx, cy, size);
     html_text(p->out, x->name, 100);
-    fprintf(p->out, ": %s, %s, %s FLOP a byte, %s</title></circle>\n", page_time(a, (double)x->time_ns),
-            page_si(b, x->achieved_flops, "FLOP/s"), page_digits(c, x->intensity, 3), x->bound ? x->bound : "bound not known");
+    fprintf(p->out, ": %s, %s, %s FLOP a byte, %s</title></circle>\n",
+            page_time(a, (double)x->time_ns), page_si(b, x->achieved_flops, "FLOP/s"),
+            page_digits(c, x->intensity, 3), x->bound ? x->bound : "bound not known");
     if (index < LETTERS)
         svg_text(p, cx, cy + 4, SVG_MIDDLE, "on", "%c", (int)('A' + index));
 }
@@ -167,14 +178,15 @@ static void letters(struct page *p, const struct an_result *r)
 static void data(struct html *h, const struct an_result *r, const struct plot *f, double flops)
 {
     size_t some = 0;
-    fprintf(h->data, "\"roofline\":{\"x\":[%.6g,%.6g],\"y\":[%.6g,%.6g],\"roofs\":[", pow(10, f->x0), pow(10, f->x1),
-            pow(10, f->y0), pow(10, f->y1));
+    fprintf(h->data, "\"roofline\":{\"x\":[%.6g,%.6g],\"y\":[%.6g,%.6g],\"roofs\":[",
+            pow(10, f->x0), pow(10, f->x1), pow(10, f->y0), pow(10, f->y1));
     for (size_t i = 0; i < r->ceiling_count; i++) {
         const struct an_ceiling *x = &r->ceilings[i];
         char name[80];
         if (!rep_ceiling_label(r, i) || !(x->value > 0) || !isfinite(x->value))
             continue;
-        snprintf(name, sizeof name, "%.20s%.20s", is_compute(x) ? x->dtype : "", rep_ceiling_label(r, i));
+        snprintf(name, sizeof name, "%.20s%.20s", is_compute(x) ? x->dtype : "",
+                 rep_ceiling_label(r, i));
         fprintf(h->data, "%s{\"name\":", some++ ? "," : "");
         html_json(h->data, name, 60);
         fprintf(h->data, ",\"%s\":%.6g}", is_compute(x) ? "flops" : "bytes", x->value);
@@ -187,8 +199,9 @@ static void data(struct html *h, const struct an_result *r, const struct plot *f
             continue;
         fprintf(h->data, "%s{\"name\":", some++ ? "," : "");
         html_json(h->data, x->name, 80);
-        fprintf(h->data, ",\"x\":%.5g,\"y\":%.5g,\"ns\":%lld,\"memory\":%d}", x->intensity, x->achieved_flops,
-                (long long)x->time_ns, x->bound && strcmp(x->bound, "compute") != 0);
+        fprintf(h->data, ",\"x\":%.5g,\"y\":%.5g,\"ns\":%lld,\"memory\":%d}", x->intensity,
+                x->achieved_flops, (long long)x->time_ns,
+                x->bound && strcmp(x->bound, "compute") != 0);
     }
     fputs("]},", h->data);
 }
@@ -206,15 +219,19 @@ void html_roofline(struct page *p, const struct an_result *r)
         drawn += is_drawn(&r->points[i]);
         under += r->points[i].bound && strcmp(r->points[i].bound, "compute") != 0;
     }
-    svg_begin(p, "roofline", "Roofline, log-log: circles grow with time; filled: bound by memory, ringed: by compute", WIDTH,
-              HEIGHT,
-              "%zu of %zu points lie under a roof of memory; the one with most time is %.80s. The table below has them all.",
-              under, drawn, r->points[0].name);
+    svg_begin(
+        p, "roofline",
+        "Roofline, log-log: circles grow with time; filled: bound by memory, ringed: by compute",
+        WIDTH, HEIGHT,
+        "%zu of %zu points lie under a roof of memory; the one with most time is %.80s. The table "
+        "below has them all.",
+        under, drawn, r->points[0].name);
     grid(p, &f);
     for (size_t i = 0; i < r->ceiling_count && labels < sizeof used / sizeof *used; i++)
         if (rep_ceiling_label(r, i) && r->ceilings[i].value > 0)
             roof(p, &f, &r->ceilings[i], rep_ceiling_label(r, i), flops, used, &labels);
-    for (size_t i = r->point_count < POINTS_MOST ? r->point_count : POINTS_MOST; i-- > 0;) /* the largest on top */
+    for (size_t i = r->point_count < POINTS_MOST ? r->point_count : POINTS_MOST;
+         i-- > 0;) /* the largest on top */
         if (is_drawn(&r->points[i]))
             point(p, &f, &r->points[i], i, total > 0 ? (double)r->points[i].time_ns / total : 0);
     svg_end(p);

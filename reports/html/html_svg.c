@@ -9,7 +9,8 @@
 
 #define TEXT_COLUMNS 200
 
-void svg_begin(struct page *p, const char *kind, const char *caption, double width, double height, const char *about, ...)
+void svg_begin(struct page *p, const char *kind, const char *caption, double width, double height,
+               const char *about, ...)
 {
     struct html *h = p->format;
     char text[PAGE_TEXT];
@@ -20,12 +21,16 @@ void svg_begin(struct page *p, const char *kind, const char *caption, double wid
     html_block(p);
     h->drawn = true;
     int id = ++h->numbers;
-    fprintf(p->out, "<figure class=\"picture\" id=\"figure-%d\" data-kind=\"%s\">\n<figcaption id=\"caption-%d\">", id, kind,
-            id);
+    fprintf(p->out,
+            "<figure class=\"picture\" id=\"figure-%d\" data-kind=\"%s\">\n<figcaption "
+            "id=\"caption-%d\">",
+            id, kind, id);
     html_text(p->out, caption, TEXT_COLUMNS);
     fprintf(p->out,
-            "</figcaption>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-labelledby=\"caption-%d\">\n"
-            "<svg viewBox=\"0 0 %.6g %.6g\" width=\"%.6g\" height=\"%.6g\" role=\"img\" aria-labelledby=\"about-%d\">\n<title "
+            "</figcaption>\n<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
+            "aria-labelledby=\"caption-%d\">\n"
+            "<svg viewBox=\"0 0 %.6g %.6g\" width=\"%.6g\" height=\"%.6g\" role=\"img\" "
+            "aria-labelledby=\"about-%d\">\n<title "
             "id=\"about-%d\">",
             id, width, height, width, height, id, id);
     html_text(p->out, text, 1000);
@@ -37,7 +42,8 @@ void svg_end(struct page *p)
     fputs("</svg>\n</div>\n</figure>\n", p->out);
 }
 
-void svg_text(struct page *p, double x, double y, enum svg_anchor at, const char *class, const char *format, ...)
+void svg_text(struct page *p, double x, double y, enum svg_anchor at, const char *class,
+              const char *format, ...)
 {
     static const char *const anchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
     char text[PAGE_TEXT];
@@ -53,14 +59,15 @@ void svg_text(struct page *p, double x, double y, enum svg_anchor at, const char
     fputs("</text>\n", p->out);
 }
 
-/* Of a bold letter of 12 units, in the widest of the fonts that html.css asks for (DejaVu Sans, Arial): each row as wide as its
- * widest. */
+/* Of a bold letter of 12 units, in the widest of the fonts that html.css asks for (DejaVu Sans,
+ * Arial): each row as wide as its widest. */
 static double letter_width(long code)
 {
     static const struct {
         const char *letters;
         double width;
-    } row[] = {{"ijlI'/\\|,. ", 4.7}, {":;-f!()[]tr`", 6}, {"*\"J_", 6.8}, {"ABCDEFGHKLNOPQRSTUVXYZ#+<=>^~", 10.3},
+    } row[] = {{"ijlI'/\\|,. ", 4.7}, {":;-f!()[]tr`", 6},
+               {"*\"J_", 6.8},        {"ABCDEFGHKLNOPQRSTUVXYZ#+<=>^~", 10.3},
                {"&w", 11.2},          {"mMW%@", 13.3}};
     if (code < 0x20 || code == 0x7f)
         return 30; /* an escape */
@@ -93,9 +100,11 @@ void svg_line(struct page *p, double x1, double y1, double x2, double y2, const 
     fprintf(p->out, "<path class=\"%s\" d=\"M%.5g %.5gL%.5g %.5g\"/>\n", class, x1, y1, x2, y2);
 }
 
-void svg_rect(struct page *p, double x, double y, double width, double height, const char *class, const char *title)
+void svg_rect(struct page *p, double x, double y, double width, double height, const char *class,
+              const char *title)
 {
-    fprintf(p->out, "<rect x=\"%.5g\" y=\"%.5g\" width=\"%.4g\" height=\"%.4g\" class=\"%s\"", x, y, width, height, class);
+    fprintf(p->out, "<rect x=\"%.5g\" y=\"%.5g\" width=\"%.4g\" height=\"%.4g\" class=\"%s\"", x, y,
+            width, height, class);
     if (!title) {
         fputs("/>\n", p->out);
         return;
@@ -134,8 +143,9 @@ void svg_dash(struct page *p, struct svg_pen *pen, double x, double y, double wi
 char svg_class_letter(int class)
 {
     static const char letters[AN_CLASS_COUNT] = {
-        [AN_CLASS_COMPUTE] = 'C', [AN_CLASS_COMM] = 'N', [AN_CLASS_BUBBLE] = 'B', [AN_CLASS_COPY] = 'M',
-        [AN_CLASS_INPUT] = 'I',   [AN_CLASS_IO] = 'O',   [AN_CLASS_HOST] = 'H',   [AN_CLASS_UNATTRIBUTED] = '?'};
+        [AN_CLASS_COMPUTE] = 'C', [AN_CLASS_COMM] = 'N',        [AN_CLASS_BUBBLE] = 'B',
+        [AN_CLASS_COPY] = 'M',    [AN_CLASS_INPUT] = 'I',       [AN_CLASS_IO] = 'O',
+        [AN_CLASS_HOST] = 'H',    [AN_CLASS_UNATTRIBUTED] = '?'};
     return letters[class];
 }
 
@@ -145,7 +155,8 @@ void svg_legend(struct page *p, unsigned used, const char *const name[AN_CLASS_C
     for (int k = 0; k < AN_CLASS_COUNT; k++)
         if (used >> k & 1) {
             fprintf(p->out,
-                    "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" focusable=\"false\"><rect "
+                    "<li><svg class=\"key\" width=\"22\" height=\"16\" aria-hidden=\"true\" "
+                    "focusable=\"false\"><rect "
                     "class=\"c%d\" width=\"22\" height=\"16\"/></svg> %c ",
                     k, svg_class_letter(k));
             html_text(p->out, name[k], TEXT_COLUMNS);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every thread and stream does in a step: a row for each, time to the right. What is wide enough to point at is a
- * rectangle of its own, the rest one outline for each class, so that a page has a bounded size.
+ * What every thread and stream does in a step: a row for each, time to the right. What is wide
+ * enough to point at is a rectangle of its own, the rest one outline for each class, so that a page
+ * has a bounded size.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -57,56 +58,68 @@ static double scale(const struct drawing *s)
     return PLOT / (s->step->ms > 0 ? s->step->ms * 1e6 : 1);
 }
 
-static void named(struct page *p, const struct drawing *s, const struct an_timeline_span *x, double y, double height)
+static void named(struct page *p, const struct drawing *s, const struct an_timeline_span *x,
+                  double y, double height)
 {
     char class[16], title[400], a[32], b[32];
     double from = LEFT + (double)x->start_ns * scale(s), width = (double)x->dur_ns * scale(s);
     snprintf(class, sizeof class, "c%d", x->what);
     if (x->merged > 1)
-        snprintf(title, sizeof title, "%s at %s: %" PRIu32 " ranges, %.0f %% of it; the longest: %.80s",
-                 page_time(a, (double)x->dur_ns), page_time(b, (double)x->start_ns), x->merged, 100 * (double)x->busy, x->name);
+        snprintf(title, sizeof title,
+                 "%s at %s: %" PRIu32 " ranges, %.0f %% of it; the longest: %.80s",
+                 page_time(a, (double)x->dur_ns), page_time(b, (double)x->start_ns), x->merged,
+                 100 * (double)x->busy, x->name);
     else
-        snprintf(title, sizeof title, "%.80s: %s at %s%s", *x->name ? x->name : "(unnamed)", page_time(a, (double)x->dur_ns),
-                 page_time(b, (double)x->start_ns), x->critical ? ", on the critical path" : "");
+        snprintf(title, sizeof title, "%.80s: %s at %s%s", *x->name ? x->name : "(unnamed)",
+                 page_time(a, (double)x->dur_ns), page_time(b, (double)x->start_ns),
+                 x->critical ? ", on the critical path" : "");
     svg_rect(p, from, y, width, height, class, title);
     if (width >= NAME_WIDTH && height > 12) {
-        fprintf(p->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%c ", from + 4, y + height - 5, svg_class_letter(x->what));
+        fprintf(p->out, "<text class=\"on\" x=\"%.5g\" y=\"%.5g\">%c ", from + 4, y + height - 5,
+                svg_class_letter(x->what));
         html_text(p->out, x->name, svg_letters(x->name, width - 24));
         fputs("</text>\n", p->out);
     } else if (width >= 12) {
-        svg_text(p, from + width / 2, y + height - 4, SVG_MIDDLE, "on", "%c", svg_class_letter(x->what));
+        svg_text(p, from + width / 2, y + height - 4, SVG_MIDDLE, "on", "%c",
+                 svg_class_letter(x->what));
     }
 }
 
-/* Stretches of a class that are busy to one of four degrees, as strokes from the bottom of the row. */
-static void strokes(struct page *p, const struct drawing *s, const struct an_timeline_track *k, int class, int degree,
-                    double bottom, double height)
+/* Stretches of a class that are busy to one of four degrees, as strokes from the bottom of the row.
+ */
+static void strokes(struct page *p, const struct drawing *s, const struct an_timeline_track *k,
+                    int class, int degree, double bottom, double height)
 {
     double tall = height * degree / 4;
     struct svg_pen pen = {0};
     for (size_t i = 0; i < k->span_count; i++) {
         const struct an_timeline_span *x = &k->span[i];
         int busy = 1 + (int)(x->busy * 3.99f);
-        if (x->what != class || x->dur_ns >= s->named_ns || x->dur_ns < s->least_ns || busy != degree)
+        if (x->what != class || x->dur_ns >= s->named_ns || x->dur_ns < s->least_ns ||
+            busy != degree)
             continue;
         if (!pen.down)
             fprintf(p->out, "<path class=\"c%d\" stroke-width=\"%.3g\" d=\"", class, tall);
-        svg_dash(p, &pen, LEFT + (double)x->start_ns * scale(s), bottom - tall / 2, (double)x->dur_ns * scale(s));
+        svg_dash(p, &pen, LEFT + (double)x->start_ns * scale(s), bottom - tall / 2,
+                 (double)x->dur_ns * scale(s));
     }
     if (pen.down)
         fputs("\"/>\n", p->out);
 }
 
 /* The stretches of a track that are too short for a name of their own. */
-static void outlines(struct page *p, const struct drawing *s, const struct an_timeline_track *k, double y, double height)
+static void outlines(struct page *p, const struct drawing *s, const struct an_timeline_track *k,
+                     double y, double height)
 {
     for (int class = 0; class < AN_CLASS_COUNT; class ++)
         for (int degree = 1; degree <= 4; degree++)
             strokes(p, s, k, class, degree, y + height, height);
 }
 
-/* A line under what is on the critical path; neighbours are one. *left: pieces that the picture may still have. */
-static void critical(struct page *p, const struct drawing *s, const struct an_timeline_track *k, double y, int *left)
+/* A line under what is on the critical path; neighbours are one. *left: pieces that the picture may
+ * still have. */
+static void critical(struct page *p, const struct drawing *s, const struct an_timeline_track *k,
+                     double y, int *left)
 {
     struct svg_pen pen = {0};
     for (size_t i = 0; i<k->span_count && * left> 0; i++) {
@@ -135,7 +148,8 @@ static void axis(struct page *p, const struct drawing *s, double height)
         double x = LEFT + v * 1e6 * scale(s);
         svg_line(p, x, 4, x, height - 22, "grid");
         bool last = x + 26 > WIDTH;
-        svg_text(p, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s", page_time(a, v * 1e6));
+        svg_text(p, last ? WIDTH : x, height - 6, last ? SVG_END : SVG_MIDDLE, "", "%s",
+                 page_time(a, v * 1e6));
     }
 }
 
@@ -156,10 +170,12 @@ static unsigned draw(struct page *p, const struct an_timeline_step *s, bool rank
     if (threshold(s, NAMED_MOST, &x.named_ns) || threshold(s, NAMED_MOST + SMALL_MOST, &x.least_ns))
         return 0;
     snprintf(rank, sizeof rank, " of rank %" PRId64, s->rank);
-    snprintf(caption, sizeof caption, "%s step: %" PRId64 "%s, %s", s->which[0] == 't' ? "Typical" : "Worst", s->index,
-             ranks ? rank : "", page_time(a, s->ms * 1e6));
+    snprintf(caption, sizeof caption, "%s step: %" PRId64 "%s, %s",
+             s->which[0] == 't' ? "Typical" : "Worst", s->index, ranks ? rank : "",
+             page_time(a, s->ms * 1e6));
     svg_begin(p, "timeline", caption, WIDTH, height,
-              "Rows of threads and streams over the %s of the step. The table below says how busy each was.",
+              "Rows of threads and streams over the %s of the step. The table below says how busy "
+              "each was.",
               page_time(a, s->ms * 1e6));
     axis(p, &x, height);
     for (size_t k = 0; k < s->track_count; k++) {
@@ -169,7 +185,8 @@ static unsigned draw(struct page *p, const struct an_timeline_step *s, bool rank
             char label[80] = "";
             if (ranks)
                 snprintf(label, sizeof label, "%" PRId64 ": ", t->rank);
-            fprintf(p->out, "<text x=\"%d\" y=\"%.5g\" text-anchor=\"end\">%s", LEFT - 6, y + tall - 4, label);
+            fprintf(p->out, "<text x=\"%d\" y=\"%.5g\" text-anchor=\"end\">%s", LEFT - 6,
+                    y + tall - 4, label);
             html_text(p->out, t->name, ranks ? 22 : 26);
             fputs("</text>\n", p->out);
         }
@@ -189,14 +206,15 @@ static unsigned draw(struct page *p, const struct an_timeline_step *s, bool rank
 void html_timeline(struct page *p, const struct an_result *r)
 {
     const struct an_timeline *t = &r->timeline;
-    static const char *const name[AN_CLASS_COUNT] = {[AN_CLASS_COMPUTE] = "compute",
-                                                     [AN_CLASS_COMM] = "communication",
-                                                     [AN_CLASS_BUBBLE] = "waiting in a pipeline",
-                                                     [AN_CLASS_COPY] = "copy",
-                                                     [AN_CLASS_INPUT] = "input: the loader, and waiting for it",
-                                                     [AN_CLASS_IO] = "storage",
-                                                     [AN_CLASS_HOST] = "host: launches, framework, waits",
-                                                     [AN_CLASS_UNATTRIBUTED] = "ranges that do not say what they are"};
+    static const char *const name[AN_CLASS_COUNT] = {
+        [AN_CLASS_COMPUTE] = "compute",
+        [AN_CLASS_COMM] = "communication",
+        [AN_CLASS_BUBBLE] = "waiting in a pipeline",
+        [AN_CLASS_COPY] = "copy",
+        [AN_CLASS_INPUT] = "input: the loader, and waiting for it",
+        [AN_CLASS_IO] = "storage",
+        [AN_CLASS_HOST] = "host: launches, framework, waits",
+        [AN_CLASS_UNATTRIBUTED] = "ranges that do not say what they are"};
     unsigned used = 0;
     bool ranks = false, path = false;
     for (size_t i = 0; i < t->step_count; i++)

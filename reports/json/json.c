@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tacho-report/1 (DESIGN 7, docs/report-json.md): the order of the sections, and those that every run has. Every key is always
- * there.
+ * tacho-report/1 (DESIGN 7, docs/report-json.md): the order of the sections, and those that every
+ * run has. Every key is always there.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -147,7 +147,8 @@ static void put_utilization(struct rep_writer *w, const struct an_utilization *u
     rep_put_value(w, "achieved_flops_per_s", u->achieved_flops);
     rep_put_text_or(w, "dtype", u->dtype, u->dtype_reason);
     rep_put_value(w, "peak_flops", u->peak_flops);
-    rep_put_text_or(w, "peak_source", u->peak_source, u->peak_flops.valid ? "not recorded" : u->peak_flops.reason);
+    rep_put_text_or(w, "peak_source", u->peak_source,
+                    u->peak_flops.valid ? "not recorded" : u->peak_flops.reason);
     rep_put_value(w, "roof_measured_flops", u->roof_measured_flops);
     rep_put_text_or(w, "roof_source", u->roof_source, u->roof_measured_flops.reason);
     rep_put_count(w, "recomputed_flops_per_step", u->recomputed_flops_per_step);
@@ -242,8 +243,10 @@ static void put_stacks(struct rep_writer *w, const struct an_stack_samples *s)
     rep_put_count(w, "samples", s->samples);
     rep_put_value(w, "period_us", s->period_us);
     rep_put_value(w, "cpu_s", s->cpu_s);
-    rep_put_text_or(w, "how", s->how && *s->how ? s->how : NULL, s->reason ? s->reason : "the file does not say");
-    rep_put_text_or(w, "kernel", s->kernel && *s->kernel ? s->kernel : NULL, s->reason ? s->reason : "the file does not say");
+    rep_put_text_or(w, "how", s->how && *s->how ? s->how : NULL,
+                    s->reason ? s->reason : "the file does not say");
+    rep_put_text_or(w, "kernel", s->kernel && *s->kernel ? s->kernel : NULL,
+                    s->reason ? s->reason : "the file does not say");
     rep_open_list(w, "functions");
     for (size_t i = 0; i < s->function_count; i++) {
         rep_open(w, NULL);
@@ -370,7 +373,8 @@ static void put_trust(struct rep_writer *w, const struct an_result *r)
     rep_put_value(w, "overhead_low_pct", t->overhead_low_pct);
     rep_put_value(w, "overhead_high_pct", t->overhead_high_pct);
     rep_put_value(w, "replay_error_pct", t->replay_error_pct);
-    rep_put_text_or(w, "replay_error_because", t->replay_error_because, "nothing is known to disturb it");
+    rep_put_text_or(w, "replay_error_because", t->replay_error_because,
+                    "nothing is known to disturb it");
     put_trust_lists(w, r);
     rep_json_capture(w, &r->quality);
     rep_put_int(w, "open_ranges", t->open_ranges);

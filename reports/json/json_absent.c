@@ -13,7 +13,8 @@ static const char *const occupied_keys[] = {
     AN_ABSENT_MAP(PART_KEY)
 #undef PART_KEY
 };
-static const char *const occupant_keys[AN_OCCUPANTS] = {"communication_us", "copy_us", "opaque_us", "nothing_us"};
+static const char *const occupant_keys[AN_OCCUPANTS] = {"communication_us", "copy_us", "opaque_us",
+                                                        "nothing_us"};
 static const char *const blocking_keys[AN_BLOCKING_COUNT] = {"proven", "inferred", "unknown"};
 
 static void put_causes(struct rep_writer *w, const struct an_absent *x)

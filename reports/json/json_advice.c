@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What replaying the dependency graph tells, as JSON: a section of tacho-report/1, and the document of `tacho advise`.
+ * What replaying the dependency graph tells, as JSON: a section of tacho-report/1, and the document
+ * of `tacho advise`.
  */
 #include "reports/advice_write.h"
 #include "reports/json/json_parts.h"
@@ -59,7 +60,8 @@ static void put_body(struct rep_writer *w, const struct an_result *r)
     rep_put_text_or(w, "none", a->reason, "the graph was replayed");
     rep_put_value(w, "step_ms", a->step_ms);
     rep_put_value(w, "replay_error_pct", r->trust.replay_error_pct);
-    rep_put_text_or(w, "replay_error_because", r->trust.replay_error_because, "nothing is known to disturb it");
+    rep_put_text_or(w, "replay_error_because", r->trust.replay_error_because,
+                    "nothing is known to disturb it");
     rep_put_value(w, "base_error_pct", a->base_error_pct);
     rep_put_value(w, "unmatched_pct", a->unmatched_pct);
     rep_put_value(w, "think_pct", a->think_pct);

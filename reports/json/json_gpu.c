@@ -57,8 +57,8 @@ static void put_ceiling(struct rep_writer *w, const struct an_ceiling *c)
 {
     bool flops = !strcmp(c->unit, "FLOP/s");
     char name[256];
-    snprintf(name, sizeof name, "%.60s %.60s%s%.60s", *c->device ? c->device : "any device", c->resource, *c->dtype ? " " : "",
-             c->dtype);
+    snprintf(name, sizeof name, "%.60s %.60s%s%.60s", *c->device ? c->device : "any device",
+             c->resource, *c->dtype ? " " : "", c->dtype);
     rep_open(w, NULL);
     rep_put_text(w, "name", name);
     rep_put_value(w, "flops_per_s", flops ? an_num(c->value) : an_num_none("a ceiling of bytes/s"));
@@ -98,7 +98,8 @@ void rep_json_roofline(struct rep_writer *w, const struct an_result *r)
         rep_put_us(w, "time_us", p->time_ns);
         rep_put_real(w, "intensity", p->intensity, "no bytes");
         rep_put_real(w, "achieved_flops_per_s", p->achieved_flops, "no time");
-        rep_put_real(w, "attainable_flops_per_s", p->attainable_flops, "no ceiling for this device and type");
+        rep_put_real(w, "attainable_flops_per_s", p->attainable_flops,
+                     "no ceiling for this device and type");
         rep_put_text_or(w, "bound", p->bound, "no ceiling for this device and type");
         rep_put_text_or(w, "level", p->level, p->level_reason);
         rep_close(w);

@@ -46,7 +46,8 @@ void rep_json_counted(struct rep_writer *w, const struct an_result *r)
     for (size_t i = 0; i < r->range_counted_count; i++) {
         const struct an_range_counted *x = &r->ranges_counted[i];
         rep_open(w, NULL);
-        rep_put_count(w, "rank", x->rank >= 0 ? an_int(x->rank) : an_int_none("the process has no rank"));
+        rep_put_count(w, "rank",
+                      x->rank >= 0 ? an_int(x->rank) : an_int_none("the process has no rank"));
         rep_put_int(w, "device", x->device);
         rep_put_text(w, "name", x->name);
         rep_put_text(w, "dtype", x->dtype);

@@ -4,7 +4,9 @@
 static void put_stages(struct rep_writer *w, const struct an_loader *l)
 {
     if (!l->stage_count) {
-        rep_put_null(w, "stage_ms", l->reason ? l->reason : "the program marks no loader stages (read, decode, collate)");
+        rep_put_null(w, "stage_ms",
+                     l->reason ? l->reason
+                               : "the program marks no loader stages (read, decode, collate)");
         return;
     }
     rep_open(w, "stage_ms");
@@ -19,7 +21,8 @@ static void put_ranks(struct rep_writer *w, const struct an_loader *l)
     for (size_t i = 0; i < l->rank_count; i++) {
         const struct an_loader_rank *k = &l->ranks[i];
         rep_open(w, NULL);
-        rep_put_count(w, "rank", k->rank >= 0 ? an_int(k->rank) : an_int_none("a run without steps"));
+        rep_put_count(w, "rank",
+                      k->rank >= 0 ? an_int(k->rank) : an_int_none("a run without steps"));
         rep_put_value(w, "wait_ms_per_step", k->wait_ms_per_step);
         rep_put_value(w, "expected_wait_ms_per_step", k->expected_wait_ms_per_step);
         rep_put_value(w, "batches_per_step", k->batches_per_step);
@@ -40,8 +43,10 @@ static void put_workers(struct rep_writer *w, const struct an_loader *l)
         const struct an_loader_worker *k = &l->worker[i];
         rep_open(w, NULL);
         rep_put_text(w, "name", k->name);
-        rep_put_count(w, "rank", k->rank >= 0 ? an_int(k->rank) : an_int_none("a run without steps"));
-        rep_put_count(w, "process", k->process >= 0 ? an_int(k->process) : an_int_none("not recorded"));
+        rep_put_count(w, "rank",
+                      k->rank >= 0 ? an_int(k->rank) : an_int_none("a run without steps"));
+        rep_put_count(w, "process",
+                      k->process >= 0 ? an_int(k->process) : an_int_none("not recorded"));
         rep_put_int(w, "batches", k->batches);
         rep_put_value(w, "busy_pct", k->busy_pct);
         rep_close(w);
@@ -57,7 +62,8 @@ void rep_json_loader(struct rep_writer *w, const struct an_loader *l)
     rep_put_value(w, "inferred_wait_ms_per_step", l->inferred_wait_ms_per_step);
     rep_put_value(w, "expected_wait_ms_per_step", l->expected_wait_ms_per_step);
     put_stages(w, l);
-    rep_put_text_or(w, "worker_kind", l->worker_kind, "nothing recorded says who makes the batches");
+    rep_put_text_or(w, "worker_kind", l->worker_kind,
+                    "nothing recorded says who makes the batches");
     rep_put_count(w, "workers", l->workers);
     rep_put_value(w, "worker_busy_pct", l->worker_busy_pct);
     rep_put_value(w, "queue_depth_mean", l->queue_depth_mean);

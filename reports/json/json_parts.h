@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/: sections of tacho-report/1 that have a file of their own, beside those of accelerators (json_gpu.h).
+ * Private to reports/: sections of tacho-report/1 that have a file of their own, beside those of
+ * accelerators (json_gpu.h).
  */
 #ifndef REPORTS_JSON_PARTS_H
 #define REPORTS_JSON_PARTS_H

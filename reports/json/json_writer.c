@@ -14,7 +14,8 @@ static void write_unit(FILE *out, unsigned unit)
     fprintf(out, "\\u%04x", unit & 0xffff);
 }
 
-/* A string literal. What is no UTF-8 becomes U+FFFD, DEL its picture: it is the one control character JSON need not escape. */
+/* A string literal. What is no UTF-8 becomes U+FFFD, DEL its picture: it is the one control
+ * character JSON need not escape. */
 static void write_string(FILE *out, const char *text)
 {
     size_t n = strlen(text), bytes, left = REP_JSON_TEXT;
@@ -196,7 +197,8 @@ void rep_put_real(struct rep_writer *w, const char *key, double v, const char *r
     snprintf(text, sizeof text, "%.15g", v);
     fputs(text, w->out);
     if (!strpbrk(text, ".e"))
-        fputs(".0", w->out); /* stays a number with a fraction for readers that tell the two apart */
+        fputs(".0",
+              w->out); /* stays a number with a fraction for readers that tell the two apart */
 }
 
 void rep_put_value(struct rep_writer *w, const char *key, struct an_value v)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/: JSON as a stream. Whatever writes a null writes its reason in the same call; the writer keeps the
- * reasons under the JSON pointers (RFC 6901) of the nulls and ends the report with them, so that the two cannot disagree.
+ * Private to reports/: JSON as a stream. Whatever writes a null writes its reason in the same call;
+ * the writer keeps the reasons under the JSON pointers (RFC 6901) of the nulls and ends the report
+ * with them, so that the two cannot disagree.
  *
- * Output is ASCII: other characters are escaped. Names are kept whole up to REP_JSON_TEXT characters. The stream's own errors
- * stay with the stream (ferror).
+ * Output is ASCII: other characters are escaped. Names are kept whole up to REP_JSON_TEXT
+ * characters. The stream's own errors stay with the stream (ferror).
  */
 #ifndef REPORTS_JSON_WRITER_H
 #define REPORTS_JSON_WRITER_H

@@ -164,7 +164,8 @@ static void entry(struct page *p, size_t number, const char *id, const char *gai
 static void term(struct page *p, const char *word, const char *unit, const char *text)
 {
     char all[1600];
-    snprintf(all, sizeof all, "%s%s%s%s: %s", word, *unit ? " [" : "", unit, *unit ? "]" : "", text);
+    snprintf(all, sizeof all, "%s%s%s%s: %s", word, *unit ? " [" : "", unit, *unit ? "]" : "",
+             text);
     text_flow(p, 2, all);
 }
 
@@ -182,8 +183,14 @@ void line_cell(struct page *p, const char *text, int columns, bool right)
 
 void line_bar(struct page *p, double pct, int cells)
 {
-    static const char *const eighths[] = {
-        "", "\xe2\x96\x8f", "\xe2\x96\x8e", "\xe2\x96\x8d", "\xe2\x96\x8c", "\xe2\x96\x8b", "\xe2\x96\x8a", "\xe2\x96\x89"};
+    static const char *const eighths[] = {"",
+                                          "\xe2\x96\x8f",
+                                          "\xe2\x96\x8e",
+                                          "\xe2\x96\x8d",
+                                          "\xe2\x96\x8c",
+                                          "\xe2\x96\x8b",
+                                          "\xe2\x96\x8a",
+                                          "\xe2\x96\x89"};
     double limited = pct < 0 ? 0 : pct > 100 ? 100 : pct;
     int steps = p->utf8 ? 8 : 1, length = (int)lround(limited / 100 * cells * steps);
     if (!length && limited > 0 && p->utf8)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/: a page as lines of a terminal that keep to a width. Everything printed goes through rep_clean. No line
- * ends in a blank.
+ * Private to reports/: a page as lines of a terminal that keep to a width. Everything printed goes
+ * through rep_clean. No line ends in a blank.
  */
 #ifndef REPORTS_LINES_H
 #define REPORTS_LINES_H
@@ -12,7 +12,8 @@
 
 extern const struct page_ops page_lines;
 
-/* One cell of a table: cleaned, cut and padded to `columns`, at the left or (right) at the right. 0 columns: as long as it is.
+/* One cell of a table: cleaned, cut and padded to `columns`, at the left or (right) at the right. 0
+ * columns: as long as it is.
  */
 void line_cell(struct page *p, const char *text, int columns, bool right);
 /* A bar of `cells` at 100 %, in eighths with UTF-8. */

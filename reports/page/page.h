@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/: what a section of a report is written with, once for every format. A page knows the format behind it:
- * lines of a terminal (lines.h), Markdown, HTML.
+ * Private to reports/: what a section of a report is written with, once for every format. A page
+ * knows the format behind it: lines of a terminal (lines.h), Markdown, HTML.
  *
- * Texts may come from the profiled program and hold any byte: the format neutralises them. Errors of the stream stay with the
- * stream (ferror).
+ * Texts may come from the profiled program and hold any byte: the format neutralises them. Errors
+ * of the stream stay with the stream (ferror).
  */
 #ifndef REPORTS_PAGE_H
 #define REPORTS_PAGE_H
@@ -22,7 +22,16 @@ struct rep_table;
 struct page_ops;
 
 /* Pictures, for formats that draw. The table beside a picture is the section's. */
-enum page_picture { PAGE_BUDGET, PAGE_TREND, PAGE_ROOFLINE, PAGE_TIMELINE, PAGE_FLAME, PAGE_STACKS, PAGE_HEAT, PAGE_PATH };
+enum page_picture {
+    PAGE_BUDGET,
+    PAGE_TREND,
+    PAGE_ROOFLINE,
+    PAGE_TIMELINE,
+    PAGE_FLAME,
+    PAGE_STACKS,
+    PAGE_HEAT,
+    PAGE_PATH
+};
 
 struct page {
     FILE *out;
@@ -42,7 +51,8 @@ struct page {
 /* What a format does with each of the calls below. */
 struct page_ops {
     void (*title)(struct page *p, const char *text);
-    void (*section)(struct page *p, const char *id, const char *heading, bool folded); /* NULL: a format without headings */
+    void (*section)(struct page *p, const char *id, const char *heading,
+                    bool folded); /* NULL: a format without headings */
     void (*head)(struct page *p, const char *text);
     void (*card)(struct page *p, const char *id, const char *text); /* NULL: as head */
     void (*text)(struct page *p, int indent, const char *text);
@@ -50,23 +60,27 @@ struct page_ops {
     void (*label)(struct page *p, const char *label);
     void (*item)(struct page *p, const char *text);
     void (*end)(struct page *p);
-    void (*entry)(struct page *p, size_t number, const char *id, const char *gain, const char *text);
+    void (*entry)(struct page *p, size_t number, const char *id, const char *gain,
+                  const char *text);
     void (*term)(struct page *p, const char *term, const char *unit, const char *text);
     void (*table)(struct page *p, const struct rep_table *t);
-    void (*picture)(struct page *p, enum page_picture which, const struct an_result *r); /* NULL: a format without pictures */
+    void (*picture)(struct page *p, enum page_picture which,
+                    const struct an_result *r); /* NULL: a format without pictures */
 };
 
 void page_title(struct page *p, const char *text); /* the verdict */
-/* What follows belongs under this heading; a section in which nothing follows leaves no trace. folded: long, for those who want
- * to know. */
+/* What follows belongs under this heading; a section in which nothing follows leaves no trace.
+ * folded: long, for those who want to know. */
 void page_section(struct page *p, const char *id, const char *heading, bool folded);
-void page_head(struct page *p, const char *text);                 /* of a part of a section */
-void page_card(struct page *p, const char *id, const char *text); /* of the card of a finding: where its entry may lead to */
+void page_head(struct page *p, const char *text); /* of a part of a section */
+void page_card(struct page *p, const char *id,
+               const char *text); /* of the card of a finding: where its entry may lead to */
 /* A paragraph. indent: columns, on lines. */
 void page_text(struct page *p, int indent, const char *text);
 void page_blank(struct page *p); /* a blank line, however often it is asked for */
 
-/* A line of items after a label. NULL: without one; "": goes on under the last one. Blanks before the label are for lines. */
+/* A line of items after a label. NULL: without one; "": goes on under the last one. Blanks before
+ * the label are for lines. */
 void page_label(struct page *p, const char *label);
 __attribute__((format(printf, 2, 3))) void page_item(struct page *p, const char *format, ...);
 void page_end(struct page *p);
@@ -75,7 +89,8 @@ void page_end(struct page *p);
 void page_entry(struct page *p, size_t number, const char *id, const char *gain, const char *text);
 /* A word and what it means. unit: "" for none. */
 void page_term(struct page *p, const char *term, const char *unit, const char *text);
-/* A picture of a part of the result; nothing where the format draws none, or the part has no rows. */
+/* A picture of a part of the result; nothing where the format draws none, or the part has no rows.
+ */
 void page_picture(struct page *p, enum page_picture which, const struct an_result *r);
 
 #endif

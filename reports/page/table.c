@@ -79,7 +79,8 @@ void line_table(struct page *p, const struct rep_table *t)
     }
     if (t->count > most) {
         char text[80];
-        snprintf(text, sizeof text, " %zu more rows: --top N, or tacho report --json", t->count - most);
+        snprintf(text, sizeof text, " %zu more rows: --top N, or tacho report --json",
+                 t->count - most);
         page_text(p, 1, text);
     }
 }

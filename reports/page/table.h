@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/ and tui/: a table of a report. On lines the name takes what is left, and a page that gets wider takes
- * more columns, in the order of the list.
+ * Private to reports/ and tui/: a table of a report. On lines the name takes what is left, and a
+ * page that gets wider takes more columns, in the order of the list.
  */
 #ifndef REPORTS_TABLE_H
 #define REPORTS_TABLE_H
@@ -27,11 +27,12 @@ struct rep_table {
     const struct rep_column *column;
     size_t columns;
     const void *rows;
-    size_t size, count;             /* bytes of a row, rows */
-    size_t most;                    /* rows that are shown; 0: as many as the page says */
-    int name_least;                 /* columns of the name on a page of 100; 0 = 20 */
-    bool words;                     /* the names are tacho's own words */
-    double (*bar)(const void *row); /* per cent, drawn behind the columns; NAN: none. NULL: no bars */
+    size_t size, count; /* bytes of a row, rows */
+    size_t most;        /* rows that are shown; 0: as many as the page says */
+    int name_least;     /* columns of the name on a page of 100; 0 = 20 */
+    bool words;         /* the names are tacho's own words */
+    double (*bar)(
+        const void *row); /* per cent, drawn behind the columns; NAN: none. NULL: no bars */
 };
 
 /* The table, and how many rows were left out. Nothing for an empty one. */

@@ -44,7 +44,8 @@ const struct rep_section rep_sections[] = {
 static void write_row(struct page *p, const struct an_result *r, const struct rep_section *s)
 {
     if (s->id)
-        page_section(p, s->id, s->title, s->how == REP_FOLDED || (s->how == REP_DRAWN && !p->ops->picture));
+        page_section(p, s->id, s->title,
+                     s->how == REP_FOLDED || (s->how == REP_DRAWN && !p->ops->picture));
     s->write(p, r);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/: the sections of a report in their order, the same for every format that people read. A section is
- * written once, with the calls of page.h and table.h; the page knows the format. To add one: a function (text.h) and a row in
- * sections.c.
+ * Private to reports/: the sections of a report in their order, the same for every format that
+ * people read. A section is written once, with the calls of page.h and table.h; the page knows the
+ * format. To add one: a function (text.h) and a row in sections.c.
  */
 #ifndef REPORTS_SECTIONS_H
 #define REPORTS_SECTIONS_H
@@ -19,9 +19,10 @@ enum rep_how {
 };
 
 struct rep_section {
-    const char *id;                                           /* of the heading, unique; NULL: goes on in the section above */
-    const char *title;                                        /* the heading, in formats that have some */
-    void (*write)(struct page *p, const struct an_result *r); /* nothing where there is nothing to say */
+    const char *id;    /* of the heading, unique; NULL: goes on in the section above */
+    const char *title; /* the heading, in formats that have some */
+    void (*write)(struct page *p,
+                  const struct an_result *r); /* nothing where there is nothing to say */
     enum rep_how how;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/ and tui/: tables and words that a report prints and the dashboard shows in its own way (sorted, filtered,
- * beside a picture). Columns, units and names are the same in both.
+ * Private to reports/ and tui/: tables and words that a report prints and the dashboard shows in
+ * its own way (sorted, filtered, beside a picture). Columns, units and names are the same in both.
  */
 #ifndef REPORTS_TABLES_H
 #define REPORTS_TABLES_H
@@ -9,14 +9,20 @@
 #include "analyzers/result/result.h"
 #include "reports/page/table.h"
 
-/* Each fills *t; the title is in `title` or static. Empty tables have count 0; why, the result's part says. */
-void rep_table_ops(const struct an_result *r, struct rep_table *t, char title[80]);              /* rows: struct an_op */
-void rep_table_attribution(const struct an_attribution *a, struct rep_table *t, char title[80]); /* struct an_attribution_row */
-void rep_table_roofline(const struct an_result *r, struct rep_table *t);                         /* struct an_roofline_point */
-void rep_table_path_ops(const struct an_critical_path *x, struct rep_table *t);                  /* struct an_path_op */
+/* Each fills *t; the title is in `title` or static. Empty tables have count 0; why, the result's
+ * part says. */
+void rep_table_ops(const struct an_result *r, struct rep_table *t,
+                   char title[80]); /* rows: struct an_op */
+void rep_table_attribution(const struct an_attribution *a, struct rep_table *t,
+                           char title[80]); /* struct an_attribution_row */
+void rep_table_roofline(const struct an_result *r,
+                        struct rep_table *t); /* struct an_roofline_point */
+void rep_table_path_ops(const struct an_critical_path *x,
+                        struct rep_table *t); /* struct an_path_op */
 
-/* What the i-th ceiling bounds in a picture of the roofline: "" the arithmetic of its type, " products" what matrix products
- * reach, "DRAM", "L3" ... of bytes. Of rows that say the same only the highest counts. NULL: it is no roof, or does not count.
+/* What the i-th ceiling bounds in a picture of the roofline: "" the arithmetic of its type, "
+ * products" what matrix products reach, "DRAM", "L3" ... of bytes. Of rows that say the same only
+ * the highest counts. NULL: it is no roof, or does not count.
  */
 const char *rep_ceiling_label(const struct an_result *r, size_t i);
 

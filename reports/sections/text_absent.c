@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why devices, or the threads that run steps, do not compute: the split of that time, and what the host did meanwhile.
+ * Why devices, or the threads that run steps, do not compute: the split of that time, and what the
+ * host did meanwhile.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -52,7 +53,8 @@ static void name_row(char b[REP_NAME], const void *row)
 {
     const struct an_absent *x = row;
     if (x->device.valid)
-        snprintf(b, REP_NAME, "rank %" PRId64 ", device %" PRId64 ", %.60s", x->rank, x->device.value, x->window);
+        snprintf(b, REP_NAME, "rank %" PRId64 ", device %" PRId64 ", %.60s", x->rank,
+                 x->device.value, x->window);
     else
         snprintf(b, REP_NAME, "rank %" PRId64 ", %.60s", x->rank, x->window);
 }
@@ -76,7 +78,8 @@ static void name_cause(char b[REP_NAME], const void *row)
     const struct an_absent_cause *x = row;
     snprintf(b, REP_NAME, "%.300s", *x->name ? x->name : "outside of every range");
 }
-static const struct rep_column of_cause[] = {{"time", 9, cause_time}, {"%", 6, cause_share}, {"cause", 15, cause_cause}};
+static const struct rep_column of_cause[] = {
+    {"time", 9, cause_time}, {"%", 6, cause_share}, {"cause", 15, cause_cause}};
 
 /* Shares of the causes, largest first: rows of one cause are added up. */
 static void shares(struct page *p, const struct an_absent *x)
@@ -133,10 +136,11 @@ void rep_text_absent(struct page *p, const struct an_result *r)
         t.columns = 2; /* the parts are those of devices */
     rep_table_write(p, &t);
     if (r->absent[0].device.valid)
-        page_text(
-            p, 1,
-            " launch late: the host had not issued the next kernel; blocked: it waited for an op it depends on; dispatch: "
-            "on its way to the device; dependency: the rest; after waits: of launch late, behind a call that waited");
+        page_text(p, 1,
+                  " launch late: the host had not issued the next kernel; blocked: it waited for "
+                  "an op it depends on; dispatch: "
+                  "on its way to the device; dependency: the rest; after waits: of launch late, "
+                  "behind a call that waited");
     if (r->absent[0].device.valid && !r->absent[0].part_ns[0].valid) {
         page_blank(p);
         page_label(p, "Split");

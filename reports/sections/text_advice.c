@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What replaying the dependency graph tells: how far it misses the run, what edits would do, what the step is sensitive to.
+ * What replaying the dependency graph tells: how far it misses the run, what edits would do, what
+ * the step is sensitive to.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -64,7 +65,10 @@ static const struct rep_column of_edit[] = {{"gain %", 16, cell_gain},
 static void notes(struct page *p, const struct an_what_if *w)
 {
     char line[900];
-    const char *word = w->reason ? "no prediction" : w->ceiling ? "a ceiling" : w->condition ? "takes for granted" : NULL;
+    const char *word = w->reason      ? "no prediction"
+                       : w->ceiling   ? "a ceiling"
+                       : w->condition ? "takes for granted"
+                                      : NULL;
     const char *text = w->reason ? w->reason : w->ceiling ? w->ceiling : w->condition;
     if (!word)
         return;
@@ -141,7 +145,8 @@ static void cores(struct page *p, const struct an_core_use *x)
     char b[32];
     if (!x->cores.valid || !x->wanted.valid)
         return;
-    page_item(p, "its threads want %s of %.0f cores", page_digits(b, x->wanted.value, 2), x->cores.value);
+    page_item(p, "its threads want %s of %.0f cores", page_digits(b, x->wanted.value, 2),
+              x->cores.value);
     if (x->others.valid && x->others.value >= 0.05)
         page_item(p, "other programs %s", page_digits(b, x->others.value, 2));
     if (x->slowdown_pct.valid && x->slowdown_pct.value >= 0.5)
@@ -156,13 +161,15 @@ void rep_text_advice(struct page *p, const struct an_result *r)
         return;
     page_blank(p);
     page_label(p, "Replay");
-    page_item(p, "of %" PRId64 " step%s, %" PRId64 " nodes", a->steps, a->steps == 1 ? "" : "s", a->nodes);
+    page_item(p, "of %" PRId64 " step%s, %" PRId64 " nodes", a->steps, a->steps == 1 ? "" : "s",
+              a->nodes);
     if (r->trust.replay_error_pct.valid)
         page_item(p, "odd steps predict the even ones' median within %s %%",
                   page_digits(b, fmax(r->trust.replay_error_pct.value, 0.01), 2));
     else
         page_item(p, "not checked: %.200s", r->trust.replay_error_pct.reason);
-    if (r->trust.replay_error_pct.valid && r->trust.replay_error_pct.value > 2 && r->trust.replay_error_because)
+    if (r->trust.replay_error_pct.valid && r->trust.replay_error_pct.value > 2 &&
+        r->trust.replay_error_because)
         page_item(p, "%.300s", r->trust.replay_error_because);
     if (a->base_error_pct.valid)
         page_item(p, "as recorded it comes out %+.2g %%", a->base_error_pct.value);
@@ -170,7 +177,9 @@ void rep_text_advice(struct page *p, const struct an_result *r)
     percent(p, "waits that nothing recorded ends", &a->held_pct);
     cores(p, &a->cores);
     if (a->stretch_low_pct.valid)
-        page_item(p, "%" PRId64 " steps in a row differ from all of them by %+.1f to %+.1f %%, another run by at least as much",
+        page_item(p,
+                  "%" PRId64 " steps in a row differ from all of them by %+.1f to %+.1f %%, "
+                             "another run by at least as much",
                   a->stretch_steps, a->stretch_low_pct.value, a->stretch_high_pct.value);
     page_end(p);
     edits(p, a);

@@ -101,7 +101,8 @@ void rep_text_communication(struct page *p, const struct an_result *r)
     if (x->total_ms.valid)
         page_item(p, "%s a step", page_time(a, x->total_ms.value * 1e6));
     if (x->exposed_ms.valid && x->exposed_transfer_ms.valid && x->exposed_waiting_ms.valid)
-        page_item(p, "%s exposed: %s transfer, %s waiting for other ranks", page_time(a, x->exposed_ms.value * 1e6),
+        page_item(p, "%s exposed: %s transfer, %s waiting for other ranks",
+                  page_time(a, x->exposed_ms.value * 1e6),
                   page_time((char[32]){0}, x->exposed_transfer_ms.value * 1e6),
                   page_time(b, x->exposed_waiting_ms.value * 1e6));
     else if (x->exposed_ms.valid)
@@ -120,7 +121,8 @@ void rep_text_communication(struct page *p, const struct an_result *r)
 void rep_text_communication_tables(struct page *p, const struct an_result *r)
 {
     const struct an_communication *x = &r->communication;
-    struct rep_table t = {.title = x->total_ms.valid && r->gpu.reason ? "Collectives, of a step" : "Collectives",
+    struct rep_table t = {.title = x->total_ms.valid && r->gpu.reason ? "Collectives, of a step"
+                                                                      : "Collectives",
                           .name = name_collective,
                           .column = of_collective,
                           .columns = COUNT(of_collective),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What devices did and what the host asked of them: devices, launches, copies, synchronisation, precision.
+ * What devices did and what the host asked of them: devices, launches, copies, synchronisation,
+ * precision.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -59,13 +60,15 @@ static void cell_parallel(char *b, const void *row)
 {
     const struct an_gpu_device *d = row;
     if (d->compute_sum_ns.valid && d->compute_ns.valid && d->compute_ns.value > 0)
-        snprintf(b, REP_CELL, "%.2f", (double)d->compute_sum_ns.value / (double)d->compute_ns.value);
+        snprintf(b, REP_CELL, "%.2f",
+                 (double)d->compute_sum_ns.value / (double)d->compute_ns.value);
 }
 
 static void name_device(char b[REP_NAME], const void *row)
 {
     const struct an_gpu_device *d = row;
-    snprintf(b, REP_NAME, "rank %" PRId64 " gpu:%" PRId64 "%s%.120s", d->rank, d->device, *d->name ? " " : "", d->name);
+    snprintf(b, REP_NAME, "rank %" PRId64 " gpu:%" PRId64 "%s%.120s", d->rank, d->device,
+             *d->name ? " " : "", d->name);
 }
 
 static const struct rep_column of_device[] = {{"span", 9, cell_span},
@@ -79,8 +82,9 @@ static const struct rep_column of_device[] = {{"span", 9, cell_span},
                                               {"streams", 8, cell_streams},
                                               {"busy %", 8, cell_busy},
                                               {"ops", 9, cell_ops}};
-static const struct rep_column of_blocking[] = {
-    {"proven", 9, cell_blocking_proven}, {"inferred", 9, cell_blocking_inferred}, {"unknown", 9, cell_blocking_unknown}};
+static const struct rep_column of_blocking[] = {{"proven", 9, cell_blocking_proven},
+                                                {"inferred", 9, cell_blocking_inferred},
+                                                {"unknown", 9, cell_blocking_unknown}};
 
 static bool any_known(const struct an_result *r, size_t offset)
 {
@@ -126,7 +130,8 @@ void rep_text_devices(struct page *p, const struct an_result *r)
         t.columns = sizeof of_blocking / sizeof *of_blocking;
         rep_table_write(p, &t);
     } else {
-        none_known(p, "Blocking", "how much communication compute waits for is", first->blocking_proven_ns.reason);
+        none_known(p, "Blocking", "how much communication compute waits for is",
+                   first->blocking_proven_ns.reason);
     }
 }
 
@@ -158,7 +163,8 @@ static void launches(struct page *p, const struct an_launches *l)
     us_item(p, "p95", l->delay_p95_us);
     us_item(p, "longest", l->delay_max_us);
     if (l->queue_mean.valid && l->queue_max.valid)
-        page_item(p, "queue %s on average, at most %.0f", page_digits(a, l->queue_mean.value, 3), l->queue_max.value);
+        page_item(p, "queue %s on average, at most %.0f", page_digits(a, l->queue_mean.value, 3),
+                  l->queue_max.value);
     if (l->full_queue_pct.valid && l->full_queue_pct.value > 0)
         page_item(p, "full %.1f %% of the time: then the host waits", l->full_queue_pct.value);
     if (l->short_pct.valid)
@@ -216,8 +222,9 @@ static void name_copy(char b[REP_NAME], const void *row)
     snprintf(b, REP_NAME, "%.60s%s%.60s", c->kind, *c->memory ? ", " : "", c->memory);
 }
 static const struct rep_column of_copy[] = {
-    {"count", 8, copy_count}, {"total", 9, copy_total},       {"exposed", 9, copy_exposed}, {"bytes", 10, copy_bytes},
-    {"rate", 11, copy_rate},  {"synchronous", 13, copy_sync}, {"best rate", 11, copy_best}};
+    {"count", 8, copy_count},    {"total", 9, copy_total}, {"exposed", 9, copy_exposed},
+    {"bytes", 10, copy_bytes},   {"rate", 11, copy_rate},  {"synchronous", 13, copy_sync},
+    {"best rate", 11, copy_best}};
 
 static void copies(struct page *p, const struct an_result *r)
 {
@@ -256,8 +263,10 @@ static void name_sync(char b[REP_NAME], const void *row)
 {
     snprintf(b, REP_NAME, "%.200s", ((const struct an_sync_row *)row)->name);
 }
-static const struct rep_column of_sync[] = {
-    {"calls", 8, sync_count}, {"host waits", 11, sync_host}, {"device idle", 12, sync_idle}, {"longest", 9, sync_max}};
+static const struct rep_column of_sync[] = {{"calls", 8, sync_count},
+                                            {"host waits", 11, sync_host},
+                                            {"device idle", 12, sync_idle},
+                                            {"longest", 9, sync_max}};
 
 static void syncs(struct page *p, const struct an_result *r)
 {
@@ -279,7 +288,8 @@ static void precision(struct page *p, const struct an_precision *x)
     if (x->reason || !x->matrix_unit_pct.valid) {
         page_item(p, "not known: %.300s", x->reason ? x->reason : x->matrix_unit_pct.reason);
     } else {
-        page_item(p, "%.1f %% of matrix and attention time on matrix units", x->matrix_unit_pct.value);
+        page_item(p, "%.1f %% of matrix and attention time on matrix units",
+                  x->matrix_unit_pct.value);
         for (size_t i = 0; i < x->row_count && i < 6; i++)
             page_item(p, "%.20s %s%s", x->rows[i].dtype, page_time(a, (double)x->rows[i].total_ns),
                       !x->rows[i].told         ? " (unit not told by the names)"

@@ -137,9 +137,10 @@ static void name_range(char b[REP_NAME], const void *row)
 
 static void ranges(struct page *p, const struct an_result *r)
 {
-    static const struct rep_column columns[] = {{"type", 6, range_dtype},        {"time", 9, range_time},
-                                                {"rate", 12, range_rate},        {"DRAM", 11, range_bytes},
-                                                {"op/byte", 9, range_intensity}, {"occupancy", 10, range_occupancy}};
+    static const struct rep_column columns[] = {
+        {"type", 6, range_dtype},        {"time", 9, range_time},
+        {"rate", 12, range_rate},        {"DRAM", 11, range_bytes},
+        {"op/byte", 9, range_intensity}, {"occupancy", 10, range_occupancy}};
     struct rep_table t = {.title = "Ranges, counted by the hardware",
                           .name = name_range,
                           .name_least = 30,
@@ -153,7 +154,8 @@ static void ranges(struct page *p, const struct an_result *r)
 
 void rep_text_hardware(struct page *p, const struct an_result *r)
 {
-    if (!r->hardware.reason) /* a run without GPUs; why a GPU was not sampled stands in trust and JSON */
+    if (!r->hardware
+             .reason) /* a run without GPUs; why a GPU was not sampled stands in trust and JSON */
         energy(p, &r->energy);
     for (size_t i = 0; i < r->hardware_gpu_count; i++) {
         one(p, &r->hardware_gpus[i]);

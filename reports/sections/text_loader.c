@@ -8,26 +8,31 @@
 #include "reports/page/table.h"
 #include "reports/text/text.h"
 
-/* A wait that is inferred from gaps is worth a line only where the device idles for no known reason. */
+/* A wait that is inferred from gaps is worth a line only where the device idles for no known
+ * reason. */
 static bool guess_matters(const struct an_result *r)
 {
     const struct an_value *idle = &r->budget.pct[AN_CLASS_UNATTRIBUTED];
-    return r->loader.inferred_wait_ms_per_step.valid && (r->gpu.reason || (idle->valid && idle->value >= 2));
+    return r->loader.inferred_wait_ms_per_step.valid &&
+           (r->gpu.reason || (idle->valid && idle->value >= 2));
 }
 
 static void workers(struct page *p, const struct an_loader *l)
 {
     if (l->workers.valid && l->workers.value && l->worker_kind)
-        page_item(p, "%" PRId64 " %s (%s)", l->workers.value, l->workers.value == 1 ? "worker" : "workers", l->worker_kind);
+        page_item(p, "%" PRId64 " %s (%s)", l->workers.value,
+                  l->workers.value == 1 ? "worker" : "workers", l->worker_kind);
     else if (l->workers.valid)
-        page_item(p, "%" PRId64 " %s", l->workers.value, l->workers.value == 1 ? "worker" : "workers");
+        page_item(p, "%" PRId64 " %s", l->workers.value,
+                  l->workers.value == 1 ? "worker" : "workers");
     if (l->worker_busy_pct.valid)
         page_item(p, "busy %.0f %%", l->worker_busy_pct.value);
     if (l->queue_depth_mean.valid)
         page_item(p, "queue depth %.2f", l->queue_depth_mean.value);
-    if (l->workers_needed.valid && l->workers_wanted.valid && l->workers_wanted.value > l->workers_needed.value)
-        page_item(p, "%" PRId64 " workers would keep up, the cores allow %" PRId64, l->workers_wanted.value,
-                  l->workers_needed.value);
+    if (l->workers_needed.valid && l->workers_wanted.valid &&
+        l->workers_wanted.value > l->workers_needed.value)
+        page_item(p, "%" PRId64 " workers would keep up, the cores allow %" PRId64,
+                  l->workers_wanted.value, l->workers_needed.value);
     else if (l->workers_needed.valid)
         page_item(p, "%" PRId64 " %s up", l->workers_needed.value,
                   l->workers_needed.value == 1 ? "worker keeps" : "workers keep");
@@ -40,11 +45,12 @@ static void rates(struct page *p, const struct an_loader *l)
     char a[32];
     if (l->pipeline_samples_per_s.valid && l->compute_samples_per_s.valid) {
         page_item(p, "can load %s samples/s", page_number(a, l->pipeline_samples_per_s.value));
-        page_item(p, "the rest of the step can use %s samples/s", page_number(a, l->compute_samples_per_s.value));
+        page_item(p, "the rest of the step can use %s samples/s",
+                  page_number(a, l->compute_samples_per_s.value));
     }
     if (l->device_bytes_per_s.valid && l->access_ratio.valid)
-        page_item(p, "reads %s/s from storage, %.0f %% of what it is able to", page_bytes(a, l->device_bytes_per_s.value),
-                  100 * l->access_ratio.value);
+        page_item(p, "reads %s/s from storage, %.0f %% of what it is able to",
+                  page_bytes(a, l->device_bytes_per_s.value), 100 * l->access_ratio.value);
 }
 
 static void cell_wait(char *b, const void *row)
@@ -95,14 +101,16 @@ void rep_text_loader(struct page *p, const struct an_result *r)
         return;
     page_label(p, "Loader");
     if (l->wait_ms_per_step.valid)
-        page_item(p, "%swaits %s a step", r->gpu.reason ? "" : "the host ", page_time(a, l->wait_ms_per_step.value * 1e6));
+        page_item(p, "%swaits %s a step", r->gpu.reason ? "" : "the host ",
+                  page_time(a, l->wait_ms_per_step.value * 1e6));
     else if (l->inferred_wait_ms_per_step.valid && guess_matters(r))
         page_item(p, "waits at most %s a step: a guess from gaps, no range marks the loader",
                   page_time(a, l->inferred_wait_ms_per_step.value * 1e6));
     for (size_t i = 0; i < l->stage_count; i++)
         if (l->stages[i].ms_per_batch.valid &&
             strcmp(l->stages[i].name, "queue_wait")) /* workers that wait for room cost nothing */
-            page_item(p, "%s %s a batch", l->stages[i].name, page_time(a, l->stages[i].ms_per_batch.value * 1e6));
+            page_item(p, "%s %s a batch", l->stages[i].name,
+                      page_time(a, l->stages[i].ms_per_batch.value * 1e6));
     if (l->batches_per_step.valid && l->batches_per_step.value > 1.005)
         page_item(p, "%s batches a step", page_digits(a, l->batches_per_step.value, 3));
     workers(p, l);

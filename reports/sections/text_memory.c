@@ -19,8 +19,9 @@ static void growth_item(struct page *p, const char *what, const struct an_growth
 {
     char a[32], b[32], c[32];
     if (g->grows)
-        page_item(p, "%s grows by %s a step [%s, %s], steps %" PRId64 "-%" PRId64, what, page_bytes(a, g->bytes_per_step.value),
-                  page_bytes(b, g->low.value), page_bytes(c, g->high.value), g->first_step, g->last_step);
+        page_item(p, "%s grows by %s a step [%s, %s], steps %" PRId64 "-%" PRId64, what,
+                  page_bytes(a, g->bytes_per_step.value), page_bytes(b, g->low.value),
+                  page_bytes(c, g->high.value), g->first_step, g->last_step);
 }
 
 static void tags(struct page *p, const struct an_memory *m)
@@ -31,10 +32,11 @@ static void tags(struct page *p, const struct an_memory *m)
         const struct an_memory_tag *t = &m->tags[i];
         const char *device = t->device[0] == 'g' ? t->device : "";
         if (t->share_pct.valid)
-            page_item(p, "%.40s%s%.20s %s (%.0f %%)", t->name, *device ? " " : "", device, page_bytes(a, (double)t->current),
-                      t->share_pct.value);
+            page_item(p, "%.40s%s%.20s %s (%.0f %%)", t->name, *device ? " " : "", device,
+                      page_bytes(a, (double)t->current), t->share_pct.value);
         else
-            page_item(p, "%.40s%s%.20s at most %s", t->name, *device ? " " : "", device, page_bytes(a, (double)t->peak));
+            page_item(p, "%.40s%s%.20s at most %s", t->name, *device ? " " : "", device,
+                      page_bytes(a, (double)t->peak));
     }
     if (m->tag_count > TAGS_MOST)
         page_item(p, "%zu more", m->tag_count - TAGS_MOST);
@@ -50,7 +52,8 @@ void rep_text_memory(struct page *p, const struct an_result *r)
     page_label(p, "Memory");
     count_item(p, "counted at most", m->peak_bytes);
     if (m->processes > 1 && m->rank_peak_bytes.valid)
-        page_item(p, "%" PRId64 " processes, the largest %s", m->processes, page_bytes(a, (double)m->rank_peak_bytes.value));
+        page_item(p, "%" PRId64 " processes, the largest %s", m->processes,
+                  page_bytes(a, (double)m->rank_peak_bytes.value));
     count_item(p, "not counted", m->uncounted_bytes);
     if (m->room_bytes.valid && m->capacity_bytes.valid) {
         char b[32];

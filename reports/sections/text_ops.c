@@ -72,7 +72,8 @@ static void name_range(char b[REP_NAME], const void *row)
 {
     const struct an_op *o = row;
     bool pass = *o->pass && !strstr(o->name, o->pass);
-    snprintf(b, REP_NAME, "%.1000s%s%.40s", *o->name ? o->name : "(unnamed)", pass ? " " : "", pass ? o->pass : "");
+    snprintf(b, REP_NAME, "%.1000s%s%.40s", *o->name ? o->name : "(unnamed)", pass ? " " : "",
+             pass ? o->pass : "");
 }
 
 static void name_device_op(char b[REP_NAME], const void *row)
@@ -84,11 +85,13 @@ static void name_device_op(char b[REP_NAME], const void *row)
         snprintf(b, REP_NAME, "(unnamed)");
 }
 
-static const struct rep_column of_ranges[] = {{"self %", 8, cell_share}, {"count", 10, cell_count}, {"mean", 9, cell_mean},
-                                              {"FLOP/s", 8, cell_flops}, {"total", 9, cell_total},  {"sd", 9, cell_sd},
-                                              {"B/s", 8, cell_bytes},    {"min", 9, cell_min},      {"max", 9, cell_max}};
-static const struct rep_column of_kernels[] = {{"time %", 8, cell_share}, {"total", 9, cell_total}, {"count", 8, cell_count},
-                                               {"mean", 9, cell_mean},    {"class", 14, cell_kind}, {"min", 9, cell_min},
+static const struct rep_column of_ranges[] = {
+    {"self %", 8, cell_share}, {"count", 10, cell_count}, {"mean", 9, cell_mean},
+    {"FLOP/s", 8, cell_flops}, {"total", 9, cell_total},  {"sd", 9, cell_sd},
+    {"B/s", 8, cell_bytes},    {"min", 9, cell_min},      {"max", 9, cell_max}};
+static const struct rep_column of_kernels[] = {{"time %", 8, cell_share}, {"total", 9, cell_total},
+                                               {"count", 8, cell_count},  {"mean", 9, cell_mean},
+                                               {"class", 14, cell_kind},  {"min", 9, cell_min},
                                                {"max", 9, cell_max},      {"sd", 9, cell_sd}};
 
 void rep_table_ops(const struct an_result *r, struct rep_table *t, char title[80])

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The critical path in the text report: by cause and by op; where there are pictures, also its way through one step.
+ * The critical path in the text report: by cause and by op; where there are pictures, also its way
+ * through one step.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,8 +30,9 @@ static void cell_cause_step(char b[REP_CELL], const void *row)
     if (x->step_median_ms.valid)
         page_time(b, x->step_median_ms.value * 1e6);
 }
-static const struct rep_column of_cause[] = {
-    {"% of path", 10, cell_cause_pct}, {"time", 10, cell_cause_time}, {"median of a step", 17, cell_cause_step}};
+static const struct rep_column of_cause[] = {{"% of path", 10, cell_cause_pct},
+                                             {"time", 10, cell_cause_time},
+                                             {"median of a step", 17, cell_cause_step}};
 
 static void name_op(char b[REP_NAME], const void *row)
 {
@@ -53,8 +55,10 @@ static void cell_op_cause(char b[REP_CELL], const void *row)
     const struct an_path_op *x = row;
     snprintf(b, REP_CELL, "%s%s", x->cause, !strcmp(x->where, "device") ? " (device)" : "");
 }
-static const struct rep_column of_op[] = {
-    {"% of path", 10, cell_op_pct}, {"time", 10, cell_op_time}, {"stretches", 10, cell_op_count}, {"cause", 23, cell_op_cause}};
+static const struct rep_column of_op[] = {{"% of path", 10, cell_op_pct},
+                                          {"time", 10, cell_op_time},
+                                          {"stretches", 10, cell_op_count},
+                                          {"cause", 23, cell_op_cause}};
 
 void rep_table_path_ops(const struct an_critical_path *x, struct rep_table *t)
 {
@@ -77,7 +81,8 @@ void rep_text_critical_path(struct page *p, const struct an_result *r)
     page_blank(p);
     page_label(p, "Critical path");
     page_item(p, "%s", length);
-    page_item(p, "%" PRId64 " step%s of rank %" PRId64, x->steps, x->steps == 1 ? "" : "s", x->rank);
+    page_item(p, "%" PRId64 " step%s of rank %" PRId64, x->steps, x->steps == 1 ? "" : "s",
+              x->rank);
     if (x->explained_pct.valid) {
         page_item(p, "explained %.1f %%", x->explained_pct.value);
         page_item(p, "recorded %.1f %%", x->recorded_pct.value);
@@ -147,7 +152,8 @@ static void cell_stretch_lane(char b[REP_CELL], const void *row)
 static void cell_stretch_link(char b[REP_CELL], const void *row)
 {
     const struct an_path_stretch *s = stretch_of(row);
-    if (an_path_hands_over(((const struct stretch_row *)row)->x, (size_t)(s - ((const struct stretch_row *)row)->x->stretch)))
+    if (an_path_hands_over(((const struct stretch_row *)row)->x,
+                           (size_t)(s - ((const struct stretch_row *)row)->x->stretch)))
         snprintf(b, REP_CELL, "%s%s", s->link, s->inferred ? " (inferred)" : "");
 }
 static void cell_stretch_merged(char b[REP_CELL], const void *row)
@@ -155,8 +161,9 @@ static void cell_stretch_merged(char b[REP_CELL], const void *row)
     snprintf(b, REP_CELL, "%" PRIu32, stretch_of(row)->merged);
 }
 static const struct rep_column of_stretch[] = {
-    {"time", 9, cell_stretch_time},         {"from", 9, cell_stretch_start},          {"cause", 14, cell_stretch_cause},
-    {"rank: track", 20, cell_stretch_lane}, {"hands over by", 20, cell_stretch_link}, {"stretches", 10, cell_stretch_merged}};
+    {"time", 9, cell_stretch_time},           {"from", 9, cell_stretch_start},
+    {"cause", 14, cell_stretch_cause},        {"rank: track", 20, cell_stretch_lane},
+    {"hands over by", 20, cell_stretch_link}, {"stretches", 10, cell_stretch_merged}};
 
 static int longest_first(const void *a, const void *b)
 {
@@ -176,7 +183,8 @@ static void name_hand_over(char b[REP_NAME], const void *row)
 {
     const struct hand_over *h = row;
     const struct an_path_lane *from = &h->x->lane[h->from], *to = &h->x->lane[h->to];
-    snprintf(b, REP_NAME, "%" PRId64 ": %.100s > %" PRId64 ": %.100s", from->rank, from->name, to->rank, to->name);
+    snprintf(b, REP_NAME, "%" PRId64 ": %.100s > %" PRId64 ": %.100s", from->rank, from->name,
+             to->rank, to->name);
 }
 static void cell_hand_over_link(char b[REP_CELL], const void *row)
 {
@@ -190,13 +198,16 @@ static void cell_hand_over_inferred(char b[REP_CELL], const void *row)
 {
     snprintf(b, REP_CELL, "%" PRId64, ((const struct hand_over *)row)->inferred);
 }
-static const struct rep_column of_hand_over[] = {
-    {"by", 12, cell_hand_over_link}, {"times", 8, cell_hand_over_count}, {"only inferred", 14, cell_hand_over_inferred}};
+static const struct rep_column of_hand_over[] = {{"by", 12, cell_hand_over_link},
+                                                 {"times", 8, cell_hand_over_count},
+                                                 {"only inferred", 14, cell_hand_over_inferred}};
 
 static int most_first(const void *a, const void *b)
 {
     const struct hand_over *x = a, *y = b;
-    return x->count != y->count ? (x->count < y->count ? 1 : -1) : x->from != y->from ? x->from - y->from : x->to - y->to;
+    return x->count != y->count ? (x->count < y->count ? 1 : -1)
+           : x->from != y->from ? x->from - y->from
+                                : x->to - y->to;
 }
 
 static size_t find_hand_overs(const struct an_path_step *x, struct hand_over *out)
@@ -208,7 +219,8 @@ static size_t find_hand_overs(const struct an_path_step *x, struct hand_over *ou
             continue;
         int to = s[1].lane;
         size_t k = 0;
-        while (k < n && (out[k].from != s->lane || out[k].to != to || strcmp(out[k].link, s->link) != 0))
+        while (k < n &&
+               (out[k].from != s->lane || out[k].to != to || strcmp(out[k].link, s->link) != 0))
             k++;
         if (k == n)
             out[n++] = (struct hand_over){x, s->link, s->lane, to, 0, 0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sections that are a picture first: every step, a typical and the worst step, the flame graph, rank x step. The tables beside
- * the pictures say the same in numbers.
+ * Sections that are a picture first: every step, a typical and the worst step, the flame graph,
+ * rank x step. The tables beside the pictures say the same in numbers.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -36,13 +36,15 @@ static void outlier_score(char *b, const void *row)
 {
     snprintf(b, REP_CELL, "%.1f", ((const struct an_step_outlier *)row)->score);
 }
-static const struct rep_column of_outlier[] = {{"time", 9, outlier_ms}, {"score", 9, outlier_score}};
+static const struct rep_column of_outlier[] = {{"time", 9, outlier_ms},
+                                               {"score", 9, outlier_score}};
 
 static void name_point(char b[REP_NAME], const void *row)
 {
     const struct an_step_point *x = row;
     if (x->steps > 1)
-        snprintf(b, REP_NAME, "rank %" PRId64 ", %" PRId64 " steps from %" PRId64, x->rank, x->steps, x->index);
+        snprintf(b, REP_NAME, "rank %" PRId64 ", %" PRId64 " steps from %" PRId64, x->rank,
+                 x->steps, x->index);
     else
         snprintf(b, REP_NAME, "rank %" PRId64 ", step %" PRId64, x->rank, x->index);
 }
@@ -90,7 +92,9 @@ void rep_text_steps(struct page *p, const struct an_result *r)
                                    .count = r->steps.outlier_count};
     rep_table_write(p, &slow);
     if (slow.count)
-        page_text(p, 1, "score: how far above the median, in units of 1.48 median absolute deviations; slow from 3.5 on");
+        page_text(p, 1,
+                  "score: how far above the median, in units of 1.48 median absolute deviations; "
+                  "slow from 3.5 on");
     const struct rep_table all = {.title = "Steps",
                                   .name = name_point,
                                   .words = true,
@@ -112,7 +116,8 @@ struct track_row {
 static void name_track(char b[REP_NAME], const void *row)
 {
     const struct an_timeline_track *k = ((const struct track_row *)row)->k;
-    snprintf(b, REP_NAME, "rank %" PRId64 " %.200s%s", k->rank, k->name, k->depth ? ", nested" : "");
+    snprintf(b, REP_NAME, "rank %" PRId64 " %.200s%s", k->rank, k->name,
+             k->depth ? ", nested" : "");
 }
 static void track_kind(char *b, const void *row)
 {
@@ -131,8 +136,10 @@ static void track_share(char *b, const void *row)
     const struct track_row *x = row;
     snprintf(b, REP_CELL, "%.1f", x->step_ns > 0 ? 100 * (double)x->k->busy_ns / x->step_ns : 0);
 }
-static const struct rep_column of_track[] = {
-    {"busy %", 8, track_share}, {"busy", 9, track_busy}, {"kind", 10, track_kind}, {"device", 10, track_device}};
+static const struct rep_column of_track[] = {{"busy %", 8, track_share},
+                                             {"busy", 9, track_busy},
+                                             {"kind", 10, track_kind},
+                                             {"device", 10, track_device}};
 
 static void step_table(struct page *p, const struct an_timeline_step *s)
 {
@@ -140,7 +147,8 @@ static void step_table(struct page *p, const struct an_timeline_step *s)
     char title[100], a[32];
     for (size_t i = 0; rows && i < s->track_count; i++)
         rows[i] = (struct track_row){&s->track[i], s->ms * 1e6};
-    snprintf(title, sizeof title, "Tracks in the %.10s step (%" PRId64 ", %s)", s->which, s->index, page_time(a, s->ms * 1e6));
+    snprintf(title, sizeof title, "Tracks in the %.10s step (%" PRId64 ", %s)", s->which, s->index,
+             page_time(a, s->ms * 1e6));
     const struct rep_table t = {.title = title,
                                 .name = name_track,
                                 .name_least = 40,
@@ -189,7 +197,8 @@ static void name_path(char b[REP_NAME], const void *row)
     used = (size_t)snprintf(b, REP_NAME, "%s", at ? "\xe2\x80\xa6 > " : "");
     while (n--) {
         const char *name = f->x->row[path[n]].name;
-        used += (size_t)snprintf(b + used, REP_NAME - used, "%.150s%s", *name ? name : "(unnamed)", n ? " > " : "");
+        used += (size_t)snprintf(b + used, REP_NAME - used, "%.150s%s", *name ? name : "(unnamed)",
+                                 n ? " > " : "");
     }
 }
 static const struct an_flame_row *flame_of(const void *row)
@@ -214,13 +223,16 @@ static void flame_count(char *b, const void *row)
 {
     snprintf(b, REP_CELL, "%" PRId64, flame_of(row)->count);
 }
-static const struct rep_column of_flame[] = {
-    {"self %", 8, flame_share}, {"self", 9, flame_self}, {"total", 9, flame_total}, {"count", 10, flame_count}};
+static const struct rep_column of_flame[] = {{"self %", 8, flame_share},
+                                             {"self", 9, flame_self},
+                                             {"total", 9, flame_total},
+                                             {"count", 10, flame_count}};
 
 static int by_self(const void *x, const void *y)
 {
     const struct flame_row *a = x, *b = y;
-    return a->self_ns != b->self_ns ? (a->self_ns < b->self_ns ? 1 : -1) : (a->at > b->at) - (a->at < b->at);
+    return a->self_ns != b->self_ns ? (a->self_ns < b->self_ns ? 1 : -1)
+                                    : (a->at > b->at) - (a->at < b->at);
 }
 
 static void flame(struct page *p, const struct an_flame *x, const char *title)
@@ -316,8 +328,10 @@ static void heat_worst(char *b, const void *row)
     if (worst > 0)
         snprintf(b, REP_CELL, "%s in step %" PRId64, page_time(a, worst * 1e6), index);
 }
-static const struct rep_column of_heat[] = {
-    {"step", 9, heat_step}, {"waiting", 9, heat_waiting}, {"transfer", 10, heat_transfer}, {"longest", 20, heat_worst}};
+static const struct rep_column of_heat[] = {{"step", 9, heat_step},
+                                            {"waiting", 9, heat_waiting},
+                                            {"transfer", 10, heat_transfer},
+                                            {"longest", 20, heat_worst}};
 
 void rep_text_heat(struct page *p, const struct an_result *r)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ranks beside each other: who is slower, in which stage the delay appears, how even data and experts are, the clocks; then
- * a row a rank, the slowest first.
+ * The ranks beside each other: who is slower, in which stage the delay appears, how even data and
+ * experts are, the clocks; then a row a rank, the slowest first.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -47,11 +47,16 @@ static void name_row(char b[REP_NAME], const void *row)
     const struct an_rank_row *k = *(const struct an_rank_row *const *)row;
     snprintf(b, REP_NAME, "rank %" PRId64 "%s%.100s", k->rank, *k->host ? " " : "", k->host);
 }
-static const struct rep_column of_row[] = {
-    {"own", 10, row_own_ms},         {"peers %", 8, row_excess_pct},     {"verdict", 18, row_verdict},
-    {"waiting", 10, row_waiting_ms}, {"transfer", 10, row_transfer_ms},  {"input", 10, row_input_ms},
-    {"compute", 10, row_compute_ms}, {"tokens", 9, row_tokens_per_step}, {"samples", 8, row_samples_per_step},
-    {"step", 10, row_step_ms}};
+static const struct rep_column of_row[] = {{"own", 10, row_own_ms},
+                                           {"peers %", 8, row_excess_pct},
+                                           {"verdict", 18, row_verdict},
+                                           {"waiting", 10, row_waiting_ms},
+                                           {"transfer", 10, row_transfer_ms},
+                                           {"input", 10, row_input_ms},
+                                           {"compute", 10, row_compute_ms},
+                                           {"tokens", 9, row_tokens_per_step},
+                                           {"samples", 8, row_samples_per_step},
+                                           {"step", 10, row_step_ms}};
 
 static void stage_frontier(char *b, const void *row)
 {
@@ -86,16 +91,19 @@ static void straggler_line(struct page *p, const struct an_ranks *x)
     if (s->reason)
         page_item(p, "not tested: %.300s", s->reason);
     else if (!s->count)
-        page_item(p, "none: no rank's own time is above its peers' by 2 %% (%" PRId64 " steps, %zu ranks)", x->steps,
-                  x->row_count);
+        page_item(p,
+                  "none: no rank's own time is above its peers' by 2 %% (%" PRId64
+                  " steps, %zu ranks)",
+                  x->steps, x->row_count);
     else
-        page_item(p, "%s: own time %.1f %% above its peers (%.1f to %.1f), %" PRId64 " steps", s->says, s->excess_pct.value,
-                  s->excess_low_pct.value, s->excess_high_pct.value, x->steps);
+        page_item(p, "%s: own time %.1f %% above its peers (%.1f to %.1f), %" PRId64 " steps",
+                  s->says, s->excess_pct.value, s->excess_low_pct.value, s->excess_high_pct.value,
+                  x->steps);
     if (s->count && s->by_data)
         page_item(p, "it gets more %s", x->uneven.what ? x->uneven.what : "data");
     if (x->frontier.delay_pct.valid)
-        page_item(p, "the delay first appears in %s of rank %" PRId64 ": %.1f %% of the step", an_stage_key(x->frontier.stage),
-                  x->frontier.rank, x->frontier.delay_pct.value);
+        page_item(p, "the delay first appears in %s of rank %" PRId64 ": %.1f %% of the step",
+                  an_stage_key(x->frontier.stage), x->frontier.rank, x->frontier.delay_pct.value);
     page_end(p);
 }
 
@@ -105,19 +113,24 @@ static void exchange_lines(struct page *p, const struct an_ranks *x)
     if (x->uneven.found) {
         page_label(p, "Uneven data");
         page_item(p, "rank %" PRId64 " gets most: %s %s a step, %s times the mean", x->uneven.rank,
-                  page_number(a, x->uneven.max.value), x->uneven.what, page_digits(b, x->uneven.max_over_mean.value, 3));
+                  page_number(a, x->uneven.max.value), x->uneven.what,
+                  page_digits(b, x->uneven.max_over_mean.value, 3));
         page_end(p);
     }
     if (!x->experts.reason) {
         page_label(p, "Experts");
-        page_item(p, "all-to-all moves %s a step on the rank with most (rank %" PRId64 "), %s on average: %s times",
-                  page_bytes(a, x->experts.bytes_max.value), x->experts.rank, page_bytes(b, x->experts.bytes_mean.value),
+        page_item(p,
+                  "all-to-all moves %s a step on the rank with most (rank %" PRId64
+                  "), %s on average: %s times",
+                  page_bytes(a, x->experts.bytes_max.value), x->experts.rank,
+                  page_bytes(b, x->experts.bytes_mean.value),
                   page_digits(c, x->experts.max_over_mean.value, 3));
         page_end(p);
     }
     if (!x->pipeline.reason) {
         page_label(p, "Pipeline");
-        page_item(p, "%" PRId64 " stages, %" PRId64 " micro-batches", x->pipeline.stages, x->pipeline.micro_batches);
+        page_item(p, "%" PRId64 " stages, %" PRId64 " micro-batches", x->pipeline.stages,
+                  x->pipeline.micro_batches);
         if (x->pipeline.bubble_pct.valid)
             page_item(p, "bubble %.1f %% of the step", x->pipeline.bubble_pct.value);
         if (x->pipeline.ideal_pct.valid)
@@ -141,8 +154,10 @@ static void clock_line(struct page *p, const struct an_clocks *x)
     if (x->reason || !corrected)
         return;
     page_label(p, "Clocks");
-    page_item(p, "%zu ranks' clocks were off by up to %s, drift up to %s ppm: corrected by the ends of collectives", corrected,
-              page_time(a, most), page_digits(b, drift, 3));
+    page_item(p,
+              "%zu ranks' clocks were off by up to %s, drift up to %s ppm: corrected by the ends "
+              "of collectives",
+              corrected, page_time(a, most), page_digits(b, drift, 3));
     if (x->error_ns.valid)
         page_item(p, "within %s", page_time(b, x->error_ns.value));
     page_end(p);
@@ -150,7 +165,8 @@ static void clock_line(struct page *p, const struct an_clocks *x)
 
 static int slower_first(const void *x, const void *y)
 {
-    const struct an_rank_row *a = *(const struct an_rank_row *const *)x, *b = *(const struct an_rank_row *const *)y;
+    const struct an_rank_row *a = *(const struct an_rank_row *const *)x,
+                             *b = *(const struct an_rank_row *const *)y;
     if (a->own_ms.value != b->own_ms.value)
         return a->own_ms.value > b->own_ms.value ? -1 : 1;
     return (a->rank > b->rank) - (a->rank < b->rank);

@@ -32,17 +32,19 @@ static void self_samples(char b[REP_CELL], const void *row)
 
 void rep_text_stacks(struct page *p, const struct an_result *r)
 {
-    static const struct rep_column columns[] = {
-        {"self %", 8, self_share}, {"with callees %", 16, total_share}, {"samples", 9, self_samples}};
+    static const struct rep_column columns[] = {{"self %", 8, self_share},
+                                                {"with callees %", 16, total_share},
+                                                {"samples", 9, self_samples}};
     const struct an_stack_samples *s = &r->stacks;
     char title[160], b[32];
     if (s->reason || !s->samples.valid)
         return;
     if (s->cpu_s.valid)
-        snprintf(title, sizeof title, "Functions, by CPU time (%" PRId64 " samples, %s)", s->samples.value,
-                 page_time(b, s->cpu_s.value * 1e9));
+        snprintf(title, sizeof title, "Functions, by CPU time (%" PRId64 " samples, %s)",
+                 s->samples.value, page_time(b, s->cpu_s.value * 1e9));
     else
-        snprintf(title, sizeof title, "Functions, by CPU time (%" PRId64 " samples)", s->samples.value);
+        snprintf(title, sizeof title, "Functions, by CPU time (%" PRId64 " samples)",
+                 s->samples.value);
     struct rep_table t = {.title = title,
                           .name = name,
                           .column = columns,

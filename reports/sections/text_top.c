@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a report begins with: what ran, what to change, where a step goes; and the card of each finding.
+ * What a report begins with: what ran, what to change, where a step goes; and the card of each
+ * finding.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -39,9 +40,11 @@ void rep_text_header(struct page *p, const struct an_result *r)
     if (r->run.ranks)
         page_item(p, "%" PRId64 " %s", r->run.ranks, r->run.ranks == 1 ? "rank" : "ranks");
     else if (r->run.processes)
-        page_item(p, "%" PRId64 " %s", r->run.processes, r->run.processes == 1 ? "process" : "processes");
+        page_item(p, "%" PRId64 " %s", r->run.processes,
+                  r->run.processes == 1 ? "process" : "processes");
     if (r->run.cores.valid)
-        page_item(p, "%" PRId64 " %s", r->run.cores.value, r->run.cores.value == 1 ? "core" : "cores");
+        page_item(p, "%" PRId64 " %s", r->run.cores.value,
+                  r->run.cores.value == 1 ? "core" : "cores");
     if (!r->gpu.reason)
         header_devices(p, r);
     if (r->utilization.dtype)
@@ -70,7 +73,8 @@ const char *rep_gain_text(char *buf, size_t size, const struct an_gain *g)
     if (g->ceiling && g->high.valid)
         snprintf(buf, size, "\xe2\x89\xa4 +%.0f %% (ceiling)", g->high.value);
     else if (g->expected.valid && g->low.valid && g->high.valid)
-        snprintf(buf, size, "+%.0f %% [%.0f, %.0f]", g->expected.value, g->low.value, g->high.value);
+        snprintf(buf, size, "+%.0f %% [%.0f, %.0f]", g->expected.value, g->low.value,
+                 g->high.value);
     else
         snprintf(buf, size, "no gain claimed");
     return buf;
@@ -90,11 +94,16 @@ static const char *together_words(const struct an_result *r, char *buf, size_t s
             size_t length = strlen(which);
             if (r->advice.edits[k].of != r->findings[i].id || r->advice.edits[k].reason)
                 continue;
-            snprintf(which + length, sizeof which - length, "%s%zu", n == 0 ? "" : n + 1 == left ? " and " : ", ", i + 1);
+            snprintf(which + length, sizeof which - length, "%s%zu",
+                     n == 0          ? ""
+                     : n + 1 == left ? " and "
+                                     : ", ",
+                     i + 1);
             n++;
         }
     if (all->edit && !all->reason && n > 1)
-        snprintf(buf, size, "%.79s together %s: gains do not add up", which, rep_gain_text(gain, sizeof gain, &all->gain));
+        snprintf(buf, size, "%.79s together %s: gains do not add up", which,
+                 rep_gain_text(gain, sizeof gain, &all->gain));
     else
         snprintf(buf, size, "gains do not add up");
     return buf;
@@ -140,7 +149,10 @@ static void card(struct page *p, const struct an_finding *f, size_t number)
     page_end(p);
     const struct {
         const char *label, *text;
-    } rows[] = {{"   Do", f->action}, {"   Effort", f->effort}, {"   Verify", f->verify}, {"   Wrong if", f->wrong_when}};
+    } rows[] = {{"   Do", f->action},
+                {"   Effort", f->effort},
+                {"   Verify", f->verify},
+                {"   Wrong if", f->wrong_when}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         page_label(p, rows[i].label);
         page_item(p, "%s", rows[i].text);
@@ -204,9 +216,11 @@ static void budget_table(struct page *p, const struct an_result *r)
     double step_ms = (double)b->step_ns / (double)b->steps / 1e6;
     int digits = decimals(step_ms);
     for (int k = 0; k < AN_CLASS_COUNT; k++) {
-        if (!b->pct[k].valid || (!b->ns[k].value && k != AN_CLASS_COMPUTE && k != AN_CLASS_UNATTRIBUTED))
+        if (!b->pct[k].valid ||
+            (!b->ns[k].value && k != AN_CLASS_COMPUTE && k != AN_CLASS_UNATTRIBUTED))
             continue;
-        row[n++] = (struct budget_row){rep_class_name(r, k), step_ms * b->pct[k].value / 100, b->pct[k].value, digits};
+        row[n++] = (struct budget_row){rep_class_name(r, k), step_ms * b->pct[k].value / 100,
+                                       b->pct[k].value, digits};
     }
     row[n++] = (struct budget_row){"", step_ms, 100, digits};
     const struct rep_table t = {.title = "Where a step goes",
@@ -240,16 +254,18 @@ void rep_text_budget(struct page *p, const struct an_result *r)
         for (size_t i = 0; i < r->device_count; i++)
             if (r->devices[i].worst) {
                 char text[160];
-                snprintf(text, sizeof text, " mean of %zu %s; smallest compute share: rank %" PRId64 " %.40s, %.1f %%",
-                         r->device_count, r->gpu.reason ? "ranks" : "devices", r->devices[i].rank, r->devices[i].device,
-                         r->devices[i].budget.pct[AN_CLASS_COMPUTE].value);
+                snprintf(text, sizeof text,
+                         " mean of %zu %s; smallest compute share: rank %" PRId64 " %.40s, %.1f %%",
+                         r->device_count, r->gpu.reason ? "ranks" : "devices", r->devices[i].rank,
+                         r->devices[i].device, r->devices[i].budget.pct[AN_CLASS_COMPUTE].value);
                 page_text(p, 1, text);
             }
     if (r->steps.note)
         page_text(p, 1, r->steps.note);
     if (r->steps.detailed < r->steps.counted) {
         char text[160];
-        snprintf(text, sizeof text, "of %" PRId64 " of %" PRId64 " counted steps: the others were paused or cut",
+        snprintf(text, sizeof text,
+                 "of %" PRId64 " of %" PRId64 " counted steps: the others were paused or cut",
                  r->steps.detailed, r->steps.counted);
         page_text(p, 1, text);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where device time belongs: by operator, module, line or annotation; the roofline; another tool's figures.
+ * Where device time belongs: by operator, module, line or annotation; the roofline; another tool's
+ * figures.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -42,7 +43,8 @@ static void by_rate(char *b, const void *row)
     if (x->flops_per_s.valid && x->flops_per_s.value > 0)
         page_si(b, x->flops_per_s.value, "");
 }
-/* Of a source line ("site-packages/torch/nn/modules/linear.py(114): forward") the last two parts of the path tell where it is.
+/* Of a source line ("site-packages/torch/nn/modules/linear.py(114): forward") the last two parts of
+ * the path tell where it is.
  */
 static const char *line_name(const char *name)
 {
@@ -56,8 +58,9 @@ static void name_by(char b[REP_NAME], const void *row)
     const char *name = line_name(((const struct an_attribution_row *)row)->name);
     snprintf(b, REP_NAME, "%.1000s", *name ? name : "(unnamed)");
 }
-static const struct rep_column of_by[] = {{"device %", 9, by_share}, {"device", 9, by_device}, {"host", 9, by_host},
-                                          {"count", 8, by_count},    {"FLOP/s", 8, by_rate},   {"kernels", 9, by_kernels}};
+static const struct rep_column of_by[] = {{"device %", 9, by_share}, {"device", 9, by_device},
+                                          {"host", 9, by_host},      {"count", 8, by_count},
+                                          {"FLOP/s", 8, by_rate},    {"kernels", 9, by_kernels}};
 
 void rep_table_attribution(const struct an_attribution *a, struct rep_table *t, char title[80])
 {
@@ -91,7 +94,8 @@ void rep_text_attribution(struct page *p, const struct an_result *r)
     rep_table_write(p, &t);
     if (a->unattributed_ns > 0) {
         char text[160];
-        snprintf(text, sizeof text, " and %s of device time that nothing on the host could be found for",
+        snprintf(text, sizeof text,
+                 " and %s of device time that nothing on the host could be found for",
                  page_time(time, (double)a->unattributed_ns));
         page_text(p, 1, text);
     }
@@ -103,7 +107,8 @@ static void roof_bound(char *b, const void *row)
 {
     const struct an_roofline_point *x = row;
     bool cached = x->bound && x->level && !strcmp(x->bound, "cached");
-    snprintf(b, REP_CELL, "%.12s%s%.4s", x->bound ? x->bound : "", cached ? " " : "", cached ? x->level : "");
+    snprintf(b, REP_CELL, "%.12s%s%.4s", x->bound ? x->bound : "", cached ? " " : "",
+             cached ? x->level : "");
 }
 static void roof_time(char *b, const void *row)
 {
@@ -141,14 +146,16 @@ static void roof_dtype(char *b, const void *row)
 static void name_point(char b[REP_NAME], const void *row)
 {
     const struct an_roofline_point *x = row;
-    snprintf(b, REP_NAME, "%.1000s%s", *x->name ? x->name : "(unnamed)", !strcmp(x->pass, "recompute") ? ", again" : "");
+    snprintf(b, REP_NAME, "%.1000s%s", *x->name ? x->name : "(unnamed)",
+             !strcmp(x->pass, "recompute") ? ", again" : "");
 }
-static const struct rep_column of_roof[] = {{"time", 9, roof_time},        {"FLOP/byte", 10, roof_intensity},
-                                            {"FLOP/s", 8, roof_achieved},  {"roof", 8, roof_attainable},
-                                            {"% of roof", 10, roof_share}, {"bound", 11, roof_bound},
-                                            {"type", 9, roof_dtype}};
+static const struct rep_column of_roof[] = {
+    {"time", 9, roof_time},       {"FLOP/byte", 10, roof_intensity}, {"FLOP/s", 8, roof_achieved},
+    {"roof", 8, roof_attainable}, {"% of roof", 10, roof_share},     {"bound", 11, roof_bound},
+    {"type", 9, roof_dtype}};
 
-/* What bounds points in the words of the table: of the DRAM the highest of its rows. NULL: nothing. */
+/* What bounds points in the words of the table: of the DRAM the highest of its rows. NULL: nothing.
+ */
 static const char *roof_label(const struct an_ceiling *x)
 {
     static const char *const labels[][2] = {{"flops", ""},
@@ -189,7 +196,8 @@ static void roof_ceilings(struct page *p, const struct an_result *r)
         const struct an_ceiling *x = &r->ceilings[i];
         const char *label = rep_ceiling_label(r, i);
         if (label)
-            page_item(p, "%.20s%s %s", x->dtype, label, page_si(a, x->value, strcmp(x->unit, "FLOP/s") ? "B/s" : "FLOP/s"));
+            page_item(p, "%.20s%s %s", x->dtype, label,
+                      page_si(a, x->value, strcmp(x->unit, "FLOP/s") ? "B/s" : "FLOP/s"));
     }
     page_end(p);
 }
@@ -215,7 +223,8 @@ void rep_text_roofline(struct page *p, const struct an_result *r)
     if (r->roofline.reason || !r->point_count) {
         page_blank(p);
         page_label(p, "Roofline");
-        page_item(p, "absent: %.300s", r->roofline.reason ? r->roofline.reason : "no op has known FLOPs and bytes");
+        page_item(p, "absent: %.300s",
+                  r->roofline.reason ? r->roofline.reason : "no op has known FLOPs and bytes");
         page_end(p);
         return;
     }
@@ -226,7 +235,9 @@ void rep_text_roofline(struct page *p, const struct an_result *r)
     for (size_t i = 0; i < r->point_count; i++)
         model = model || !r->points[i].bytes_measured;
     if (model)
-        page_text(p, 1, " bytes of a model: each tensor once. Above the memory roof means cached, in the level that is named");
+        page_text(p, 1,
+                  " bytes of a model: each tensor once. Above the memory roof means cached, in the "
+                  "level that is named");
 }
 
 /* ---- other tools -------------------------------------------------------------------------------------------------------- */
@@ -253,7 +264,8 @@ static void name_compat(char b[REP_NAME], const void *row)
         snprintf(device, sizeof device, "gpu:%" PRId64 " ", x->device);
     snprintf(b, REP_NAME, "%s%s%.200s %.400s", rank, device, x->section, x->key);
 }
-static const struct rep_column of_compat[] = {{"value", 16, compat_value}, {"unit", 8, compat_unit}};
+static const struct rep_column of_compat[] = {{"value", 16, compat_value},
+                                              {"unit", 8, compat_unit}};
 
 void rep_text_compat(struct page *p, const struct an_result *r)
 {
@@ -265,7 +277,8 @@ void rep_text_compat(struct page *p, const struct an_result *r)
     if (c->reason || !c->row_count) {
         page_blank(p);
         page_label(p, "Compat");
-        page_item(p, "%s: not known: %.300s", title, c->reason ? c->reason : "it prints nothing for this run");
+        page_item(p, "%s: not known: %.300s", title,
+                  c->reason ? c->reason : "it prints nothing for this run");
         page_end(p);
         return;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report for a ticket: GitHub's Markdown. Long sections fold. What the profiled program named comes out as text: in tables
- * as code, elsewhere with every character escaped that Markdown, HTML or GitHub (mentions, references, links, formulas) would
- * make something of.
+ * The report for a ticket: GitHub's Markdown. Long sections fold. What the profiled program named
+ * comes out as text: in tables as code, elsewhere with every character escaped that Markdown, HTML
+ * or GitHub (mentions, references, links, formulas) would make something of.
  */
 #include <ctype.h>
 #include <math.h>
@@ -29,17 +29,20 @@ struct markdown {
 
 /* ---- texts -------------------------------------------------------------------------------------------------------------- */
 
-/* GitHub links what looks like an address, a mention or a reference, wherever it stands: only code is safe from that. */
+/* GitHub links what looks like an address, a mention or a reference, wherever it stands: only code
+ * is safe from that. */
 static bool is_linked(const char *word, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (word[i] == '@' || (word[i] == '#' && i + 1 < n && word[i + 1] >= '0' && word[i + 1] <= '9') ||
+        if (word[i] == '@' ||
+            (word[i] == '#' && i + 1 < n && word[i + 1] >= '0' && word[i + 1] <= '9') ||
             !strncmp(word + i, "://", 3) || !strncmp(word + i, "www.", 4))
             return true;
     return false;
 }
 
-/* As code. What a code span cannot hold in a table for sure goes as HTML, every sign by its number. */
+/* As code. What a code span cannot hold in a table for sure goes as HTML, every sign by its number.
+ */
 static void put_code(FILE *out, const char *text, size_t n)
 {
     bool plain = true;
@@ -47,18 +50,21 @@ static void put_code(FILE *out, const char *text, size_t n)
         plain = plain && !strchr("`|\\", text[i]);
     fputs(plain ? "`" : "<code>", out);
     for (size_t i = 0; i < n; i++)
-        if (plain || (unsigned char)text[i] >= 0x80 || isalnum((unsigned char)text[i]) || text[i] == ' ')
+        if (plain || (unsigned char)text[i] >= 0x80 || isalnum((unsigned char)text[i]) ||
+            text[i] == ' ')
             fputc(text[i], out);
         else
             fprintf(out, "&#%d;", text[i]);
     fputs(plain ? "`" : "</code>", out);
 }
 
-/* Does the sign at `i` of a word mean something to Markdown there? Inside a word an underscore does not. */
+/* Does the sign at `i` of a word mean something to Markdown there? Inside a word an underscore does
+ * not. */
 static bool is_active(const char *word, size_t i, size_t n)
 {
     if (word[i] == '_')
-        return !i || i + 1 == n || !isalnum((unsigned char)word[i - 1]) || !isalnum((unsigned char)word[i + 1]);
+        return !i || i + 1 == n || !isalnum((unsigned char)word[i - 1]) ||
+               !isalnum((unsigned char)word[i + 1]);
     return strchr("\\`*{}[]<>|~$&#", word[i]);
 }
 
@@ -129,7 +135,8 @@ static void close_fold(struct page *p)
     m->list = false;
 }
 
-/* Begins a block: the heading that waits for it, and a blank line. item: of a list, which has none between its items. */
+/* Begins a block: the heading that waits for it, and a blank line. item: of a list, which has none
+ * between its items. */
 static void block(struct page *p, bool item)
 {
     struct markdown *m = p->format;
@@ -258,7 +265,11 @@ static void table_name(struct page *p, const char *name, bool words)
 
 static void table_bar(FILE *out, double pct)
 {
-    int cells = isnan(pct) ? 0 : (int)lround((pct < 0 ? 0 : pct > 100 ? 100 : pct) / 100 * BAR_CELLS);
+    int cells = isnan(pct) ? 0
+                           : (int)lround((pct < 0     ? 0
+                                          : pct > 100 ? 100
+                                                      : pct) /
+                                         100 * BAR_CELLS);
     fputc(' ', out);
     for (int i = 0; i < cells; i++)
         fputs("\xe2\x96\x88", out);
@@ -318,7 +329,8 @@ static const struct page_ops ops = {.title = title,
 int rep_markdown_write(const struct an_result *r, const struct rep_options *o, FILE *out)
 {
     struct markdown m = {.list = false};
-    struct page p = {.out = out, .ops = &ops, .format = &m, .utf8 = true, .rows = o->ops, .by = o->by};
+    struct page p = {
+        .out = out, .ops = &ops, .format = &m, .utf8 = true, .rows = o->ops, .by = o->by};
     rep_sections_write(&p, r, o->definitions);
     close_fold(&p);
     return ferror(out) ? TACHO_EIO : 0;

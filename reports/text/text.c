@@ -33,7 +33,8 @@ int rep_text_write(const struct an_result *r, const struct rep_options *o, FILE 
     return ferror(out) ? TACHO_EIO : 0;
 }
 
-int rep_text_section(const char *id, const struct an_result *r, const struct rep_options *o, FILE *out)
+int rep_text_section(const char *id, const struct an_result *r, const struct rep_options *o,
+                     FILE *out)
 {
     struct page p = open_page(o, out);
     int rc = rep_sections_write_one(&p, r, id);

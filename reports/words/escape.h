@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to reports/ and tui/: text that came from somewhere else, made safe to show, and its width on a screen.
+ * Private to reports/ and tui/: text that came from somewhere else, made safe to show, and its
+ * width on a screen.
  *
  * The buffers are the caller's; results are always terminated and never cut inside a character.
  */
@@ -10,8 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Decodes one character of UTF-8 at s (at most n bytes): its code point, *bytes how long it is. Invalid or overlong bytes,
- * surrogates and what is past U+10FFFF give -1 with *bytes = 1. */
+/* Decodes one character of UTF-8 at s (at most n bytes): its code point, *bytes how long it is.
+ * Invalid or overlong bytes, surrogates and what is past U+10FFFF give -1 with *bytes = 1. */
 long rep_decode(const char *s, size_t n, size_t *bytes);
 
 /* Columns that a code point takes on a terminal: 0 combining, 2 wide, else 1. */
@@ -19,13 +20,13 @@ int rep_char_width(long code);
 /* Columns of a valid text. */
 int rep_width(const char *text);
 
-/* The first character of s (at most n bytes, n > 0) as rep_clean shows it: `cell` gets it, *columns how wide it is (0: a
- * combining mark). Returns the bytes of s that it stands for. */
+/* The first character of s (at most n bytes, n > 0) as rep_clean shows it: `cell` gets it, *columns
+ * how wide it is (0: a combining mark). Returns the bytes of s that it stands for. */
 size_t rep_show(char cell[16], const char *s, size_t n, bool utf8, int *columns);
 
-/* For people: control characters (C0, C1, DEL), line ends, direction marks and invalid bytes become visible escapes (\n, \x1b,
- * \u202e). utf8 = false: other characters become their nearest ASCII, or '?'. At most `columns` columns; what is longer ends in
- * an ellipsis. Returns the columns used. */
+/* For people: control characters (C0, C1, DEL), line ends, direction marks and invalid bytes become
+ * visible escapes (\n, \x1b, \u202e). utf8 = false: other characters become their nearest ASCII, or
+ * '?'. At most `columns` columns; what is longer ends in an ellipsis. Returns the columns used. */
 int rep_clean(char *out, size_t size, const char *text, int columns, bool utf8);
 
 #endif

@@ -22,8 +22,8 @@ static void add(struct buffer *b, const char *text, size_t n)
     b->text[b->length] = 0;
 }
 
-/* What follows the bracket that s begins with; the end of the text if nothing closes it. Inside ( and { the characters < and >
- * may be operators: they are not looked at. */
+/* What follows the bracket that s begins with; the end of the text if nothing closes it. Inside (
+ * and { the characters < and > may be operators: they are not looked at. */
 static const char *past(const char *s)
 {
     int round = 0, angle = 0;
@@ -38,15 +38,16 @@ static const char *past(const char *s)
     return s;
 }
 
-/* A part of a qualified name that says nothing: "(anonymous namespace)", "{lambda(float)#1}", "operator()". */
+/* A part of a qualified name that says nothing: "(anonymous namespace)", "{lambda(float)#1}",
+ * "operator()". */
 static bool is_idle(const char *s, size_t n)
 {
-    return !n || *s == ' ' || *s == '(' || *s == '{' || *s == '[' || (n >= 8 && !strncmp(s, "operator", 8)) ||
-           (n >= 12 && !strncmp(s, "_GLOBAL__N__", 12));
+    return !n || *s == ' ' || *s == '(' || *s == '{' || *s == '[' ||
+           (n >= 8 && !strncmp(s, "operator", 8)) || (n >= 12 && !strncmp(s, "_GLOBAL__N__", 12));
 }
 
-/* One qualified name up to `stop` characters at its level: the last part that says something, and where its template arguments
- * are (NULL: it has none). */
+/* One qualified name up to `stop` characters at its level: the last part that says something, and
+ * where its template arguments are (NULL: it has none). */
 struct part {
     const char *name;
     size_t length;
@@ -59,7 +60,8 @@ static const char *qualified(const char *s, const char *stop, bool outermost, st
     *out = (struct part){s, 0, NULL};
     for (;;) {
         size_t n = (size_t)(s - begin);
-        bool ends = !*s || strchr(stop, *s), between = *s == ':' && s[1] == ':', gap = outermost && *s == ' ';
+        bool ends = !*s || strchr(stop, *s), between = *s == ':' && s[1] == ':',
+             gap = outermost && *s == ' ';
         if (ends || between || gap || *s == '<' || *s == '(') {
             bool anonymous = *s == '(' && n == 0;
             if (!is_idle(begin, n) && !anonymous)
@@ -132,7 +134,8 @@ void rep_kernel_name(char *out, size_t size, const char *name)
     struct buffer b = {out, size, 0};
     struct part part;
     *out = 0;
-    if (!strpbrk(name, "<(") || (strstr(name, " (") && !strstr(name, "::"))) { /* "Memcpy HtoD (Pageable -> Device)" */
+    if (!strpbrk(name, "<(") ||
+        (strstr(name, " (") && !strstr(name, "::"))) { /* "Memcpy HtoD (Pageable -> Device)" */
         add(&b, name, strlen(name));
         return;
     }

@@ -9,11 +9,13 @@
 
 /* A demangled name without its result type, namespaces, parameters and inner template arguments:
  *
- *     void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3> >(int,
+ *     void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>,
+ * at::detail::Array<char*, 3> >(int,
  * ...) vectorized_elementwise_kernel<4, CUDAFunctor_add, Array>
  *
- * A lambda goes by the function around it. What is no C++ name stays as it is. `out` is terminated, at most `size` bytes. The
- * result may hold any byte that the name holds: neutralise it (escape.h). */
+ * A lambda goes by the function around it. What is no C++ name stays as it is. `out` is terminated,
+ * at most `size` bytes. The result may hold any byte that the name holds: neutralise it (escape.h).
+ */
 void rep_kernel_name(char *out, size_t size, const char *name);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * RFC 4180: CRLF, quotes doubled, a header line. One row a slice with everything that is known of it; absent is empty, an empty
- * text is "". By track, then time.
+ * RFC 4180: CRLF, quotes doubled, a header line. One row a slice with everything that is known of
+ * it; absent is empty, an empty text is "". By track, then time.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -38,8 +38,11 @@ static void next(FILE *out)
 
 static void detail(FILE *out, const struct store_detail *d)
 {
-    const int64_t numbers[] = {d->flops, d->bytes_read, d->bytes_written, d->model_flops,  d->palm_flops,
-                               d->bytes, d->samples,    d->ranks,         d->communicator, d->flags ? d->flags : STORE_ABSENT};
+    const int64_t numbers[] = {d->flops,         d->bytes_read,
+                               d->bytes_written, d->model_flops,
+                               d->palm_flops,    d->bytes,
+                               d->samples,       d->ranks,
+                               d->communicator,  d->flags ? d->flags : STORE_ABSENT};
     const char *const texts[] = {d->dtype, d->pass,  d->kind,   d->copy_kind, d->collective,
                                  d->grid,  d->block, d->schema, d->payload};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -89,7 +92,8 @@ static void row(FILE *out, const struct exp_run *run, const struct exp_slice *s)
     fputs("\r\n", out);
 }
 
-int exp_csv_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err)
+int exp_csv_write(store_reader *r, const struct store_export_options *o, FILE *out,
+                  struct tacho_error *err)
 {
     struct exp_run run;
     int code = exp_run_load(r, o, &run, err);
@@ -100,8 +104,10 @@ int exp_csv_write(store_reader *r, const struct store_export_options *o, FILE *o
         exp_run_free(&run);
         return exp_end(out, 0, err);
     }
-    fputs("rank,host,pid,program,track,track_kind,track_name,device,tid,start_ns,dur_ns,name,category,correlation,"
-          "flops,bytes_read,bytes_written,model_flops,palm_flops,bytes,samples,ranks,communicator,flags,"
+    fputs("rank,host,pid,program,track,track_kind,track_name,device,tid,start_ns,dur_ns,name,"
+          "category,correlation,"
+          "flops,bytes_read,bytes_written,model_flops,palm_flops,bytes,samples,ranks,communicator,"
+          "flags,"
           "dtype,pass,kind,copy_kind,collective,grid,block,schema,payload\r\n",
           out);
     for (size_t i = 0; i < run.slice_count && !ferror(out); i++)

@@ -4,7 +4,8 @@
 #include "store/export/exporter.h"
 
 const struct store_export_format store_export_formats[] = {
-    {"perfetto", "Chrome JSON for ui.perfetto.dev and chrome://tracing", ".json", exp_perfetto_write},
+    {"perfetto", "Chrome JSON for ui.perfetto.dev and chrome://tracing", ".json",
+     exp_perfetto_write},
     {"folded", "stacks with self times, for flame graphs", ".folded", exp_folded_write},
     {"stacks", "sampled call stacks with CPU time, for flame graphs", ".folded", exp_stacks_write},
     {"csv", "one row a slice, RFC 4180", ".csv", exp_csv_write},

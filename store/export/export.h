@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public header of store/export/: a run in formats other tools open. One row a format in the table of export.c.
+ * Public header of store/export/: a run in formats other tools open. One row a format in the table
+ * of export.c.
  */
 #ifndef STORE_EXPORT_EXPORT_H
 #define STORE_EXPORT_EXPORT_H
@@ -11,7 +12,8 @@
 
 #include "store/store.h"
 
-/* One stretch of a critical path (analyzers/result/result.h, struct an_path_row), in order of window and time. */
+/* One stretch of a critical path (analyzers/result/result.h, struct an_path_row), in order of
+ * window and time. */
 struct store_export_path {
     int64_t start, end, track;      /* track: id in the file; STORE_ABSENT: a gap */
     int64_t range_start, range_end; /* of the innermost range or device op; STORE_ABSENT: none */
@@ -33,9 +35,11 @@ struct store_export_format {
     const char *name;   /* "perfetto", "folded", "csv" */
     const char *help;   /* one line */
     const char *suffix; /* ".json" */
-    /* Streams the run to `out`. Overlapping slices of a track go to lanes of their own; times are us since the first event with
-     * three decimals (perfetto), ns (folded, csv). 0 or a TACHO_E* code; a failed stream is TACHO_EIO. */
-    int (*write)(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
+    /* Streams the run to `out`. Overlapping slices of a track go to lanes of their own; times are
+     * us since the first event with three decimals (perfetto), ns (folded, csv). 0 or a TACHO_E*
+     * code; a failed stream is TACHO_EIO. */
+    int (*write)(store_reader *r, const struct store_export_options *o, FILE *out,
+                 struct tacho_error *err);
 };
 
 /* Ends with name NULL. Static storage. */

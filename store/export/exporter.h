@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/export/: a run in memory, as formats need it, and what they share. Memory grows with the number of slices
- * in the window (40 bytes each) and of distinct names and details.
+ * Private to store/export/: a run in memory, as formats need it, and what they share. Memory grows
+ * with the number of slices in the window (40 bytes each) and of distinct names and details.
  */
 #ifndef STORE_EXPORT_EXPORTER_H
 #define STORE_EXPORT_EXPORTER_H
@@ -36,13 +36,15 @@ struct exp_run {
     struct exp_slice *slice; /* by track, start, then longest first */
     char **text;             /* by string id */
     struct store_detail *detail;
-    size_t process_count, process_cap, track_count, track_cap, slice_count, slice_cap, text_count, detail_count, detail_cap;
+    size_t process_count, process_cap, track_count, track_cap, slice_count, slice_cap, text_count,
+        detail_count, detail_cap;
     char **key, **value; /* of the table run */
     size_t key_count, key_cap;
 };
 
 /* Reads what lies in the window. 0, TACHO_ENOMEM or what the reader said. */
-int exp_run_load(store_reader *r, const struct store_export_options *o, struct exp_run *run, struct tacho_error *err);
+int exp_run_load(store_reader *r, const struct store_export_options *o, struct exp_run *run,
+                 struct tacho_error *err);
 void exp_run_free(struct exp_run *run);
 /* A time of a damaged file, brought into 73 years around zero. */
 int64_t exp_clamp(int64_t t);
@@ -52,8 +54,8 @@ const char *exp_run_value(const struct exp_run *run, const char *key);
 /* Index of a track or process id, EXP_NONE if there is none. */
 uint32_t exp_track_at(const struct exp_run *run, int64_t id);
 
-/* Lanes: slices of a track that overlap without nesting do not fit into one row of a timeline, or one stack. `depth` ends of
- * slices that are open at the moment lie in each lane. */
+/* Lanes: slices of a track that overlap without nesting do not fit into one row of a timeline, or
+ * one stack. `depth` ends of slices that are open at the moment lie in each lane. */
 struct exp_lanes {
     struct exp_lane {
         size_t *open; /* indexes of slices */
@@ -61,8 +63,9 @@ struct exp_lanes {
     } * lane;
     size_t count, cap;
 };
-/* Puts slice `i` on the first lane where it nests, makes a new one if needed; slices of a track come in the order of
- * run->slice. *parent: the slice it lies in, SIZE_MAX: none. The lane's number, or a negative code. */
+/* Puts slice `i` on the first lane where it nests, makes a new one if needed; slices of a track
+ * come in the order of run->slice. *parent: the slice it lies in, SIZE_MAX: none. The lane's
+ * number, or a negative code. */
 int64_t exp_lane_put(struct exp_lanes *l, const struct exp_run *run, size_t i, size_t *parent);
 void exp_lanes_reset(struct exp_lanes *l); /* for the next track */
 void exp_lanes_free(struct exp_lanes *l);
@@ -71,17 +74,19 @@ void exp_lanes_free(struct exp_lanes *l);
 void exp_json_string(FILE *out, const char *text);
 /* Is it one JSON value, nothing behind it, at most 64 levels deep? */
 bool exp_json_valid(const char *text);
-/* Members of a JSON object, one after another, by their raw text. Starts with *at = the object's text. 1: one was found, 0: the
- * end, -1: not an object as we write them. */
-int exp_json_member(const char **at, const char **key, size_t *key_bytes, const char **value, size_t *value_bytes);
+/* Members of a JSON object, one after another, by their raw text. Starts with *at = the object's
+ * text. 1: one was found, 0: the end, -1: not an object as we write them. */
+int exp_json_member(const char **at, const char **key, size_t *key_bytes, const char **value,
+                    size_t *value_bytes);
 
 /* Members of a JSON object, written one after another. */
 struct exp_args {
     FILE *out;
     bool any; /* one stands before the next */
 };
-void exp_arg(struct exp_args *w, const char *name);                         /* "name": */
-void exp_arg_int(struct exp_args *w, const char *name, int64_t value);      /* nothing for STORE_ABSENT */
+void exp_arg(struct exp_args *w, const char *name); /* "name": */
+void exp_arg_int(struct exp_args *w, const char *name,
+                 int64_t value); /* nothing for STORE_ABSENT */
 void exp_arg_text(struct exp_args *w, const char *name, const char *value); /* nothing for NULL */
 /* A detail and its payload; `instant`: of an instant event. */
 void exp_args_detail(struct exp_args *w, const struct store_detail *d, bool instant);
@@ -90,16 +95,21 @@ void exp_args_detail(struct exp_args *w, const struct store_detail *d, bool inst
 void exp_csv_text(FILE *out, const char *t);
 void exp_csv_integer(FILE *out, int64_t value);
 
-/* The critical path (path.c): rows of CSV; events of a timeline, each with a comma before it. pid, tid: of every track of the
- * run in the timeline; own: number for the process that shows the path. */
+/* The critical path (path.c): rows of CSV; events of a timeline, each with a comma before it. pid,
+ * tid: of every track of the run in the timeline; own: number for the process that shows the path.
+ */
 void exp_path_csv(const struct exp_run *run, const struct store_export_options *o, FILE *out);
-void exp_path_json(const struct exp_run *run, const struct store_export_options *o, FILE *out, const int64_t *pid,
-                   const int64_t *tid, int64_t own);
+void exp_path_json(const struct exp_run *run, const struct store_export_options *o, FILE *out,
+                   const int64_t *pid, const int64_t *tid, int64_t own);
 
-int exp_perfetto_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
-int exp_folded_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
-int exp_stacks_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
-int exp_csv_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err);
+int exp_perfetto_write(store_reader *r, const struct store_export_options *o, FILE *out,
+                       struct tacho_error *err);
+int exp_folded_write(store_reader *r, const struct store_export_options *o, FILE *out,
+                     struct tacho_error *err);
+int exp_stacks_write(store_reader *r, const struct store_export_options *o, FILE *out,
+                     struct tacho_error *err);
+int exp_csv_write(store_reader *r, const struct store_export_options *o, FILE *out,
+                  struct tacho_error *err);
 /* Ends a writer: a failed stream is TACHO_EIO. */
 int exp_end(FILE *out, int code, struct tacho_error *err);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Folded stacks, of ranges (folded) or of sampled call stacks (stacks: a sample counts as its period of CPU time):
- * `process;track;outer;inner NS`, one line a distinct stack, NS = its self time in ns: what no slice nested in it covers.
- * flamegraph.pl, speedscope and inferno read it. In names `;`, `%` and control characters are percent-encoded: a `;` separates
- * frames and the format has no escape of its own.
+ * Folded stacks, of ranges (folded) or of sampled call stacks (stacks: a sample counts as its
+ * period of CPU time): `process;track;outer;inner NS`, one line a distinct stack, NS = its self
+ * time in ns: what no slice nested in it covers. flamegraph.pl, speedscope and inferno read it. In
+ * names `;`, `%` and control characters are percent-encoded: a `;` separates frames and the format
+ * has no escape of its own.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@ struct tree {
 
 static uint32_t slot_of(const struct tree *t, uint32_t parent, uint32_t name, uint32_t track)
 {
-    uint64_t h = ((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15ull + track * 0xc2b2ae3d27d4eb4full;
+    uint64_t h =
+        ((uint64_t)parent << 32 | name) * 0x9e3779b97f4a7c15ull + track * 0xc2b2ae3d27d4eb4full;
     h ^= h >> 29;
     h *= 0xbf58476d1ce4e5b9ull;
     for (uint32_t at = (uint32_t)(h >> 32) & (t->slots - 1);; at = (at + 1) & (t->slots - 1)) {
@@ -68,9 +70,10 @@ static int find(struct tree *t, uint32_t parent, uint32_t name, uint32_t track, 
     return 0;
 }
 
-/* Time of each slice inside the window goes to its stack and is taken from the one around it. A slice that never ended is a
- * frame without a time of its own. */
-static int add_track(struct tree *t, const struct exp_run *run, const struct exp_track *track, uint32_t *node_of)
+/* Time of each slice inside the window goes to its stack and is taken from the one around it. A
+ * slice that never ended is a frame without a time of its own. */
+static int add_track(struct tree *t, const struct exp_run *run, const struct exp_track *track,
+                     uint32_t *node_of)
 {
     struct exp_lanes lanes = {0};
     int code = 0;
@@ -89,7 +92,8 @@ static int add_track(struct tree *t, const struct exp_run *run, const struct exp
         node_of[i - track->first] = at;
         if (s->end == INT64_MAX)
             continue;
-        int64_t start = s->start > run->t0 ? s->start : run->t0, end = s->end < run->t1 ? s->end : run->t1;
+        int64_t start = s->start > run->t0 ? s->start : run->t0,
+                end = s->end < run->t1 ? s->end : run->t1;
         int64_t dur = end > start ? end - start : 0;
         t->node[at].self += dur;
         if (above != EXP_NONE && run->slice[parent].end != INT64_MAX)
@@ -158,7 +162,8 @@ static int write_stacks(FILE *out, const struct exp_run *run, const struct tree 
     return 0;
 }
 
-static int end_write(FILE *out, struct exp_run *run, struct tree *tree, int code, struct tacho_error *err)
+static int end_write(FILE *out, struct exp_run *run, struct tree *tree, int code,
+                     struct tacho_error *err)
 {
     if (!code)
         code = write_stacks(out, run, tree);
@@ -170,7 +175,8 @@ static int end_write(FILE *out, struct exp_run *run, struct tree *tree, int code
     return exp_end(out, code, err);
 }
 
-int exp_folded_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err)
+int exp_folded_write(store_reader *r, const struct store_export_options *o, FILE *out,
+                     struct tacho_error *err)
 {
     struct exp_run run;
     struct tree tree = {0};
@@ -217,8 +223,10 @@ static int on_stack(void *ctx, const struct store_stack *x)
         s->parent = parent;
         s->cap = cap;
     }
-    s->frame[s->count] = x->frame >= 0 && x->frame < (int64_t)s->run->text_count ? (uint32_t)x->frame : EXP_NONE;
-    s->parent[s->count++] = x->parent >= 1 && x->parent < x->id ? (uint32_t)(x->parent - 1) : EXP_NONE;
+    s->frame[s->count] =
+        x->frame >= 0 && x->frame < (int64_t)s->run->text_count ? (uint32_t)x->frame : EXP_NONE;
+    s->parent[s->count++] =
+        x->parent >= 1 && x->parent < x->id ? (uint32_t)(x->parent - 1) : EXP_NONE;
     return 0;
 }
 
@@ -226,9 +234,11 @@ static int on_sample(void *ctx, const struct store_sample *x)
 {
     struct samples *s = ctx;
     uint32_t path[DEPTH_MOST], depth = 0, track = exp_track_at(s->run, x->track), at = EXP_NONE;
-    if (x->time < s->run->t0 || x->time >= s->run->t1 || track == EXP_NONE || x->stack < 1 || (uint64_t)x->stack > s->count)
+    if (x->time < s->run->t0 || x->time >= s->run->t1 || track == EXP_NONE || x->stack < 1 ||
+        (uint64_t)x->stack > s->count)
         return 0;
-    for (uint32_t i = (uint32_t)(x->stack - 1); i != EXP_NONE && depth < DEPTH_MOST; i = s->parent[i])
+    for (uint32_t i = (uint32_t)(x->stack - 1); i != EXP_NONE && depth < DEPTH_MOST;
+         i = s->parent[i])
         path[depth++] = i;
     while (depth && !s->code)
         s->code = find(s->tree, at, s->frame[path[--depth]], track, &at);
@@ -237,7 +247,8 @@ static int on_sample(void *ctx, const struct store_sample *x)
     return s->code;
 }
 
-int exp_stacks_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err)
+int exp_stacks_write(store_reader *r, const struct store_export_options *o, FILE *out,
+                     struct tacho_error *err)
 {
     struct exp_run run;
     struct tree tree = {0};
@@ -254,10 +265,12 @@ int exp_stacks_write(store_reader *r, const struct store_export_options *o, FILE
         code = tacho_fail(err, TACHO_ENOTFOUND, "record with: tacho run --stacks -- COMMAND",
                           "no call stacks were sampled in this run");
     else if (!code && !s.code && !s.count && !strncmp(state, "sampled", 7))
-        code = tacho_fail(err, TACHO_ENOTFOUND, "more samples: tacho run --stacks-hz 1000 -- COMMAND",
-                          "the target used too little CPU time for a call stack");
+        code =
+            tacho_fail(err, TACHO_ENOTFOUND, "more samples: tacho run --stacks-hz 1000 -- COMMAND",
+                       "the target used too little CPU time for a call stack");
     else if (!code && !s.code && !s.count)
-        code = tacho_fail(err, TACHO_ENOTFOUND, "'tacho doctor' tells what is missing", "call stacks: %.300s", state);
+        code = tacho_fail(err, TACHO_ENOTFOUND, "'tacho doctor' tells what is missing",
+                          "call stacks: %.300s", state);
     if (!code && !s.code)
         code = store_sample_each(r, 0, on_sample, &s);
     free(s.frame);

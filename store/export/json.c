@@ -154,7 +154,8 @@ bool exp_json_valid(const char *text)
     return end && !*blank(end);
 }
 
-int exp_json_member(const char **at, const char **key, size_t *key_bytes, const char **value, size_t *value_bytes)
+int exp_json_member(const char **at, const char **key, size_t *key_bytes, const char **value,
+                    size_t *value_bytes)
 {
     const char *p = blank(*at);
     if (*p == '{' || *p == ',')

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The critical path on top of a timeline: a process of its own with a thread for each window, and arrows that lead from stretch
- * to stretch over the run's own tracks. And as rows of CSV.
+ * The critical path on top of a timeline: a process of its own with a thread for each window, and
+ * arrows that lead from stretch to stretch over the run's own tracks. And as rows of CSV.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -37,11 +37,12 @@ void exp_path_csv(const struct exp_run *run, const struct store_export_options *
 static void time_us(const struct exp_run *run, FILE *out, const char *key, int64_t ns)
 {
     ns = !strcmp(key, "ts") ? ns - run->origin : ns;
-    fprintf(out, ",\"%s\":%s%" PRId64 ".%03" PRId64, key, ns < 0 ? "-" : "", (ns < 0 ? -ns : ns) / 1000,
-            (ns < 0 ? -ns : ns) % 1000);
+    fprintf(out, ",\"%s\":%s%" PRId64 ".%03" PRId64, key, ns < 0 ? "-" : "",
+            (ns < 0 ? -ns : ns) / 1000, (ns < 0 ? -ns : ns) % 1000);
 }
 
-static void stretch(const struct exp_run *run, FILE *out, const struct store_export_path *p, int64_t own)
+static void stretch(const struct exp_run *run, FILE *out, const struct store_export_path *p,
+                    int64_t own)
 {
     struct exp_args args = {.out = out};
     fputs(",\n{\"ph\":\"X\",\"cat\":\"" STORE_EXPORT_PATH_CATEGORY "\",\"name\":", out);
@@ -56,7 +57,8 @@ static void stretch(const struct exp_run *run, FILE *out, const struct store_exp
     fputs("}}", out);
 }
 
-static void arrow_end(const struct exp_run *run, FILE *out, size_t id, bool start, int64_t pid, int64_t tid, int64_t at)
+static void arrow_end(const struct exp_run *run, FILE *out, size_t id, bool start, int64_t pid,
+                      int64_t tid, int64_t at)
 {
     fprintf(out,
             ",\n{\"ph\":\"%s\",\"bp\":\"e\",\"id\":%zu,\"cat\":\"" STORE_EXPORT_PATH_CATEGORY
@@ -67,8 +69,8 @@ static void arrow_end(const struct exp_run *run, FILE *out, size_t id, bool star
 }
 
 /* From the end of a stretch to the start of the next one, where that lies on another track. */
-static void arrow(const struct exp_run *run, FILE *out, const struct store_export_path *p, size_t id, const int64_t *pid,
-                  const int64_t *tid)
+static void arrow(const struct exp_run *run, FILE *out, const struct store_export_path *p,
+                  size_t id, const int64_t *pid, const int64_t *tid)
 {
     uint32_t a = p[0].track == STORE_ABSENT ? EXP_NONE : exp_track_at(run, p[0].track);
     uint32_t b = p[1].track == STORE_ABSENT ? EXP_NONE : exp_track_at(run, p[1].track);
@@ -78,25 +80,26 @@ static void arrow(const struct exp_run *run, FILE *out, const struct store_expor
     arrow_end(run, out, id, false, pid[b], tid[b], p[1].start);
 }
 
-void exp_path_json(const struct exp_run *run, const struct store_export_options *o, FILE *out, const int64_t *pid,
-                   const int64_t *tid, int64_t own)
+void exp_path_json(const struct exp_run *run, const struct store_export_options *o, FILE *out,
+                   const int64_t *pid, const int64_t *tid, int64_t own)
 {
     size_t last = SIZE_MAX;
     fprintf(out,
-            ",\n{\"ph\":\"M\",\"name\":\"process_name\",\"cat\":\"" STORE_EXPORT_PATH_CATEGORY "\",\"pid\":%" PRId64
-            ",\"args\":{\"name\":\"critical "
-            "path\"}},\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"cat\":\"" STORE_EXPORT_PATH_CATEGORY
-            "\",\"pid\":%" PRId64 ",\"args\":{\"sort_index\":-1}}",
+            ",\n{\"ph\":\"M\",\"name\":\"process_name\",\"cat\":\"" STORE_EXPORT_PATH_CATEGORY
+            "\",\"pid\":%" PRId64 ",\"args\":{\"name\":\"critical "
+            "path\"}},\n{\"ph\":\"M\",\"name\":\"process_sort_index\",\"cat\":"
+            "\"" STORE_EXPORT_PATH_CATEGORY "\",\"pid\":%" PRId64 ",\"args\":{\"sort_index\":-1}}",
             own, own);
     for (size_t i = 0; i < o->path_count && !ferror(out); i++) {
         const struct store_export_path *p = &o->path[i];
         if (!in_window(run, p))
             continue;
         if (p->window != last)
-            fprintf(out,
-                    ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"cat\":\"" STORE_EXPORT_PATH_CATEGORY "\",\"pid\":%" PRId64
-                    ",\"tid\":%zu,\"args\":{\"name\":\"window %zu\"}}",
-                    own, p->window + 1, p->window + 1);
+            fprintf(
+                out,
+                ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"cat\":\"" STORE_EXPORT_PATH_CATEGORY
+                "\",\"pid\":%" PRId64 ",\"tid\":%zu,\"args\":{\"name\":\"window %zu\"}}",
+                own, p->window + 1, p->window + 1);
         last = p->window;
         stretch(run, out, p, own);
         if (i + 1 < o->path_count && p[1].window == p->window && in_window(run, p + 1))

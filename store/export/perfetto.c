@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chrome's JSON trace format as ui.perfetto.dev and chrome://tracing read it, in the words of Kineto's traces, so that what
- * reads those reads this too (our own importer does). Times are us since the first event with three decimals, that is exact
- * ns; baseTimeNanoseconds is the first event.
+ * Chrome's JSON trace format as ui.perfetto.dev and chrome://tracing read it, in the words of
+ * Kineto's traces, so that what reads those reads this too (our own importer does). Times are us
+ * since the first event with three decimals, that is exact ns; baseTimeNanoseconds is the first
+ * event.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -98,9 +99,12 @@ static void slice(struct writer *w, const struct exp_slice *s, int64_t tid)
     if (p->device) {
         exp_arg_int(&w->args, "device", p->ordinal);
         exp_arg_int(&w->args, "stream",
-                    run->track[s->track].tid == STORE_ABSENT ? -1 : run->track[s->track].tid); /* -1: all of them */
+                    run->track[s->track].tid == STORE_ABSENT
+                        ? -1
+                        : run->track[s->track].tid); /* -1: all of them */
     }
-    exp_arg_int(&w->args, !strcmp(category, "cpu_op") ? "Sequence number" : "correlation", s->correlation);
+    exp_arg_int(&w->args, !strcmp(category, "cpu_op") ? "Sequence number" : "correlation",
+                s->correlation);
     if (s->detail != EXP_NONE && run->detail[s->detail].id)
         exp_args_detail(&w->args, &run->detail[s->detail], instant);
     fputs("}}", w->out);
@@ -153,9 +157,10 @@ static void arrow_end(struct writer *w, size_t i, int64_t id, bool start)
     const struct exp_slice *s = &w->run->slice[i];
     event(w);
     fprintf(w->out,
-            "{\"ph\":\"%s\"%s,\"id\":%" PRId64 ",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"pid\":%" PRId64 ",\"tid\":%" PRId64
-            ",\"ts\":",
-            start ? "s" : "f", start ? "" : ",\"bp\":\"e\"", id, w->place[s->track].pid, w->tid_of[i]);
+            "{\"ph\":\"%s\"%s,\"id\":%" PRId64
+            ",\"cat\":\"ac2g\",\"name\":\"ac2g\",\"pid\":%" PRId64 ",\"tid\":%" PRId64 ",\"ts\":",
+            start ? "s" : "f", start ? "" : ",\"bp\":\"e\"", id, w->place[s->track].pid,
+            w->tid_of[i]);
     time_us(w, s->start - w->run->origin);
     putc('}', w->out);
 }
@@ -183,7 +188,8 @@ static int arrows(struct writer *w)
         return TACHO_ENOMEM;
     for (size_t i = 0; i < run->slice_count; i++)
         if (run->slice[i].correlation != STORE_ABSENT && is_call(w, &run->slice[i]))
-            call[n++] = (struct end){run->track[run->slice[i].track].process_at, run->slice[i].correlation, i};
+            call[n++] = (struct end){run->track[run->slice[i].track].process_at,
+                                     run->slice[i].correlation, i};
     qsort(call, n, sizeof *call, by_correlation);
     for (size_t i = 0; i < run->slice_count && !ferror(w->out); i++) {
         const struct exp_slice *s = &run->slice[i];
@@ -198,7 +204,8 @@ static int arrows(struct writer *w)
             else
                 high = middle;
         }
-        if (low == n || call[low].process != key.process || call[low].correlation != key.correlation)
+        if (low == n || call[low].process != key.process ||
+            call[low].correlation != key.correlation)
             continue;
         arrow_end(w, call[low].slice, ++id, true);
         arrow_end(w, i, id, false);
@@ -226,15 +233,17 @@ static void meta_sort(struct writer *w, const char *what, int64_t pid, int64_t t
     fputs("}}", w->out);
 }
 
-static void process_name(struct writer *w, int64_t pid, const struct exp_process *p, const char *device, int64_t index)
+static void process_name(struct writer *w, int64_t pid, const struct exp_process *p,
+                         const char *device, int64_t index)
 {
     char text[512], rank[40] = "", number[40] = "";
     if (p && p->rank != STORE_ABSENT)
         snprintf(rank, sizeof rank, "rank %" PRId64 " ", p->rank);
     if (p && p->pid != STORE_ABSENT)
         snprintf(number, sizeof number, " (%" PRId64 ")", p->pid);
-    snprintf(text, sizeof text, "%s%.200s%s%s%.100s", rank, p ? (p->program ? p->program : "process") : "machine", number,
-             device ? " " : "", device ? device : "");
+    snprintf(text, sizeof text, "%s%.200s%s%s%.100s", rank,
+             p ? (p->program ? p->program : "process") : "machine", number, device ? " " : "",
+             device ? device : "");
     meta(w, "process_name", pid, STORE_ABSENT);
     exp_arg_text(&w->args, "name", text);
     fputs("}}", w->out);
@@ -258,7 +267,8 @@ static void thread_name(struct writer *w, const struct exp_track *t, int64_t tid
     if (lane)
         snprintf(more, sizeof more, " (%zu)", lane + 1);
     bool said = t->name && *number && strstr(t->name, number + 1);
-    snprintf(text, sizeof text, "%.300s%s%s", t->name && *t->name ? t->name : t->kind, said ? "" : number, more);
+    snprintf(text, sizeof text, "%.300s%s%s", t->name && *t->name ? t->name : t->kind,
+             said ? "" : number, more);
     meta(w, "thread_name", p->pid, tid);
     exp_arg_text(&w->args, "name", text);
     fputs("}}", w->out);
@@ -284,7 +294,8 @@ static int64_t device_ordinal(const char *device)
     return colon && end != colon + 1 && !*end && n >= 0 && n < 1 << 20 ? n : STORE_ABSENT;
 }
 
-/* Processes, and each device of a process as one of its own. Numbers are the real ones where those are not taken. */
+/* Processes, and each device of a process as one of its own. Numbers are the real ones where those
+ * are not taken. */
 static void places(struct writer *w)
 {
     const struct exp_run *run = w->run;
@@ -298,19 +309,23 @@ static void places(struct writer *w)
     }
     for (size_t k = 0; k < run->track_count; k++) {
         const struct exp_track *t = &run->track[k];
-        const struct exp_process *p = t->process_at != EXP_NONE ? &run->process[t->process_at] : NULL;
+        const struct exp_process *p =
+            t->process_at != EXP_NONE ? &run->process[t->process_at] : NULL;
         struct place *x = &w->place[k];
         *x = (struct place){.pid = p ? w->process_pid[t->process_at] : machine,
                             .device = !strcmp(t->kind, "stream"),
                             .ordinal = device_ordinal(t->device)};
         if (x->device) {
             size_t same = 0;
-            while (same < k && !(w->place[same].device && run->track[same].process_at == t->process_at &&
-                                 !strcmp(run->track[same].device ? run->track[same].device : "", t->device ? t->device : "")))
+            while (same < k &&
+                   !(w->place[same].device && run->track[same].process_at == t->process_at &&
+                     !strcmp(run->track[same].device ? run->track[same].device : "",
+                             t->device ? t->device : "")))
                 same++;
             x->pid = same < k ? w->place[same].pid : w->made_up++;
             if (same == k)
-                process_name(w, x->pid, p, t->device ? t->device : "device", 1000 * (int64_t)t->process_at + ++index);
+                process_name(w, x->pid, p, t->device ? t->device : "device",
+                             1000 * (int64_t)t->process_at + ++index);
         } else if (!p && machine == STORE_ABSENT) {
             x->pid = machine = w->made_up++;
             process_name(w, machine, NULL, NULL, 1 << 28);
@@ -327,12 +342,14 @@ static int counter(void *ctx, const struct store_counter *c)
     struct writer *w = ctx;
     const struct exp_run *run = w->run;
     uint32_t at = exp_track_at(run, c->track);
-    if (at == EXP_NONE || c->value != c->value || c->value - c->value != 0 || c->time < run->t0 || c->time >= run->t1)
+    if (at == EXP_NONE || c->value != c->value || c->value - c->value != 0 || c->time < run->t0 ||
+        c->time >= run->t1)
         return ferror(w->out);
     const struct exp_track *t = &run->track[at];
     char name[400];
-    snprintf(name, sizeof name, "%.200s%s%.60s%s%.60s%s", t->name ? t->name : "counter", t->device ? " " : "",
-             t->device ? t->device : "", t->unit ? " (" : "", t->unit ? t->unit : "", t->unit ? ")" : "");
+    snprintf(name, sizeof name, "%.200s%s%.60s%s%.60s%s", t->name ? t->name : "counter",
+             t->device ? " " : "", t->device ? t->device : "", t->unit ? " (" : "",
+             t->unit ? t->unit : "", t->unit ? ")" : "");
     event(w);
     fprintf(w->out, "{\"ph\":\"C\",\"name\":");
     exp_json_string(w->out, name);
@@ -342,7 +359,8 @@ static int counter(void *ctx, const struct store_counter *c)
     return ferror(w->out);
 }
 
-/* "distributedInfo" of a run with one rank, "deviceProperties" of its devices: what readers of Kineto's traces look for. */
+/* "distributedInfo" of a run with one rank, "deviceProperties" of its devices: what readers of
+ * Kineto's traces look for. */
 static void head(struct writer *w)
 {
     const struct exp_run *run = w->run;
@@ -372,7 +390,8 @@ static void head(struct writer *w)
         long long process, n;
         int end = 0;
         char key[200];
-        if (sscanf(run->key[i], "device.%lld.gpu:%lld.name%n", &process, &n, &end) != 2 || !end || run->key[i][end])
+        if (sscanf(run->key[i], "device.%lld.gpu:%lld.name%n", &process, &n, &end) != 2 || !end ||
+            run->key[i][end])
             continue;
         fputs(any ? "," : ",\n\"deviceProperties\":[", w->out);
         any = true;
@@ -380,10 +399,11 @@ static void head(struct writer *w)
         w->args.any = false;
         exp_arg_int(&w->args, "id", n);
         exp_arg_text(&w->args, "name", run->value[i]);
-        static const char *const numbers[][2] = {{"sms", "numSms"},
-                                                 {"memory_bytes", "totalGlobalMem"},
-                                                 {"warp_size", "warpSize"},
-                                                 {"max_threads_per_sm", "maxThreadsPerMultiprocessor"}};
+        static const char *const numbers[][2] = {
+            {"sms", "numSms"},
+            {"memory_bytes", "totalGlobalMem"},
+            {"warp_size", "warpSize"},
+            {"max_threads_per_sm", "maxThreadsPerMultiprocessor"}};
         for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
             snprintf(key, sizeof key, "device.%lld.gpu:%lld.%s", process, n, numbers[k][0]);
             const char *value = exp_run_value(run, key);
@@ -417,7 +437,8 @@ static int path(struct writer *w, const struct store_export_options *o)
     return 0;
 }
 
-int exp_perfetto_write(store_reader *r, const struct store_export_options *o, FILE *out, struct tacho_error *err)
+int exp_perfetto_write(store_reader *r, const struct store_export_options *o, FILE *out,
+                       struct tacho_error *err)
 {
     struct exp_run run;
     int code = exp_run_load(r, o, &run, err);

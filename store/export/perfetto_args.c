@@ -38,8 +38,8 @@ static void arg_triple(struct exp_args *w, const char *name, const char *value)
 {
     if (!value)
         return;
-    if (!*value || strspn(value, "0123456789,") != strlen(value) || strstr(value, ",,") || *value == ',' ||
-        value[strlen(value) - 1] == ',') {
+    if (!*value || strspn(value, "0123456789,") != strlen(value) || strstr(value, ",,") ||
+        *value == ',' || value[strlen(value) - 1] == ',') {
         exp_arg_text(w, name, value);
         return;
     }
@@ -63,22 +63,23 @@ static unsigned schema_use(const char *schema)
     static const struct {
         const char *schema;
         unsigned use;
-    } uses[] = {{"torch.op", KINETO_USE_OP},     {"torch.comm", KINETO_USE_COMM}, {"gpu.kernel", KINETO_USE_KERNEL},
-                {"gpu.memcpy", KINETO_USE_COPY}, {"gpu.memset", KINETO_USE_COPY}, {"gpu.sync", KINETO_USE_SYNC}};
+    } uses[] = {{"torch.op", KINETO_USE_OP},       {"torch.comm", KINETO_USE_COMM},
+                {"gpu.kernel", KINETO_USE_KERNEL}, {"gpu.memcpy", KINETO_USE_COPY},
+                {"gpu.memset", KINETO_USE_COPY},   {"gpu.sync", KINETO_USE_SYNC}};
     for (size_t i = 0; schema && i < sizeof uses / sizeof *uses; i++)
         if (!strcmp(uses[i].schema, schema))
             return uses[i].use;
     return 0;
 }
 
-/* Kineto's name of a key of a payload, NULL: it has none. A name for this schema alone goes before one that means several
- * things. */
+/* Kineto's name of a key of a payload, NULL: it has none. A name for this schema alone goes before
+ * one that means several things. */
 static const char *renamed(unsigned use, const char *key, size_t bytes)
 {
     const char *found = NULL;
     for (size_t i = 0; i < sizeof renames / sizeof *renames; i++) {
-        bool fits =
-            (renames[i].use & use) && renames[i].key && strlen(renames[i].key) == bytes && !memcmp(renames[i].key, key, bytes);
+        bool fits = (renames[i].use & use) && renames[i].key && strlen(renames[i].key) == bytes &&
+                    !memcmp(renames[i].key, key, bytes);
         if (fits && renames[i].use == use)
             return renames[i].text;
         if (fits && !found)
@@ -153,7 +154,8 @@ void exp_args_detail(struct exp_args *w, const struct store_detail *d, bool inst
     exp_arg_text(w, "pass", d->pass);
     exp_arg_text(w, d->schema && !strncmp(d->schema, "gpu.mem", 7) ? "memory" : "kind", d->kind);
     exp_arg_text(w, "Collective name", d->collective);
-    exp_arg_text(w, d->schema && !strcmp(d->schema, "gpu.memcpy") ? "kind" : "copy_kind", d->copy_kind);
+    exp_arg_text(w, d->schema && !strcmp(d->schema, "gpu.memcpy") ? "kind" : "copy_kind",
+                 d->copy_kind);
     arg_triple(w, "grid", d->grid);
     arg_triple(w, "block", d->block);
     payload(w, d);

@@ -85,8 +85,11 @@ static int on_process(void *ctx, const struct store_process *p)
     struct exp_run *run = ctx;
     int code = 0;
     ROOM(run->process, run->process_count, run->process_cap);
-    run->process[run->process_count++] = (struct exp_process){
-        .id = p->id, .rank = p->rank, .pid = p->pid, .host = copy(p->host, &code), .program = copy(p->program, &code)};
+    run->process[run->process_count++] = (struct exp_process){.id = p->id,
+                                                              .rank = p->rank,
+                                                              .pid = p->pid,
+                                                              .host = copy(p->host, &code),
+                                                              .program = copy(p->program, &code)};
     return code;
 }
 
@@ -96,7 +99,8 @@ static int on_track(void *ctx, const struct store_track *t)
     int code = 0;
     ROOM(run->track, run->track_count, run->track_cap);
     struct exp_track *x = &run->track[run->track_count++];
-    *x = (struct exp_track){.id = t->id, .process = t->process, .tid = t->tid, .process_at = EXP_NONE};
+    *x = (struct exp_track){
+        .id = t->id, .process = t->process, .tid = t->tid, .process_at = EXP_NONE};
     x->kind = copy(t->kind ? t->kind : "", &code);
     x->name = copy(t->name, &code);
     x->device = copy(t->device, &code);
@@ -125,7 +129,8 @@ static uint32_t index_of(int64_t id, size_t count)
     return id > 0 && id < (int64_t)count ? (uint32_t)id : EXP_NONE;
 }
 
-/* Beyond 73 years around zero nothing is a time: only damaged files hold such values, and differences of what stays fit. */
+/* Beyond 73 years around zero nothing is a time: only damaged files hold such values, and
+ * differences of what stays fit. */
 #define TIME_MAX (INT64_MAX / 4)
 
 int64_t exp_clamp(int64_t t)
@@ -138,18 +143,21 @@ static int on_slice(void *ctx, const struct store_slice *s)
     struct exp_run *run = ctx;
     uint32_t track = exp_track_at(run, s->track);
     int64_t start = exp_clamp(s->start);
-    int64_t end = s->dur == STORE_ABSENT ? INT64_MAX : s->dur < 0 ? start : exp_clamp(start + exp_clamp(s->dur));
+    int64_t end = s->dur == STORE_ABSENT ? INT64_MAX
+                  : s->dur < 0           ? start
+                                         : exp_clamp(start + exp_clamp(s->dur));
     bool instant = end == start && start == run->t0; /* a mark on the edge is inside */
     if (track == EXP_NONE || start >= run->t1 || (end <= run->t0 && !instant))
         return 0;
     ROOM(run->slice, run->slice_count, run->slice_cap);
-    run->slice[run->slice_count++] = (struct exp_slice){.start = start,
-                                                        .end = end,
-                                                        .correlation = s->correlation,
-                                                        .track = track,
-                                                        .name = index_of(s->name, run->text_count),
-                                                        .category = index_of(s->category, run->text_count),
-                                                        .detail = index_of(s->detail, run->detail_cap)};
+    run->slice[run->slice_count++] =
+        (struct exp_slice){.start = start,
+                           .end = end,
+                           .correlation = s->correlation,
+                           .track = track,
+                           .name = index_of(s->name, run->text_count),
+                           .category = index_of(s->category, run->text_count),
+                           .detail = index_of(s->detail, run->detail_cap)};
     if (start < run->origin)
         run->origin = start;
     return 0;
@@ -225,10 +233,12 @@ static int load(store_reader *r, struct exp_run *run)
     return code;
 }
 
-int exp_run_load(store_reader *r, const struct store_export_options *o, struct exp_run *run, struct tacho_error *err)
+int exp_run_load(store_reader *r, const struct store_export_options *o, struct exp_run *run,
+                 struct tacho_error *err)
 {
-    *run = (struct exp_run){
-        .t0 = o->t0 == STORE_ABSENT ? INT64_MIN : o->t0, .t1 = o->t1 == STORE_ABSENT ? INT64_MAX : o->t1, .origin = INT64_MAX};
+    *run = (struct exp_run){.t0 = o->t0 == STORE_ABSENT ? INT64_MIN : o->t0,
+                            .t1 = o->t1 == STORE_ABSENT ? INT64_MAX : o->t1,
+                            .origin = INT64_MAX};
     int code = load(r, run);
     if (code) {
         exp_run_free(run);
@@ -301,7 +311,8 @@ const char *exp_run_value(const struct exp_run *run, const char *key)
 
 /* ---- lanes --------------------------------------------------------------------------------------------------------------- */
 
-#define LANES_MAX 512 /* more rows than anybody looks at: what overlaps even then lies in the last one */
+#define LANES_MAX \
+    512 /* more rows than anybody looks at: what overlaps even then lies in the last one */
 
 int64_t exp_lane_put(struct exp_lanes *l, const struct exp_run *run, size_t i, size_t *parent)
 {

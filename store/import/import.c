@@ -14,7 +14,8 @@
 #include "store/import/importer.h"
 #include "store/import/input.h"
 
-/* Counts up when an import would give other rows: imports that were kept (tacho's cache) are then made again. */
+/* Counts up when an import would give other rows: imports that were kept (tacho's cache) are then
+ * made again. */
 #define IMPORT_VERSION "3"
 #define HEAD_BYTES     4096u
 
@@ -47,10 +48,13 @@ static bool ends_with(const char *path, const char *suffix)
 static int not_supported(const char *path, enum store_format f, struct tacho_error *err)
 {
     if (f == STORE_FORMAT_NSYS_REP)
-        return tacho_fail(err, TACHO_ENOTSUP, "export it: nsys export --type sqlite FILE, then give the .sqlite file",
+        return tacho_fail(err, TACHO_ENOTSUP,
+                          "export it: nsys export --type sqlite FILE, then give the .sqlite file",
                           "%s: this is an Nsight Systems report", path);
-    return tacho_fail(err, TACHO_ENOTSUP, "give the .trace.json.gz beside it, or record the program with 'tacho run -- CMD'",
-                      "%s: this is an XLA xplane file", path);
+    return tacho_fail(
+        err, TACHO_ENOTSUP,
+        "give the .trace.json.gz beside it, or record the program with 'tacho run -- CMD'",
+        "%s: this is an XLA xplane file", path);
 }
 
 static int unknown(const char *path, bool empty, bool cut, struct tacho_error *err)
@@ -59,9 +63,12 @@ static int unknown(const char *path, bool empty, bool cut, struct tacho_error *e
         return tacho_fail(err, TACHO_EFORMAT, "copy it again: nothing before the cut could be read",
                           "%s: cut off or damaged before the first byte of the trace", path);
     if (empty)
-        return tacho_fail(err, TACHO_EFORMAT, "nothing was recorded into it, or the copy failed: record or copy it again",
-                          "%s: the file is empty", path);
-    return tacho_fail(err, TACHO_EFORMAT, "give a .tacho file, a Kineto .json or .json.gz, or an Nsight .sqlite",
+        return tacho_fail(
+            err, TACHO_EFORMAT,
+            "nothing was recorded into it, or the copy failed: record or copy it again",
+            "%s: the file is empty", path);
+    return tacho_fail(err, TACHO_EFORMAT,
+                      "give a .tacho file, a Kineto .json or .json.gz, or an Nsight .sqlite",
                       "%s: not a trace that tacho can read", path);
 }
 
@@ -80,14 +87,17 @@ static int file_format(const char *path, enum store_format *out, struct tacho_er
     imp_input_close(in);
     if (rc)
         return rc;
-    if (ends_with(path, ".nsys-rep") || ends_with(path, ".qdrep") || (n >= 4 && !memcmp(head, "NSYS", 4)))
+    if (ends_with(path, ".nsys-rep") || ends_with(path, ".qdrep") ||
+        (n >= 4 && !memcmp(head, "NSYS", 4)))
         *out = STORE_FORMAT_NSYS_REP;
     else if (ends_with(path, ".xplane.pb"))
         *out = STORE_FORMAT_XPLANE;
     else if (n >= 100 && !memcmp(head, "SQLite format 3", 16) &&
-             ((uint32_t)head[68] << 24 | (uint32_t)head[69] << 16 | (uint32_t)head[70] << 8 | head[71]) == STORE_APPLICATION_ID)
+             ((uint32_t)head[68] << 24 | (uint32_t)head[69] << 16 | (uint32_t)head[70] << 8 |
+              head[71]) == STORE_APPLICATION_ID)
         *out = STORE_FORMAT_TACHO;
-    for (size_t i = 0; *out == STORE_FORMAT_UNKNOWN && i < sizeof importers / sizeof *importers; i++)
+    for (size_t i = 0; *out == STORE_FORMAT_UNKNOWN && i < sizeof importers / sizeof *importers;
+         i++)
         if (importers[i]->recognises(head, n))
             *out = importers[i]->format;
     if (*out == STORE_FORMAT_NSYS_REP || *out == STORE_FORMAT_XPLANE)
@@ -99,12 +109,16 @@ static int stat_of(const char *path, struct stat *st, struct tacho_error *err)
 {
     if (!stat(path, st))
         return 0;
-    int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND : errno == EACCES ? TACHO_EDENIED : TACHO_EIO;
-    return tacho_fail(err, code,
-                      code == TACHO_EDENIED     ? IMP_HINT_DENIED
-                      : code == TACHO_ENOTFOUND ? "is it spelled right? give a Kineto .json or .json.gz, or an Nsight .sqlite"
-                                                : NULL,
-                      "%s: %s", path, strerror(errno));
+    int code = errno == ENOENT || errno == ENOTDIR ? TACHO_ENOTFOUND
+               : errno == EACCES                   ? TACHO_EDENIED
+                                                   : TACHO_EIO;
+    return tacho_fail(
+        err, code,
+        code == TACHO_EDENIED ? IMP_HINT_DENIED
+        : code == TACHO_ENOTFOUND
+            ? "is it spelled right? give a Kineto .json or .json.gz, or an Nsight .sqlite"
+            : NULL,
+        "%s: %s", path, strerror(errno));
 }
 
 /* ---- the files of an import -------------------------------------------------------------------------------------------------- */
@@ -113,8 +127,9 @@ struct file {
     char *path;
     enum store_format format;
     int64_t bytes;
-    bool from_folder;   /* then it may turn out to be something else */
-    const char *unread; /* of a folder: has the name of a trace, but cannot be read: why. NULL: it can */
+    bool from_folder; /* then it may turn out to be something else */
+    const char
+        *unread; /* of a folder: has the name of a trace, but cannot be read: why. NULL: it can */
 };
 
 struct files {
@@ -133,8 +148,8 @@ static void files_clear(struct files *f)
     memset(f, 0, sizeof *f);
 }
 
-static int files_add(struct files *f, const char *path, enum store_format format, int64_t bytes, bool from_folder,
-                     struct tacho_error *err)
+static int files_add(struct files *f, const char *path, enum store_format format, int64_t bytes,
+                     bool from_folder, struct tacho_error *err)
 {
     if (f->count == f->cap) {
         size_t cap = f->cap ? 2 * f->cap : 16;
@@ -167,7 +182,8 @@ static bool named_as_trace(const char *path)
     return false;
 }
 
-/* A file of a folder. What only has the name of a trace is a rank that is missing: it is named. Other files are left alone. */
+/* A file of a folder. What only has the name of a trace is a rank that is missing: it is named.
+ * Other files are left alone. */
 static int folder_file(struct files *f, const char *name, struct tacho_error *err)
 {
     struct stat st;
@@ -181,7 +197,8 @@ static int folder_file(struct files *f, const char *name, struct tacho_error *er
     else if (!st.st_size)
         unread = "the file is empty";
     else if (file_format(name, &format, &why))
-        unread = why.code == TACHO_EFORMAT ? "not a trace: nothing was read from it" : "cannot be read";
+        unread =
+            why.code == TACHO_EFORMAT ? "not a trace: nothing was read from it" : "cannot be read";
     f->refused += format == STORE_FORMAT_NSYS_REP || format == STORE_FORMAT_XPLANE;
     if (format == STORE_FORMAT_KINETO || format == STORE_FORMAT_NSIGHT)
         return files_add(f, name, format, st.st_size, true, err);
@@ -203,24 +220,29 @@ static int folder_add(struct files *f, const char *path, struct tacho_error *err
     int rc = 0;
     DIR *d = opendir(path);
     if (!d)
-        return tacho_fail(err, errno == EACCES ? TACHO_EDENIED : TACHO_EIO, errno == EACCES ? IMP_HINT_DENIED : NULL, "%s: %s",
-                          path, strerror(errno));
+        return tacho_fail(err, errno == EACCES ? TACHO_EDENIED : TACHO_EIO,
+                          errno == EACCES ? IMP_HINT_DENIED : NULL, "%s: %s", path,
+                          strerror(errno));
     while (!rc && (entry = readdir(d))) {
-        if (entry->d_name[0] != '.' && snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < (int)sizeof name)
+        if (entry->d_name[0] != '.' &&
+            snprintf(name, sizeof name, "%s/%s", path, entry->d_name) < (int)sizeof name)
             rc = folder_file(f, name, err);
     }
     closedir(d);
     if (!rc && f->count - first == f->unread - unread)
-        rc = f->refused ? tacho_fail(err, TACHO_ENOTSUP, "export them: nsys export --type sqlite FILE",
-                                     "%s: only Nsight Systems reports or xplane files in it", path)
-                        : tacho_fail(err, TACHO_EFORMAT, "give a folder with one Kineto or Nsight file for each rank",
-                                     "%s: no trace in this folder", path);
+        rc = f->refused
+                 ? tacho_fail(err, TACHO_ENOTSUP, "export them: nsys export --type sqlite FILE",
+                              "%s: only Nsight Systems reports or xplane files in it", path)
+                 : tacho_fail(err, TACHO_EFORMAT,
+                              "give a folder with one Kineto or Nsight file for each rank",
+                              "%s: no trace in this folder", path);
     if (!rc)
         qsort(f->file + first, f->count - first, sizeof *f->file, natural_order);
     return rc;
 }
 
-static int files_of(const char *const *in, size_t in_count, struct files *f, struct tacho_error *err)
+static int files_of(const char *const *in, size_t in_count, struct files *f,
+                    struct tacho_error *err)
 {
     int rc = 0;
     memset(f, 0, sizeof *f);
@@ -236,8 +258,8 @@ static int files_of(const char *const *in, size_t in_count, struct files *f, str
         }
         rc = file_format(in[i], &format, err);
         if (!rc && format == STORE_FORMAT_TACHO)
-            rc = tacho_fail(err, TACHO_EFORMAT, "nothing to import: read it with 'tacho report'", "%s: a .tacho file already",
-                            in[i]);
+            rc = tacho_fail(err, TACHO_EFORMAT, "nothing to import: read it with 'tacho report'",
+                            "%s: a .tacho file already", in[i]);
         if (!rc)
             rc = files_add(f, in[i], format, st.st_size, false, err);
     }
@@ -264,8 +286,11 @@ int store_format_of(const char *path, enum store_format *out, struct tacho_error
 
 int imp_loss(struct imp_run *run, const char *reason, int64_t count)
 {
-    struct store_loss l = {
-        .source = base_of(run->path), .reason = reason, .count = count, .t0 = STORE_ABSENT, .t1 = STORE_ABSENT};
+    struct store_loss l = {.source = base_of(run->path),
+                           .reason = reason,
+                           .count = count,
+                           .t0 = STORE_ABSENT,
+                           .t1 = STORE_ABSENT};
     run->r->lost += strstr(reason, "(kept") ? 0 : count;
     return run->o->salvage_only ? 0 : store_loss_add(run->db, &l);
 }
@@ -375,28 +400,34 @@ static int import_all(void *ctx, store *db, struct tacho_error *err)
         rc = import_file(run, &f->file[i], err);
     if (!rc && f->refused) {
         run->path = "folder";
-        rc = imp_loss(run, "Nsight Systems report or xplane file: convert it to be read", f->refused);
+        rc = imp_loss(run, "Nsight Systems report or xplane file: convert it to be read",
+                      f->refused);
     }
     if (!rc && !run->r->files)
-        rc = tacho_fail(err, TACHO_EFORMAT, "give a folder with one Kineto or Nsight file for each rank",
+        rc = tacho_fail(err, TACHO_EFORMAT,
+                        "give a folder with one Kineto or Nsight file for each rank",
                         "%s: no trace in this folder", run->o->in[0]);
     return rc;
 }
 
-int store_import(const struct store_import_options *o, struct store_import_result *r, struct tacho_error *err)
+int store_import(const struct store_import_options *o, struct store_import_result *r,
+                 struct tacho_error *err)
 {
     struct import i = {.run = {.o = o, .r = r}};
-    struct store_making making = {.path = o->out,
-                                  .tag = "import",
-                                  .no_space = "free some space, or choose another place (-o FILE; TMPDIR for what is not kept)",
-                                  .discard = o->salvage_only,
-                                  .fill = import_all,
-                                  .ctx = &i};
+    struct store_making making = {
+        .path = o->out,
+        .tag = "import",
+        .no_space =
+            "free some space, or choose another place (-o FILE; TMPDIR for what is not kept)",
+        .discard = o->salvage_only,
+        .fill = import_all,
+        .ctx = &i};
     memset(r, 0, sizeof *r);
     int rc = files_of(o->in, o->in_count, &i.files, err);
     if (!rc && !access(o->out, F_OK))
-        rc = tacho_fail(err, TACHO_EEXISTS, "tacho never overwrites: give another name with -o FILE", "%s: exists already",
-                        o->out);
+        rc =
+            tacho_fail(err, TACHO_EEXISTS, "tacho never overwrites: give another name with -o FILE",
+                       "%s: exists already", o->out);
     if (!rc)
         rc = store_make(&making, err);
     free(i.run.rank);
@@ -430,8 +461,10 @@ static int key_file(struct key *k, const struct file *f, struct tacho_error *err
     }
     int fd = open(f->path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return tacho_fail(err, errno == EACCES ? TACHO_EDENIED : TACHO_EIO, NULL, "%s: %s", f->path, strerror(errno));
-    const off_t at[] = {0, f->bytes / 2, f->bytes > (off_t)sizeof block ? f->bytes - (off_t)sizeof block : 0};
+        return tacho_fail(err, errno == EACCES ? TACHO_EDENIED : TACHO_EIO, NULL, "%s: %s", f->path,
+                          strerror(errno));
+    const off_t at[] = {0, f->bytes / 2,
+                        f->bytes > (off_t)sizeof block ? f->bytes - (off_t)sizeof block : 0};
     const char *name = base_of(f->path);
     key_add(k, name, strlen(name) + 1);
     key_add(k, &f->bytes, sizeof f->bytes);

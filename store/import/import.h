@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Public header of store/import/: other tools' traces become a `.tacho` file. docs/schema.md, "Accelerators and foreign
- * traces", says what stands where afterwards.
+ * Public header of store/import/: other tools' traces become a `.tacho` file. docs/schema.md,
+ * "Accelerators and foreign traces", says what stands where afterwards.
  *
- * One streaming pass: a reader in windows of at most STORE_IMPORT_WINDOW bytes beside an inserter, memory bounded by the number
- * of distinct strings, details and tracks and not by the size of the trace. Nothing is dropped in silence: what could not be
- * read is a loss row with a count, a file cut off in the middle is salvaged to its last whole event and says so.
+ * One streaming pass: a reader in windows of at most STORE_IMPORT_WINDOW bytes beside an inserter,
+ * memory bounded by the number of distinct strings, details and tracks and not by the size of the
+ * trace. Nothing is dropped in silence: what could not be read is a loss row with a count, a file
+ * cut off in the middle is salvaged to its last whole event and says so.
  */
 #ifndef STORE_IMPORT_IMPORT_H
 #define STORE_IMPORT_IMPORT_H
@@ -38,16 +39,20 @@ enum store_format {
 
 const char *store_format_text(enum store_format f);
 
-/* Looks at PATH. Errors: TACHO_ENOTFOUND, TACHO_EDENIED, TACHO_EIO; TACHO_ENOTSUP with the way to convert it for NSYS_REP and
- * XPLANE; TACHO_EFORMAT with a hint for UNKNOWN and for an empty file. *out is set in every case but the first three. */
+/* Looks at PATH. Errors: TACHO_ENOTFOUND, TACHO_EDENIED, TACHO_EIO; TACHO_ENOTSUP with the way to
+ * convert it for NSYS_REP and XPLANE; TACHO_EFORMAT with a hint for UNKNOWN and for an empty file.
+ * *out is set in every case but the first three. */
 int store_format_of(const char *path, enum store_format *out, struct tacho_error *err);
 
 struct store_import_options {
-    const char *const *in; /* files and folders; each Kineto or Nsight file in them is one rank (or node) of one run */
+    const char *const *in; /* files and folders; each Kineto or Nsight file in them is one rank (or
+                              node) of one run */
     size_t in_count;
-    const char *out; /* path of the file to make; must not exist. Written beside and renamed: nothing half-written is left */
-    /* Called now and then from the calling thread with bytes read and bytes in all (of compressed files: compressed). Non-zero
-     * cancels: TACHO_EINTERRUPTED, nothing is left behind. May be NULL. */
+    const char *out; /* path of the file to make; must not exist. Written beside and renamed:
+                        nothing half-written is left */
+    /* Called now and then from the calling thread with bytes read and bytes in all (of compressed
+     * files: compressed). Non-zero cancels: TACHO_EINTERRUPTED, nothing is left behind. May be
+     * NULL. */
     int (*progress)(void *ctx, int64_t done, int64_t total);
     void *ctx;
     bool salvage_only; /* tests: parse and count, write no slices */
@@ -58,12 +63,14 @@ struct store_import_result {
     bool truncated;                      /* some file ended in the middle */
 };
 
-/* Errors: those of store_format_of, TACHO_EEXISTS, TACHO_EFORMAT (no event could be read), TACHO_ENOSPACE or TACHO_EIO (the
- * output), TACHO_ENOMEM. err names the file. */
-int store_import(const struct store_import_options *o, struct store_import_result *r, struct tacho_error *err);
+/* Errors: those of store_format_of, TACHO_EEXISTS, TACHO_EFORMAT (no event could be read),
+ * TACHO_ENOSPACE or TACHO_EIO (the output), TACHO_ENOMEM. err names the file. */
+int store_import(const struct store_import_options *o, struct store_import_result *r,
+                 struct tacho_error *err);
 
-/* A key of 32 hexadecimal digits + '\0' of what an import of these files would give: contents, names, version of the importer.
- * The same trace copied elsewhere has the same key. Reads at most the size and three blocks of each file: quick on gigabytes.
+/* A key of 32 hexadecimal digits + '\0' of what an import of these files would give: contents,
+ * names, version of the importer. The same trace copied elsewhere has the same key. Reads at most
+ * the size and three blocks of each file: quick on gigabytes.
  */
 int store_import_key(const char *const *in, size_t in_count, char key[33], struct tacho_error *err);
 

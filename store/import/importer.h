@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/import/: what an importer of one format is. To add a format: one file with one struct importer, one line in
- * the table of import.c.
+ * Private to store/import/: what an importer of one format is. To add a format: one file with one
+ * struct importer, one line in the table of import.c.
  */
 #ifndef STORE_IMPORT_IMPORTER_H
 #define STORE_IMPORT_IMPORTER_H
@@ -27,17 +27,19 @@ struct imp_run {
 struct importer {
     enum store_format format;
     const char *source; /* value of the run key `source` */
-    /* Is this its format? `head` are the first n bytes of the file (after decompression of a gzip file). */
+    /* Is this its format? `head` are the first n bytes of the file (after decompression of a gzip
+     * file). */
     bool (*recognises)(const unsigned char *head, size_t n);
-    /* Reads the whole file into run->db between store_begin and store_commit of its own. Adds to run->r. */
+    /* Reads the whole file into run->db between store_begin and store_commit of its own. Adds to
+     * run->r. */
     int (*read)(struct imp_run *run, const char *path, struct tacho_error *err);
 };
 
 extern const struct importer imp_kineto, imp_nsight;
 
-/* The rank of the present input: `named` by the trace itself, else by its file name (rank3, rank_3, rank-3), else, of several
- * inputs, the smallest that is free. STORE_ABSENT: a single file that says nothing. A rank that another file has already is
- * kept and counted as a notice in `loss`. */
+/* The rank of the present input: `named` by the trace itself, else by its file name (rank3, rank_3,
+ * rank-3), else, of several inputs, the smallest that is free. STORE_ABSENT: a single file that
+ * says nothing. A rank that another file has already is kept and counted as a notice in `loss`. */
 int64_t imp_rank(struct imp_run *run, int64_t named);
 
 /* Counts what could not be read (source = base name of the file) in the table `loss`. */

@@ -35,8 +35,8 @@ static ssize_t raw_read(struct imp_input *in, void *to, size_t n)
 
 static int read_failed(const struct imp_input *in, struct tacho_error *err)
 {
-    return tacho_fail(err, TACHO_EIO, "copy it to a local disk, and read it there", "%s: cannot be read: %s", in->path,
-                      strerror(errno));
+    return tacho_fail(err, TACHO_EIO, "copy it to a local disk, and read it there",
+                      "%s: cannot be read: %s", in->path, strerror(errno));
 }
 
 int imp_input_open(const char *path, struct imp_input **out, struct tacho_error *err)
@@ -54,7 +54,8 @@ int imp_input_open(const char *path, struct imp_input **out, struct tacho_error 
                    : os == EACCES                ? TACHO_EDENIED
                    : os == ENOMEM                ? TACHO_ENOMEM
                                                  : TACHO_EIO;
-        return tacho_fail(err, code, code == TACHO_EDENIED ? IMP_HINT_DENIED : NULL, "%s: %s", path, strerror(os));
+        return tacho_fail(err, code, code == TACHO_EDENIED ? IMP_HINT_DENIED : NULL, "%s: %s", path,
+                          strerror(os));
     }
     posix_fadvise(in->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     ssize_t got = raw_read(in, in->raw, RAW_BYTES);
@@ -88,7 +89,8 @@ void imp_input_close(struct imp_input *in)
     free(in);
 }
 
-static int plain_read(struct imp_input *in, unsigned char *to, size_t n, size_t *got, struct tacho_error *err)
+static int plain_read(struct imp_input *in, unsigned char *to, size_t n, size_t *got,
+                      struct tacho_error *err)
 {
     size_t have = in->head_end - in->head;
     *got = have < n ? have : n;
@@ -105,7 +107,8 @@ static int plain_read(struct imp_input *in, unsigned char *to, size_t n, size_t 
     return 0;
 }
 
-/* A member has ended: another may follow; anything else (padding of tapes and block devices) is not part of the trace. */
+/* A member has ended: another may follow; anything else (padding of tapes and block devices) is not
+ * part of the trace. */
 static void next_member(struct imp_input *in)
 {
     in->in_member = false;
@@ -115,7 +118,8 @@ static void next_member(struct imp_input *in)
         in->end = true;
 }
 
-static int gzip_read(struct imp_input *in, unsigned char *to, size_t n, size_t *got, struct tacho_error *err)
+static int gzip_read(struct imp_input *in, unsigned char *to, size_t n, size_t *got,
+                     struct tacho_error *err)
 {
     *got = 0;
     while (*got < n && !in->end) {
@@ -170,5 +174,6 @@ bool imp_input_is_gzip(const struct imp_input *in)
 
 int64_t imp_input_position(const struct imp_input *in)
 {
-    return atomic_load_explicit(&((struct imp_input *)(uintptr_t)in)->position, memory_order_relaxed);
+    return atomic_load_explicit(&((struct imp_input *)(uintptr_t)in)->position,
+                                memory_order_relaxed);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/import/: the bytes of a trace file, plain or gzip (any number of members), as one stream.
+ * Private to store/import/: the bytes of a trace file, plain or gzip (any number of members), as
+ * one stream.
  */
 #ifndef STORE_IMPORT_INPUT_H
 #define STORE_IMPORT_INPUT_H

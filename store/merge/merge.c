@@ -36,7 +36,9 @@ static int on_key(void *ctx, const char *key, const char *value)
     const struct {
         const char *key;
         int64_t *to;
-    } numbers[] = {{"start.monotonic_ns", &s->begun}, {"end.monotonic_ns", &s->ended}, {"start.realtime_ns", &s->begun_wall}};
+    } numbers[] = {{"start.monotonic_ns", &s->begun},
+                   {"end.monotonic_ns", &s->ended},
+                   {"start.realtime_ns", &s->begun_wall}};
     for (size_t i = 0; value && i < sizeof texts / sizeof *texts; i++)
         if (!strcmp(key, texts[i].key))
             snprintf(texts[i].to, texts[i].size, "%s", value);
@@ -78,9 +80,11 @@ static int on_wall(void *ctx, int columns, const struct store_cell *cells)
 
 static int source_open(struct merge *m, struct merge_source *s, const char *path)
 {
-    static const char ranks[] = "SELECT rank, EXISTS (SELECT 1 FROM step WHERE step.process = process.id) FROM process WHERE "
+    static const char ranks[] = "SELECT rank, EXISTS (SELECT 1 FROM step WHERE step.process = "
+                                "process.id) FROM process WHERE "
                                 "rank IS NOT NULL ORDER BY rank";
-    static const char wall[] = "SELECT realtime - monotonic FROM clock_anchor ORDER BY 1 LIMIT 1 OFFSET (SELECT count(*) / 2 "
+    static const char wall[] = "SELECT realtime - monotonic FROM clock_anchor ORDER BY 1 LIMIT 1 "
+                               "OFFSET (SELECT count(*) / 2 "
                                "FROM clock_anchor)";
     struct stat st;
     *s = (struct merge_source){.path = path,
@@ -120,8 +124,8 @@ static void source_close(struct merge_source *s)
 static bool same_recording(const struct merge_source *a, const struct merge_source *b)
 {
     return (a->device == b->device && a->inode == b->inode) ||
-           (a->boot[0] && !strcmp(a->boot, b->boot) && a->begun != STORE_ABSENT && a->begun == b->begun &&
-            a->lowest == b->lowest && a->slices == b->slices);
+           (a->boot[0] && !strcmp(a->boot, b->boot) && a->begun != STORE_ABSENT &&
+            a->begun == b->begun && a->lowest == b->lowest && a->slices == b->slices);
 }
 
 static int64_t common_rank(const struct merge_source *a, const struct merge_source *b)
@@ -135,19 +139,23 @@ static int64_t common_rank(const struct merge_source *a, const struct merge_sour
 
 static bool apart(const struct merge_source *a, const struct merge_source *b)
 {
-    if (a->begun_wall == STORE_ABSENT || b->begun_wall == STORE_ABSENT || a->ended == STORE_ABSENT || b->ended == STORE_ABSENT)
+    if (a->begun_wall == STORE_ABSENT || b->begun_wall == STORE_ABSENT ||
+        a->ended == STORE_ABSENT || b->ended == STORE_ABSENT)
         return false;
-    int64_t end_a = a->begun_wall + (a->ended - a->begun), end_b = b->begun_wall + (b->ended - b->begun);
+    int64_t end_a = a->begun_wall + (a->ended - a->begun),
+            end_b = b->begun_wall + (b->ended - b->begun);
     return end_a < b->begun_wall || end_b < a->begun_wall;
 }
 
 static int check_one(struct merge *m, const struct merge_source *s)
 {
     if (s->merged)
-        return tacho_fail(&m->why, TACHO_EFORMAT, "merge the files that it was made of, all at once",
+        return tacho_fail(&m->why, TACHO_EFORMAT,
+                          "merge the files that it was made of, all at once",
                           "%s: was made by 'tacho merge'", s->path);
     if (s->source[0])
-        return tacho_fail(&m->why, TACHO_EFORMAT, "give the traces themselves to 'tacho import', all at once",
+        return tacho_fail(&m->why, TACHO_EFORMAT,
+                          "give the traces themselves to 'tacho import', all at once",
                           "%s: was imported from a trace of another tool", s->path);
     return 0;
 }
@@ -156,18 +164,23 @@ static int check_pair(struct merge *m, const struct merge_source *a, const struc
 {
     static const char force[] = "to merge them all the same: --force";
     if (same_recording(a, b))
-        return tacho_fail(&m->why, TACHO_EFORMAT, "give each file once", "%s: the same recording as %s", b->path, a->path);
+        return tacho_fail(&m->why, TACHO_EFORMAT, "give each file once",
+                          "%s: the same recording as %s", b->path, a->path);
     if (m->o->force)
         return 0;
     if (strcmp(a->job, b->job) != 0)
-        return tacho_fail(&m->why, TACHO_EFORMAT, force, "%s: of another job than %s (%.60s, %.60s)", b->path, a->path,
+        return tacho_fail(&m->why, TACHO_EFORMAT, force,
+                          "%s: of another job than %s (%.60s, %.60s)", b->path, a->path,
                           b->job[0] ? b->job : "none", a->job[0] ? a->job : "none");
     int64_t rank = common_rank(a, b);
     if (rank != STORE_ABSENT)
-        return tacho_fail(&m->why, TACHO_EFORMAT, "two recordings one after the other are compared with 'tacho diff'; --force",
-                          "%s: rank %lld is in %s too", b->path, (long long)rank, a->path);
+        return tacho_fail(
+            &m->why, TACHO_EFORMAT,
+            "two recordings one after the other are compared with 'tacho diff'; --force",
+            "%s: rank %lld is in %s too", b->path, (long long)rank, a->path);
     if (apart(a, b))
-        return tacho_fail(&m->why, TACHO_EFORMAT, force, "%s: was recorded at another time than %s", b->path, a->path);
+        return tacho_fail(&m->why, TACHO_EFORMAT, force, "%s: was recorded at another time than %s",
+                          b->path, a->path);
     return 0;
 }
 
@@ -201,7 +214,8 @@ static int open_all(struct merge *m)
     return rc;
 }
 
-/* GPUs of machines are numbered on: what NVML calls 0 on the second machine is not the first one's. */
+/* GPUs of machines are numbered on: what NVML calls 0 on the second machine is not the first one's.
+ */
 static void number_gpus(struct merge *m)
 {
     int64_t before = 0;
@@ -249,17 +263,20 @@ static int write_all(void *ctx, store *out, struct tacho_error *why)
     return rc;
 }
 
-int store_merge(const struct store_merge_options *o, struct store_merge_result *r, struct tacho_error *err)
+int store_merge(const struct store_merge_options *o, struct store_merge_result *r,
+                struct tacho_error *err)
 {
     struct merge m = {.o = o, .r = r};
     int rc = 0;
     *r = (struct store_merge_result){0};
     if (o->in_count < 2 || o->in_count > STORE_MERGE_FILES)
-        rc = tacho_fail(&m.why, TACHO_EUSAGE, "give the files of all nodes", "%zu file%s: 2 to %d can be merged", o->in_count,
+        rc = tacho_fail(&m.why, TACHO_EUSAGE, "give the files of all nodes",
+                        "%zu file%s: 2 to %d can be merged", o->in_count,
                         o->in_count == 1 ? "" : "s", STORE_MERGE_FILES);
     else if (!access(o->out, F_OK))
-        rc = tacho_fail(&m.why, TACHO_EEXISTS, "tacho never overwrites: give another name with -o FILE", "%s: exists already",
-                        o->out);
+        rc = tacho_fail(&m.why, TACHO_EEXISTS,
+                        "tacho never overwrites: give another name with -o FILE",
+                        "%s: exists already", o->out);
     rc = rc ? rc : open_all(&m);
     rc = rc ? rc : merge_align(&m);
     if (rc == 0) {
@@ -267,7 +284,8 @@ int store_merge(const struct store_merge_options *o, struct store_merge_result *
         sum_up(&m);
         struct store_making making = {.path = o->out,
                                       .tag = "merge",
-                                      .no_space = "free some space, or choose another place (-o FILE)",
+                                      .no_space =
+                                          "free some space, or choose another place (-o FILE)",
                                       .fill = write_all,
                                       .ctx = &m};
         rc = store_make(&making, &m.why);

@@ -2,11 +2,12 @@
  *
  * The clocks of several machines.
  *
- * Files of one boot of one machine have one CLOCK_MONOTONIC. Between machines the anchors of each file (CLOCK_REALTIME read
- * back to back with CLOCK_MONOTONIC) give an offset that is as good as the machines' wall clocks: its error is not known.
- * Better is a collective in which every rank takes part and which no rank can leave before all have entered (all-reduce,
- * all-gather, reduce-scatter, all-to-all, barrier): it ends on all machines at nearly one time, and for certain no rank ends it
- * before the last one has begun it.
+ * Files of one boot of one machine have one CLOCK_MONOTONIC. Between machines the anchors of each
+ * file (CLOCK_REALTIME read back to back with CLOCK_MONOTONIC) give an offset that is as good as
+ * the machines' wall clocks: its error is not known. Better is a collective in which every rank
+ * takes part and which no rank can leave before all have entered (all-reduce, all-gather,
+ * reduce-scatter, all-to-all, barrier): it ends on all machines at nearly one time, and for certain
+ * no rank ends it before the last one has begun it.
  *
  * clock_fit.c makes offset, drift and error of the distances of these ends.
  */
@@ -18,8 +19,10 @@
 #include "store/clock_fit.h"
 #include "store/merge/merge_private.h"
 
-#define SIDES_MOST   (2u << 20) /* of all collectives: 24 bytes each */
-#define SAME_WALL_NS 10000000ll /* files of one boot: their anchors agree, unless they are of different time namespaces */
+#define SIDES_MOST (2u << 20) /* of all collectives: 24 bytes each */
+#define SAME_WALL_NS \
+    10000000ll /* files of one boot: their anchors agree, unless they are of different time \
+                  namespaces */
 
 const char *store_merge_how_text(enum store_merge_how how)
 {
@@ -59,8 +62,8 @@ struct matches {
 
 static uint64_t place_of(const struct collective *c)
 {
-    uint64_t h =
-        (uint64_t)c->communicator * 0x9e3779b97f4a7c15u ^ (uint64_t)c->sequence * 0xc2b2ae3d27d4eb4fu ^ (uint64_t)c->op;
+    uint64_t h = (uint64_t)c->communicator * 0x9e3779b97f4a7c15u ^
+                 (uint64_t)c->sequence * 0xc2b2ae3d27d4eb4fu ^ (uint64_t)c->op;
     return h ^ h >> 29;
 }
 
@@ -69,7 +72,8 @@ static struct collective *find(struct matches *x, const struct collective *key)
     size_t i = place_of(key) & (x->places - 1);
     for (; x->table[i].ranks; i = (i + 1) & (x->places - 1)) {
         struct collective *c = &x->table[i];
-        if (c->communicator == key->communicator && c->sequence == key->sequence && c->op == key->op && c->ranks == key->ranks)
+        if (c->communicator == key->communicator && c->sequence == key->sequence &&
+            c->op == key->op && c->ranks == key->ranks)
             return c;
     }
     return &x->table[i];
@@ -106,10 +110,13 @@ static int on_collective(void *ctx, int columns, const struct store_cell *cells)
 {
     struct matches *x = ctx;
     int64_t start = word(&cells[0]), dur = word(&cells[1]), end;
-    struct collective key = {
-        .sequence = word(&cells[2]), .communicator = word(&cells[3]), .ranks = word(&cells[4]), .op = word(&cells[5])};
+    struct collective key = {.sequence = word(&cells[2]),
+                             .communicator = word(&cells[3]),
+                             .ranks = word(&cells[4]),
+                             .op = word(&cells[5])};
     (void)columns;
-    if (start == STORE_ABSENT || dur < 0 || key.sequence < 0 || key.ranks < 2 || __builtin_add_overflow(start, dur, &end))
+    if (start == STORE_ABSENT || dur < 0 || key.sequence < 0 || key.ranks < 2 ||
+        __builtin_add_overflow(start, dur, &end))
         return 0;
     while (x->used >= x->most) {
         int rc = thin(x);
@@ -142,13 +149,16 @@ static int on_collective(void *ctx, int columns, const struct store_cell *cells)
 
 static int read_collectives(struct matches *x)
 {
-    static const char sql[] =
-        "SELECT s.start, s.dur, s.correlation, d.communicator, d.ranks, length(d.collective) * 256 + unicode(d.collective) "
-        "FROM slice s JOIN detail d ON d.id = s.detail WHERE s.detail IN (SELECT id FROM detail WHERE schema = 'tacho.comm' "
-        "AND "
-        "collective IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier')) ORDER BY s.id";
+    static const char sql[] = "SELECT s.start, s.dur, s.correlation, d.communicator, d.ranks, "
+                              "length(d.collective) * 256 + unicode(d.collective) "
+                              "FROM slice s JOIN detail d ON d.id = s.detail WHERE s.detail IN "
+                              "(SELECT id FROM detail WHERE schema = 'tacho.comm' "
+                              "AND "
+                              "collective IN ('all_reduce', 'all_gather', 'reduce_scatter', "
+                              "'all_to_all', 'barrier')) ORDER BY s.id";
     int rc = 0;
-    x->most = SIDES_MOST / x->m->machines < STORE_MERGE_COLLECTIVES ? SIDES_MOST / x->m->machines : STORE_MERGE_COLLECTIVES;
+    x->most = SIDES_MOST / x->m->machines < STORE_MERGE_COLLECTIVES ? SIDES_MOST / x->m->machines
+                                                                    : STORE_MERGE_COLLECTIVES;
     for (x->places = 64; x->places < 4 * x->most;)
         x->places *= 2;
     x->stride = 1;
@@ -164,9 +174,10 @@ static int read_collectives(struct matches *x)
 
 /* ---- machines -------------------------------------------------------------------------------------------------------------- */
 
-/* The clock of machine `a`, from collectives that it has in common with the reference's machine. *found: there are some. */
-static int align_machine(struct matches *x, size_t a, size_t reference, struct store_merge_clock *clock, double wall,
-                         bool *found)
+/* The clock of machine `a`, from collectives that it has in common with the reference's machine.
+ * *found: there are some. */
+static int align_machine(struct matches *x, size_t a, size_t reference,
+                         struct store_merge_clock *clock, double wall, bool *found)
 {
     size_t n = 0;
     struct store_clock_fit fit;
@@ -209,7 +220,8 @@ static void find_machines(struct merge *m)
         for (size_t k = 0; k < i; k++) {
             const struct merge_source *o = &m->source[k];
             bool wall = s->anchor_wall != STORE_ABSENT && o->anchor_wall != STORE_ABSENT;
-            if (s->boot[0] && !strcmp(s->boot, o->boot) && (!wall || llabs(s->anchor_wall - o->anchor_wall) < SAME_WALL_NS)) {
+            if (s->boot[0] && !strcmp(s->boot, o->boot) &&
+                (!wall || llabs(s->anchor_wall - o->anchor_wall) < SAME_WALL_NS)) {
                 s->machine = o->machine;
                 break;
             }
@@ -218,7 +230,8 @@ static void find_machines(struct merge *m)
     }
 }
 
-static struct store_merge_clock wall_clock(const struct merge_source *s, const struct merge_source *reference)
+static struct store_merge_clock wall_clock(const struct merge_source *s,
+                                           const struct merge_source *reference)
 {
     struct store_merge_clock c = {.how = STORE_MERGE_NONE, .error = NAN, .bound = NAN, .wall = NAN};
     if (s->anchor_wall != STORE_ABSENT && reference->anchor_wall != STORE_ABSENT) {
@@ -243,7 +256,8 @@ int merge_align(struct merge *m)
             first++;
         if (a > 0) {
             clock = wall_clock(&m->source[first], &m->source[0]);
-            rc = align_machine(&x, a, 0, &clock, clock.how == STORE_MERGE_WALL ? (double)clock.offset : NAN, &found);
+            rc = align_machine(&x, a, 0, &clock,
+                               clock.how == STORE_MERGE_WALL ? (double)clock.offset : NAN, &found);
         }
         for (size_t i = first; i < m->count; i++)
             if (m->source[i].machine == a)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is said of the run as a whole. A key that all files have with one value stays; else it has the reference's value, and
- * node.N.KEY those of each file. Processors and memory are added over machines. A ceiling is one machine's, their mean: readers
- * multiply by the hosts that a run has.
+ * What is said of the run as a whole. A key that all files have with one value stays; else it has
+ * the reference's value, and node.N.KEY those of each file. Processors and memory are added over
+ * machines. A ceiling is one machine's, their mean: readers multiply by the hosts that a run has.
  */
 #include <math.h>
 #include <stdio.h>
@@ -30,10 +30,11 @@ enum way { WAY_OWN, WAY_SUM, WAY_MOST, WAY_DROP };
 static const struct {
     const char *key;
     enum way way;
-} ways[] = {{"cpu.online", WAY_SUM},         {"cpu.usable", WAY_SUM},         {"memory.bytes", WAY_SUM},
-            {"ranges_without_end", WAY_SUM}, {"ends_without_start", WAY_SUM}, {"exit_status", WAY_MOST},
-            {"recovered", WAY_MOST},         {"verdict", WAY_DROP},           {"job.node_ranks", WAY_DROP},
-            {"end.monotonic_ns", WAY_DROP}};
+} ways[] = {{"cpu.online", WAY_SUM},         {"cpu.usable", WAY_SUM},
+            {"memory.bytes", WAY_SUM},       {"ranges_without_end", WAY_SUM},
+            {"ends_without_start", WAY_SUM}, {"exit_status", WAY_MOST},
+            {"recovered", WAY_MOST},         {"verdict", WAY_DROP},
+            {"job.node_ranks", WAY_DROP},    {"end.monotonic_ns", WAY_DROP}};
 
 static enum way way_of(const char *key)
 {
@@ -43,14 +44,16 @@ static enum way way_of(const char *key)
     return WAY_OWN;
 }
 
-/* Keys that name a process or a GPU of this file get their new numbers: device.P.gpu:N.X, nvml.N.X. */
+/* Keys that name a process or a GPU of this file get their new numbers: device.P.gpu:N.X, nvml.N.X.
+ */
 static char *renamed(const struct merge_source *s, const char *key)
 {
     char *out = NULL, *rest;
     int rc = 0;
     if (!strncmp(key, "device.", 7)) {
         long long process = strtoll(key + 7, &rest, 10);
-        int64_t id = rest > key + 7 && *rest == '.' ? merge_id(&s->processes, process, &rc) : STORE_ABSENT;
+        int64_t id =
+            rest > key + 7 && *rest == '.' ? merge_id(&s->processes, process, &rc) : STORE_ABSENT;
         if (rc == 0 && id != STORE_ABSENT)
             return asprintf(&out, "device.%lld%s", (long long)id, rest) < 0 ? NULL : out;
     }
@@ -73,7 +76,8 @@ static int on_key(void *ctx, const char *key, const char *value)
         x->pair = p;
         x->cap = cap;
     }
-    struct pair p = {x->source, renamed(&x->m->source[x->source], key), value ? strdup(value) : NULL};
+    struct pair p = {x->source, renamed(&x->m->source[x->source], key),
+                     value ? strdup(value) : NULL};
     if (!p.key || (value && !p.value)) {
         free(p.key);
         free(p.value);
@@ -95,7 +99,8 @@ static bool equal(const char *a, const char *b)
     return a && b ? !strcmp(a, b) : a == b;
 }
 
-/* Added over machines, the largest of the files of one machine; or just the largest. Absent where a machine has no number. */
+/* Added over machines, the largest of the files of one machine; or just the largest. Absent where a
+ * machine has no number. */
 static int set_number(struct merge *m, const struct pair *p, size_t n, bool sum)
 {
     long long total = 0, most = 0;
@@ -105,7 +110,8 @@ static int set_number(struct merge *m, const struct pair *p, size_t n, bool sum)
         for (size_t i = 0; i < n; i++) {
             char *end;
             long long v = p[i].value ? strtoll(p[i].value, &end, 10) : 0;
-            if (m->source[p[i].source].machine != machine || !p[i].value || end == p[i].value || *end)
+            if (m->source[p[i].source].machine != machine || !p[i].value || end == p[i].value ||
+                *end)
                 continue;
             here = !any || v > here ? v : here;
             any = true;
@@ -123,7 +129,8 @@ static int set_nodes(struct merge *m, const struct pair *p, size_t n)
     char key[320];
     int rc = 0;
     for (size_t i = 0; i < n && rc == 0; i++) {
-        snprintf(key, sizeof key, "node.%lld.%.280s", (long long)m->source[p[i].source].index, p[i].key);
+        snprintf(key, sizeof key, "node.%lld.%.280s", (long long)m->source[p[i].source].index,
+                 p[i].key);
         rc = store_run_set(m->out, key, p[i].value);
     }
     return rc;
@@ -147,7 +154,8 @@ static int set_key(struct merge *m, const struct pair *p, size_t n)
             return rc;
     } else if (same && way != WAY_DROP) {
         return store_run_set(m->out, p->key, p->value);
-    } else if (way == WAY_OWN && (!strncmp(p->key, "device.", 7) || (!strncmp(p->key, "nvml.", 5) && n == 1))) {
+    } else if (way == WAY_OWN &&
+               (!strncmp(p->key, "device.", 7) || (!strncmp(p->key, "nvml.", 5) && n == 1))) {
         return store_run_set(m->out, p->key, p->value); /* their numbers tell the files apart */
     }
     if (!strcmp(p->key, "verdict"))
@@ -178,14 +186,16 @@ static int write_keys(struct merge *m)
 
 /* ---- clocks ---------------------------------------------------------------------------------------------------------------- */
 
-static int set_node(struct merge *m, const struct merge_source *s, const char *name, const char *value)
+static int set_node(struct merge *m, const struct merge_source *s, const char *name,
+                    const char *value)
 {
     char key[64];
     snprintf(key, sizeof key, "node.%lld.%s", (long long)s->index, name);
     return store_run_set(m->out, key, value);
 }
 
-static int set_node_number(struct merge *m, const struct merge_source *s, const char *name, double value)
+static int set_node_number(struct merge *m, const struct merge_source *s, const char *name,
+                           double value)
 {
     char text[40];
     snprintf(text, sizeof text, "%.0f", value);
@@ -199,7 +209,9 @@ static int write_clock(struct merge *m, const struct merge_source *s)
     char text[48];
     int rc = set_node(m, s, "file", base ? base + 1 : s->path);
     rc = rc ? rc : set_node(m, s, "clock", store_merge_how_text(c->how));
-    rc = rc ? rc : set_node_number(m, s, "clock.offset_ns", c->how == STORE_MERGE_NONE ? NAN : (double)c->offset);
+    rc = rc ? rc
+            : set_node_number(m, s, "clock.offset_ns",
+                              c->how == STORE_MERGE_NONE ? NAN : (double)c->offset);
     rc = rc ? rc : set_node_number(m, s, "clock.error_ns", c->error);
     if (rc || c->how != STORE_MERGE_BY_COLLECTIVES)
         return rc;
@@ -236,7 +248,8 @@ static int write_clocks(struct merge *m)
         snprintf(text, sizeof text, "%.20s; %zu machines by %s, error not known", own, m->machines,
                  store_merge_how_text(m->r->how));
     else
-        snprintf(text, sizeof text, "%.20s; %zu machines aligned within %.3g us", own, m->machines, m->r->error / 1e3);
+        snprintf(text, sizeof text, "%.20s; %zu machines aligned within %.3g us", own, m->machines,
+                 m->r->error / 1e3);
     return store_run_set(m->out, "clock", text);
 }
 
@@ -271,10 +284,12 @@ static char *copy_of(const char *text)
     return text ? strdup(text) : NULL;
 }
 
-static struct amount *amount_of(struct amounts *x, const char *name, const char *dtype, const char *device, const char *text)
+static struct amount *amount_of(struct amounts *x, const char *name, const char *dtype,
+                                const char *device, const char *text)
 {
     for (size_t i = 0; i < x->count; i++)
-        if (equal(x->amount[i].name, name) && equal(x->amount[i].dtype, dtype) && equal(x->amount[i].device, device))
+        if (equal(x->amount[i].name, name) && equal(x->amount[i].dtype, dtype) &&
+            equal(x->amount[i].device, device))
             return &x->amount[i];
     struct amount *p = realloc(x->amount, (x->count + 1) * sizeof *p);
     if (!p)
@@ -333,9 +348,11 @@ static int write_ceiling(struct merge *m, const struct amount *a)
             const struct merge_source *s = m->source;
             while (s->machine != i)
                 s++;
-            snprintf(reason, sizeof reason, "ceiling %.40s %.10s of %.60s not measured: none for the whole job", a->name,
+            snprintf(reason, sizeof reason,
+                     "ceiling %.40s %.10s of %.60s not measured: none for the whole job", a->name,
                      a->dtype ? a->dtype : "", s->host);
-            return store_loss_add(m->out, &(struct store_loss){"system", reason, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT});
+            return store_loss_add(m->out, &(struct store_loss){"system", reason, STORE_ABSENT,
+                                                               STORE_ABSENT, STORE_ABSENT});
         }
         sum += a->value[i];
         least = fmin(least, a->value[i]);
@@ -343,8 +360,8 @@ static int write_ceiling(struct merge *m, const struct amount *a)
     }
     bool measured = !strncmp(text, "measured: ", 10);
     const char *how = is_link(a->name) ? "worst" : "mean";
-    snprintf(source, sizeof source, "%s%s of %zu machines: %.200s", measured ? "measured: " : "", how, m->machines,
-             text + (measured ? 10 : 0));
+    snprintf(source, sizeof source, "%s%s of %zu machines: %.200s", measured ? "measured: " : "",
+             how, m->machines, text + (measured ? 10 : 0));
     struct store_ceiling c = {.device = a->device,
                               .resource = a->name,
                               .dtype = a->dtype,
@@ -355,7 +372,8 @@ static int write_ceiling(struct merge *m, const struct amount *a)
     return store_ceiling_add(m->out, &c);
 }
 
-/* Counts of the kernel and of the hardware are totals, and stay so; what a report said is said anew. */
+/* Counts of the kernel and of the hardware are totals, and stay so; what a report said is said
+ * anew. */
 static int on_metric(void *ctx, const struct store_metric *x)
 {
     struct amounts *a = ctx;
@@ -364,7 +382,8 @@ static int on_metric(void *ctx, const struct store_metric *x)
     struct amount *to = amount_of(a, x->name, NULL, NULL, x->unit);
     if (!to)
         return TACHO_ENOMEM;
-    /* one number a file: files of one machine are different targets, so the place of the machine holds their sum */
+    /* one number a file: files of one machine are different targets, so the place of the machine
+     * holds their sum */
     double *v = &to->value[a->m->source[a->source].machine];
     bool most = !strcmp(x->name, "target.max_rss");
     if (to->dtype || isnan(x->value)) {
@@ -380,7 +399,8 @@ static int write_metric(struct merge *m, const struct amount *a)
 {
     struct store_metric x = {.name = a->name, .unit = a->text, .value = 0};
     for (size_t i = 0; i < m->machines; i++)
-        x.value = !strcmp(a->name, "target.max_rss") ? fmax(x.value, a->value[i]) : x.value + a->value[i];
+        x.value =
+            !strcmp(a->name, "target.max_rss") ? fmax(x.value, a->value[i]) : x.value + a->value[i];
     if (a->dtype || isnan(x.value)) {
         x.value = NAN;
         x.reason = "not known of all files that were merged";
@@ -410,8 +430,11 @@ static int copy_loss(void *ctx, const struct store_loss *l)
 {
     struct losing *x = ctx;
     char reason[600];
-    struct store_loss new = {
-        .source = l->source, .reason = reason, .count = l->count, .t0 = merge_time(x->s, l->t0), .t1 = merge_time(x->s, l->t1)};
+    struct store_loss new = {.source = l->source,
+                             .reason = reason,
+                             .count = l->count,
+                             .t0 = merge_time(x->s, l->t0),
+                             .t1 = merge_time(x->s, l->t1)};
     const char *base = strrchr(x->s->path, '/');
     snprintf(reason, sizeof reason, "%.400s (%.150s)", l->reason, base ? base + 1 : x->s->path);
     return store_loss_add(x->m->out, &new);
@@ -422,7 +445,9 @@ int merge_keys(struct merge *m)
     int rc = write_keys(m);
     rc = rc ? rc : write_clocks(m);
     rc = rc ? rc
-            : merge_query(m, &m->source[0], "SELECT tsc, monotonic, realtime FROM clock_anchor ORDER BY rowid", copy_anchor, m);
+            : merge_query(m, &m->source[0],
+                          "SELECT tsc, monotonic, realtime FROM clock_anchor ORDER BY rowid",
+                          copy_anchor, m);
     rc = rc ? rc : each_amount(m, true);
     rc = rc ? rc : each_amount(m, false);
     for (size_t i = 0; i < m->count && rc == 0; i++) {

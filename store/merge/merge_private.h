@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/merge*.c: merge.c opens, checks, publishes; merge_clock.c aligns; merge_rows.c copies rows;
- * merge_keys.c puts run keys, ceilings, metrics, losses together.
+ * Private to store/merge*.c: merge.c opens, checks, publishes; merge_clock.c aligns; merge_rows.c
+ * copies rows; merge_keys.c puts run keys, ceilings, metrics, losses together.
  */
 #ifndef STORE_MERGE_PRIVATE_H
 #define STORE_MERGE_PRIVATE_H
@@ -23,9 +23,11 @@ struct merge_source {
     char host[128], boot[64], job[256], source[32], clock_text[64];
     bool merged; /* made by store_merge */
     int64_t device, inode;
-    int64_t begun, ended, begun_wall; /* run keys start.monotonic_ns, end.monotonic_ns, start.realtime_ns; absent */
-    int64_t anchor_wall;              /* CLOCK_REALTIME - CLOCK_MONOTONIC, median of the anchors; absent: no anchor */
-    int64_t *rank;                    /* of processes that have steps, sorted */
+    int64_t begun, ended,
+        begun_wall; /* run keys start.monotonic_ns, end.monotonic_ns, start.realtime_ns; absent */
+    int64_t anchor_wall; /* CLOCK_REALTIME - CLOCK_MONOTONIC, median of the anchors; absent: no
+                            anchor */
+    int64_t *rank;       /* of processes that have steps, sorted */
     size_t rank_count;
     int64_t lowest; /* rank of any process; INT64_MAX */
     int64_t slices;
@@ -48,10 +50,12 @@ struct merge {
 int merge_align(struct merge *m);
 /* Copies the rows of one source. */
 int merge_rows(struct merge *m, struct merge_source *s);
-/* Run keys, ceilings, losses, totals of counters, anchors. After the rows: process ids are needed. */
+/* Run keys, ceilings, losses, totals of counters, anchors. After the rows: process ids are needed.
+ */
 int merge_keys(struct merge *m);
 
-/* The new id of an old one; STORE_ABSENT for absent, TACHO_ECORRUPT in *rc for one that has no row. */
+/* The new id of an old one; STORE_ABSENT for absent, TACHO_ECORRUPT in *rc for one that has no row.
+ */
 int64_t merge_id(const struct merge_ids *ids, int64_t old, int *rc);
 int64_t merge_time(const struct merge_source *s, int64_t t); /* absent stays absent */
 /* Reads all values of one column of an SQL query on a source. */

@@ -5,7 +5,8 @@
 
 #include "store/merge/merge_private.h"
 
-#define IDS_MAX (1ll << 31) /* more rows of names and tracks than any run has: the file is damaged */
+#define IDS_MAX \
+    (1ll << 31) /* more rows of names and tracks than any run has: the file is damaged */
 
 /* ---- ids ------------------------------------------------------------------------------------------------------------------- */
 
@@ -90,7 +91,8 @@ static int copy_track(void *ctx, const struct store_track *t)
     new.process = merge_id(&c->s->processes, t->process, &rc);
     if (rc)
         return rc;
-    if (t->process == STORE_ABSENT && t->device && sscanf(t->device, "gpu:%lld%n", &gpu, &end) == 1 && !t->device[end]) {
+    if (t->process == STORE_ABSENT && t->device &&
+        sscanf(t->device, "gpu:%lld%n", &gpu, &end) == 1 && !t->device[end]) {
         snprintf(device, sizeof device, "gpu:%lld", gpu + (long long)c->s->nvml);
         new.device = device;
     } else if (t->process == STORE_ABSENT && !t->device && c->m->machines > 1 && c->s->host[0]) {
@@ -112,7 +114,8 @@ static int copy_slice(void *ctx, const struct store_slice *x)
                               .category = merge_id(&c->s->strings, x->category, &rc),
                               .detail = merge_id(&c->s->details, x->detail, &rc),
                               .correlation = x->correlation};
-    if (x->dur != STORE_ABSENT && c->s->clock.drift != 0) /* both ends, so that what is nested stays nested */
+    if (x->dur != STORE_ABSENT &&
+        c->s->clock.drift != 0) /* both ends, so that what is nested stays nested */
         new.dur = merge_time(c->s, (int64_t)((uint64_t)x->start + (uint64_t)x->dur)) - new.start;
     if (rc)
         return rc;
@@ -126,8 +129,9 @@ static int copy_counter(void *ctx, const struct store_counter *x)
 {
     struct copy *c = ctx;
     int rc = 0;
-    struct store_counter new = {
-        .track = merge_id(&c->s->tracks, x->track, &rc), .time = merge_time(c->s, x->time), .value = x->value};
+    struct store_counter new = {.track = merge_id(&c->s->tracks, x->track, &rc),
+                                .time = merge_time(c->s, x->time),
+                                .value = x->value};
     return rc ? rc : store_counter_add(c->m->out, &new);
 }
 
@@ -168,7 +172,8 @@ static int copy_stack(void *ctx, const struct store_stack *x)
 {
     struct copy *c = ctx;
     int rc = 0;
-    int64_t new, parent = merge_id(&c->s->stacks, x->parent, &rc), frame = merge_id(&c->s->strings, x->frame, &rc);
+    int64_t new, parent = merge_id(&c->s->stacks, x->parent, &rc),
+                 frame = merge_id(&c->s->strings, x->frame, &rc);
     rc = rc ? rc : store_stack(c->m->out, parent, frame, &new);
     return rc ? rc : put(&c->s->stacks, x->id, new);
 }
@@ -194,7 +199,8 @@ static int count_others(struct merge *m, struct merge_source *s)
         snprintf(reason, sizeof reason, "rows of the table %s: not merged", table[i]);
         rc = store_count(s->r, table[i], &n);
         if (rc == 0 && n)
-            rc = store_loss_add(m->out, &(struct store_loss){"merge", reason, n, STORE_ABSENT, STORE_ABSENT});
+            rc = store_loss_add(
+                m->out, &(struct store_loss){"merge", reason, n, STORE_ABSENT, STORE_ABSENT});
     }
     return rc;
 }
@@ -216,6 +222,7 @@ int merge_rows(struct merge *m, struct merge_source *s)
     if (rc && rc == store_reader_error(s->r)->code)
         m->why = *store_reader_error(s->r);
     else if (rc == TACHO_ECORRUPT)
-        tacho_fail(&m->why, rc, NULL, "%s: damaged: a row names another one that is not there", s->path);
+        tacho_fail(&m->why, rc, NULL, "%s: damaged: a row names another one that is not there",
+                   s->path);
     return rc;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a call of NVTX costs with libtacho.so attached, beside the two clocks and the same calls without a tool, in one run. The
- * library is loaded by the NVTX headers themselves, as in any target. One pinned thread records; another one gives full
- * segments back, as the collector does, so that pages are warm. A figure is the lowest decile over batches of the mean cost in
- * a batch (the machine has other work), with the median beside it.
+ * What a call of NVTX costs with libtacho.so attached, beside the two clocks and the same calls
+ * without a tool, in one run. The library is loaded by the NVTX headers themselves, as in any
+ * target. One pinned thread records; another one gives full segments back, as the collector does,
+ * so that pages are warm. A figure is the lowest decile over batches of the mean cost in a batch
+ * (the machine has other work), with the median beside it.
  *
  * usage: agent BUILD        rows: what, measured, budget, verdict, separated by tabs
  */
@@ -140,7 +141,8 @@ static void measure(const char *what, void (*run)(int), double budget)
     snprintf(measured, sizeof measured, "%.1f ns (median %.1f)", low, ns[BATCHES / 2]);
     if (budget > 0)
         snprintf(limit, sizeof limit, "<= %g ns", budget);
-    printf("%s\t%s\t%s\t%s\n", what, measured, limit, budget > 0 ? low <= budget ? "ok" : "OVER" : "-");
+    printf("%s\t%s\t%s\t%s\n", what, measured, limit,
+           budget > 0 ? low <= budget ? "ok" : "OVER" : "-");
     fflush(stdout);
 }
 
@@ -185,7 +187,8 @@ static void open_nvtx(void)
 
 static NvtxFunctionPointer function[32];
 
-static int NVTX_API own_table(NvtxCallbackModule module, NvtxFunctionTable *table, unsigned int *size)
+static int NVTX_API own_table(NvtxCallbackModule module, NvtxFunctionTable *table,
+                              unsigned int *size)
 {
     static NvtxFunctionPointer *slots[32];
     for (int i = 0; i < 32; i++)
@@ -276,7 +279,8 @@ static void remove_folder(const char *folder)
 
 int main(int argc, char **argv)
 {
-    char folder[] = "/dev/shm/tacho-bench-XXXXXX", other[] = "./bench-segments-XXXXXX", absolute[4096];
+    char folder[] = "/dev/shm/tacho-bench-XXXXXX", other[] = "./bench-segments-XXXXXX",
+         absolute[4096];
     char *used = mkdtemp(folder) ? folder : mkdtemp(other);
     if (argc != 2 || !used || !realpath(used, absolute)) {
         fprintf(stderr, "usage: agent BUILD\n");

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How fast the collector reads pools into a store (DESIGN 9: at least 1 M slices/s on a core, at most 45 bytes a slice).
+ * How fast the collector reads pools into a store (DESIGN 9: at least 1 M slices/s on a core, at
+ * most 45 bytes a slice).
  *
  *     drain [MILLIONS [FOLDER]]     millions of slices (2), a folder on disk (the current one)
  *
  * Rows: what, measured, budget, verdict, separated by tabs.
  *
- * A pool is made here as the agent would: 4 threads, steps of 200 ops, three levels deep, 48 bytes of payload on each op, of
- * some hundred different names and payloads. Filling it is not timed. The same number of bare rows goes into SQLite by one
- * prepared statement in the same run: the ratio holds on any machine.
+ * A pool is made here as the agent would: 4 threads, steps of 200 ops, three levels deep, 48 bytes
+ * of payload on each op, of some hundred different names and payloads. Filling it is not timed. The
+ * same number of bare rows goes into SQLite by one prepared statement in the same run: the ratio
+ * holds on any machine.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -80,8 +82,9 @@ static void make_pool(struct bench *b, const char *folder)
     if (!mkdtemp(b->folder))
         die(b->folder);
     snprintf(b->pool, sizeof b->pool, "%s/pool.%d.0", b->folder, (int)getpid());
-    const struct made_pool_shape shape = {WIRE_HEADER_BYTES + SEGMENTS * sizeof(struct wire_segment), ARENA_BYTES, SEGMENTS,
-                                          WIRE_SEGMENT_BYTES};
+    const struct made_pool_shape shape = {WIRE_HEADER_BYTES +
+                                              SEGMENTS * sizeof(struct wire_segment),
+                                          ARENA_BYTES, SEGMENTS, WIRE_SEGMENT_BYTES};
     b->bytes = made_pool_bytes(&shape);
     int fd = open(b->pool, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0 || posix_fallocate(fd, 0, (off_t)b->bytes) != 0)
@@ -96,9 +99,11 @@ static void make_pool(struct bench *b, const char *folder)
     atomic_store(&h->segments_peak, SEGMENTS);
     atomic_store(&h->domain_name[1], made_pool_text(b->head, WIRE_TEXT_NAME, "libtrain"));
     b->work = made_pool_text(b->head, WIRE_TEXT_SCHEMA,
-                             "tacho.work\t48\nflops\t18\t0\nbytes_read\t18\t8\nbytes_written\t18\t16\nmodel_flops\t18\t24\n"
+                             "tacho.work\t48\nflops\t18\t0\nbytes_read\t18\t8\nbytes_"
+                             "written\t18\t16\nmodel_flops\t18\t24\n"
                              "palm_flops\t18\t32\ndtype\t12\t40\npass\t12\t41\nkind\t12\t42\n");
-    b->step = made_pool_text(b->head, WIRE_TEXT_SCHEMA, "tacho.step\t24\nindex\t18\t0\ntokens\t18\t8\nsamples\t18\t16\n");
+    b->step = made_pool_text(b->head, WIRE_TEXT_SCHEMA,
+                             "tacho.step\t24\nindex\t18\t0\ntokens\t18\t8\nsamples\t18\t16\n");
     b->step_name = made_pool_text(b->head, WIRE_TEXT_NAME, "step");
     for (unsigned i = 0; i < NAMES; i++) {
         char text[64];
@@ -119,8 +124,8 @@ static void make_pool(struct bench *b, const char *folder)
     h->magic = WIRE_MAGIC;
 }
 
-static uint8_t *record(uint8_t *p, struct writer *w, unsigned kind, uint32_t name, uint32_t schema, const void *data,
-                       uint32_t bytes)
+static uint8_t *record(uint8_t *p, struct writer *w, unsigned kind, uint32_t name, uint32_t schema,
+                       const void *data, uint32_t bytes)
 {
     struct wire_record r = {.time = w->time += 150,
                             .kind = (uint8_t)(kind | (data ? WIRE_PAYLOAD : 0u)),
@@ -163,8 +168,8 @@ static void fill(struct bench *b, uint32_t i, unsigned t)
             p = record(p, w, WIRE_PUSH, b->name[0], 0, NULL, 0);
         } else {
             uint64_t r = draw(b);
-            p = record(p, w, WIRE_PUSH, b->name[r % NAMES], b->work, &b->shape[r % NAMES * 2 + (r >> 20) % 2],
-                       sizeof *b->shape);
+            p = record(p, w, WIRE_PUSH, b->name[r % NAMES], b->work,
+                       &b->shape[r % NAMES * 2 + (r >> 20) % 2], sizeof *b->shape);
             p = record(p, w, WIRE_POP, 0, 0, NULL, 0);
             b->slices++;
             w->ops++;
@@ -222,7 +227,8 @@ static void drain(const char *where, int64_t wanted, double bare)
         } while (more);
     }
     if (col_drain_end(&d) != 0 || d.stats.slices < b->slices) {
-        fprintf(stderr, "%s: %lld slices written, %lld read\n", where, (long long)b->slices, (long long)d.stats.slices);
+        fprintf(stderr, "%s: %lld slices written, %lld read\n", where, (long long)b->slices,
+                (long long)d.stats.slices);
         exit(1);
     }
     int64_t slices = d.stats.slices, records = d.stats.records;
@@ -233,10 +239,11 @@ static void drain(const char *where, int64_t wanted, double bare)
     }
     double rate = (double)slices / cpu / 1e6;
     double bytes = (double)file_bytes(path) / (double)slices;
-    printf("drain of %.1f M slices into %s, a core\t%.2f M slices/s (%.2f of bare SQLite)\t>= 1 M/s\t%s\n",
+    printf("drain of %.1f M slices into %s, a core\t%.2f M slices/s (%.2f of bare SQLite)\t>= 1 "
+           "M/s\t%s\n",
            (double)slices / 1e6, where, rate, rate / bare, rate >= 1 ? "ok" : "OVER");
-    printf("  of wall time, CPU per million events\t%.2f M slices/s, %.2f s\tprinted\t-\n", (double)slices / wall / 1e6,
-           cpu / (double)records * 1e6);
+    printf("  of wall time, CPU per million events\t%.2f M slices/s, %.2f s\tprinted\t-\n",
+           (double)slices / wall / 1e6, cpu / (double)records * 1e6);
     printf("  file\t%.1f bytes a slice\t<= 45 B\t%s\n", bytes, bytes <= 45 ? "ok" : "OVER");
     unlink(path);
     unlink(b->pool);
@@ -245,7 +252,8 @@ static void drain(const char *where, int64_t wanted, double bare)
     free(b);
 }
 
-/* Millions of rows a second of CPU: eight integers a row, one prepared statement, transactions of 100,000 rows. */
+/* Millions of rows a second of CPU: eight integers a row, one prepared statement, transactions of
+ * 100,000 rows. */
 static double bare_sqlite(const char *where, int64_t rows)
 {
     char path[4200];
@@ -255,8 +263,10 @@ static double bare_sqlite(const char *where, int64_t rows)
     if (sqlite3_open(path, &db) != SQLITE_OK)
         die(path);
     sqlite3_exec(db,
-                 "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF; CREATE TABLE slice (id INTEGER PRIMARY KEY, track INTEGER, "
-                 "start INTEGER, dur INTEGER, name INTEGER, category INTEGER, detail INTEGER, correlation INTEGER)",
+                 "PRAGMA journal_mode=WAL; PRAGMA synchronous=OFF; CREATE TABLE slice (id INTEGER "
+                 "PRIMARY KEY, track INTEGER, "
+                 "start INTEGER, dur INTEGER, name INTEGER, category INTEGER, detail INTEGER, "
+                 "correlation INTEGER)",
                  NULL, NULL, NULL);
     sqlite3_prepare_v2(db, "INSERT INTO slice VALUES(?,?,?,?,?,?,?,?)", -1, &st, NULL);
     double c0 = clock_of(CLOCK_PROCESS_CPUTIME_ID);

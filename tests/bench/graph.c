@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dependency graph of a run (first argument), its columns, what it takes to build it, and the critical path's walk. CPU
- * time: other work of the machine does not count. Rows of four columns: what, measured, budget, verdict. tests/bench/import.sh
- * runs it on the large trace.
+ * The dependency graph of a run (first argument), its columns, what it takes to build it, and the
+ * critical path's walk. CPU time: other work of the machine does not count. Rows of four columns:
+ * what, measured, budget, verdict. tests/bench/import.sh runs it on the large trace.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,15 +60,19 @@ int main(int argc, char **argv)
         printf("dependency graph\t%s\t-\tskipped\n", why);
         return 0;
     }
-    double bytes = 34.0 * (double)g->node_count + 9.0 * (double)g->edge_count + 4.0 * (double)(c.gpu ? c.gpu->op.count : 0);
-    printf("dependency graph of %zu slices\t%zu nodes, %zu edges, %.0f MB\t200 MB\t%s\n", t->slice.count, g->node_count,
-           g->edge_count, bytes / 1e6, bytes > 200e6 ? "OVER" : "ok");
-    printf("  peak while it is built\t%.0f MB above the loaded trace\t200 MB\t%s\n", peak_mb() - loaded,
-           peak_mb() - loaded > 200 ? "OVER" : "ok");
+    double bytes = 34.0 * (double)g->node_count + 9.0 * (double)g->edge_count +
+                   4.0 * (double)(c.gpu ? c.gpu->op.count : 0);
+    printf("dependency graph of %zu slices\t%zu nodes, %zu edges, %.0f MB\t200 MB\t%s\n",
+           t->slice.count, g->node_count, g->edge_count, bytes / 1e6,
+           bytes > 200e6 ? "OVER" : "ok");
+    printf("  peak while it is built\t%.0f MB above the loaded trace\t200 MB\t%s\n",
+           peak_mb() - loaded, peak_mb() - loaded > 200 ? "OVER" : "ok");
     need(an_critical_path.run(&c), "path");
     double walked = cpu();
-    printf("  building, critical path\t%.2f s, %.2f s of CPU; explained %.1f %%\t1 s\t%s\n", built - start, walked - built,
-           r.critical_path.explained_pct.valid ? r.critical_path.explained_pct.value : 0, walked - start > 1 ? "OVER" : "ok");
+    printf("  building, critical path\t%.2f s, %.2f s of CPU; explained %.1f %%\t1 s\t%s\n",
+           built - start, walked - built,
+           r.critical_path.explained_pct.valid ? r.critical_path.explained_pct.value : 0,
+           walked - start > 1 ? "OVER" : "ok");
     an_trace_free(t);
     an_arena_free(c.work);
     an_arena_free(r.arena);

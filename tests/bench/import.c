@@ -2,14 +2,14 @@
  *
  * Parts of the benchmark of imports; import.sh puts them together.
  *
- *     import make TRACE OUT MEGABYTES EVENTS   OUT: the events of TRACE (Kineto JSON, .gz or not) again and again until there
- *                                       are so many megabytes and events, each time later: times, correlations, ids and step
- *                                       numbers go on, everything else repeats
- *     import parse FILE                 windows and events of FILE without making rows: seconds
- *     import insert RUN                 the slices of RUN into a new file, in one transaction: seconds
- *     import time COMMAND...            runs it; seconds, peak RSS in MB
- *     import salvage FILE SEED COUNT    FILE cut off at COUNT random places, each imported without writing rows: a row
- *                                       cut, bytes kept, events read, 1 when it was seen that it is cut off, result
+ *     import make TRACE OUT MEGABYTES EVENTS   OUT: the events of TRACE (Kineto JSON, .gz or not)
+ * again and again until there are so many megabytes and events, each time later: times,
+ * correlations, ids and step numbers go on, everything else repeats import parse FILE windows and
+ * events of FILE without making rows: seconds import insert RUN                 the slices of RUN
+ * into a new file, in one transaction: seconds import time COMMAND...            runs it; seconds,
+ * peak RSS in MB import salvage FILE SEED COUNT    FILE cut off at COUNT random places, each
+ * imported without writing rows: a row cut, bytes kept, events read, 1 when it was seen that it is
+ * cut off, result
  *
  * Rows on stdout: what, value, separated by tabs.
  */
@@ -54,7 +54,8 @@ static void need(int rc, const struct tacho_error *err)
 struct piece {
     size_t at, bytes; /* the literal, in `text` */
     int64_t number;
-    int add; /* which of the steps is added in each copy; ADD_NONE: the literal is the last one of its event */
+    int add; /* which of the steps is added in each copy; ADD_NONE: the literal is the last one of
+                its event */
 };
 enum { ADD_NONE, ADD_TIME, ADD_ID, ADD_STEP, ADDS };
 
@@ -160,13 +161,16 @@ static void read_frame(const char *path, const struct kineto_frame_sink *sink)
 
 static int make(const char *trace, const char *out, int64_t megabytes, int64_t events)
 {
-    struct maker m = {.first = INT64_MAX, .step_first = INT64_MAX, .last = INT64_MIN, .step_last = INT64_MIN};
+    struct maker m = {
+        .first = INT64_MAX, .step_first = INT64_MAX, .last = INT64_MIN, .step_last = INT64_MIN};
     const struct kineto_frame_sink sink = {.events = make_window, .meta = make_meta, .ctx = &m};
     read_frame(trace, &sink);
     FILE *f = fopen(out, "w");
     if (!f || !m.events)
         die("cannot make the trace");
-    int64_t step[ADDS] = {0, m.last - m.first + 1000000, m.id_max + 1, m.step_last - m.step_first + 1}, copies = 0;
+    int64_t step[ADDS] = {0, m.last - m.first + 1000000, m.id_max + 1,
+                          m.step_last - m.step_first + 1},
+            copies = 0;
     fprintf(f, "{%.*s,\n\"traceEvents\":[\n", (int)m.meta.n, m.meta.p);
     for (bool more = true; more; fputs(more ? ",\n" : "\n]}\n", f)) {
         for (size_t i = 0; i < m.pieces; i++) {
@@ -224,7 +228,8 @@ static int parse(const char *path)
     p.json = kj_new();
     t = now();
     read_frame(path, &sink);
-    printf("parse_s\t%.3f\nevents\t%" PRId64 "\nwindows\t%" PRId64 "\n", now() - t, p.events, p.windows / 2);
+    printf("parse_s\t%.3f\nevents\t%" PRId64 "\nwindows\t%" PRId64 "\n", now() - t, p.events,
+           p.windows / 2);
     kj_free(p.json);
     return 0;
 }
@@ -269,7 +274,8 @@ static int insert(const char *run)
     need(store_commit(s), store_error(s));
     double inserted = now() - t;
     need(store_finish(s, &err), &err);
-    printf("insert_s\t%.3f\nfinish_s\t%.3f\nslices\t%zu\n", inserted, now() - t - inserted, r.count);
+    printf("insert_s\t%.3f\nfinish_s\t%.3f\nslices\t%zu\n", inserted, now() - t - inserted,
+           r.count);
     unlink(out);
     free(r.slice);
     return 0;
@@ -292,7 +298,8 @@ static int time_command(char **argv)
     if (pid < 0 || wait4(pid, &status, 0, &use) < 0 || !WIFEXITED(status) || WEXITSTATUS(status))
         die("the command failed");
     printf("wall_s\t%.3f\nrss_mb\t%.1f\ncpu_s\t%.3f\n", now() - t, (double)use.ru_maxrss / 1e3,
-           (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6);
+           (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
+               (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6);
     return 0;
 }
 
@@ -352,7 +359,8 @@ int main(int argc, char **argv)
         return insert(argv[2]);
     if (argc >= 3 && !strcmp(argv[1], "time"))
         return time_command(argv + 2);
-    fprintf(stderr, "usage: import make TRACE OUT MEGABYTES EVENTS | parse FILE | insert RUN | time COMMAND... | salvage FILE "
+    fprintf(stderr, "usage: import make TRACE OUT MEGABYTES EVENTS | parse FILE | insert RUN | "
+                    "time COMMAND... | salvage FILE "
                     "SEED COUNT\n");
     return 2;
 }

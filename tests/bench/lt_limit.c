@@ -2,13 +2,16 @@
  *
  * The limit of a GPT-2 124M step on this machine, computed on the spot:
  *
- *   sum over the step's matrix products of the fastest library and layout tried, hot, median of REPEATS
+ *   sum over the step's matrix products of the fastest library and layout tried, hot, median of
+ * REPEATS
  *   + attention: its model FLOPs, 6 L C T (T + 1) B, at the highest rate of all these products
- *   + AdamW's traffic: 28 bytes a parameter (30 in bf16: the copy that products read) at the best bandwidth of memory
+ *   + AdamW's traffic: 28 bytes a parameter (30 in bf16: the copy that products read) at the best
+ * bandwidth of memory
  *
- * Everything else a step does (layernorm, gelu, residual, loss, biases) is left out: it can be fused into these.
- * usage: lt_limit DTYPE T [REPEATS]     environment: OPENBLAS_LIB, a libopenblas.so to try too
- * Prints a line for each product, then `limit DTYPE T: GEMM_MS ATTENTION_MS ADAMW_MS TOTAL_MS`.
+ * Everything else a step does (layernorm, gelu, residual, loss, biases) is left out: it can be
+ * fused into these. usage: lt_limit DTYPE T [REPEATS]     environment: OPENBLAS_LIB, a
+ * libopenblas.so to try too Prints a line for each product, then `limit DTYPE T: GEMM_MS
+ * ATTENTION_MS ADAMW_MS TOTAL_MS`.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -33,13 +36,16 @@ static const struct {
     const char *name;
     int64_t n, k;
     int count;
-} layers[] = {
-    {"qkv", 3 * C, C, L}, {"projection", C, C, L}, {"mlp up", 4 * C, C, L}, {"mlp down", C, 4 * C, L}, {"head", V, C, 1}};
+} layers[] = {{"qkv", 3 * C, C, L},
+              {"projection", C, C, L},
+              {"mlp up", 4 * C, C, L},
+              {"mlp down", C, 4 * C, L},
+              {"head", V, C, 1}};
 
 /* ---- OpenBLAS where it is, without linking it ---------------------------------------------------------------------------------- */
 
-typedef void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
-                      int ldb, float beta, float *c, int ldc);
+typedef void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a,
+                      int lda, const float *b, int ldb, float beta, float *c, int ldc);
 static sgemm openblas;
 static char openblas_name[160];
 
@@ -75,8 +81,9 @@ static double time_openblas(const struct lt_gemm_case *p, const float *a, const 
 {
     enum { ROW_MAJOR = 101, PLAIN = 111, TURNED = 112 };
     double begin = lt_seconds();
-    openblas(ROW_MAJOR, p->a_turned ? TURNED : PLAIN, p->b_turned ? TURNED : PLAIN, (int)p->m, (int)p->n, (int)p->k, 1.0f, a,
-             (int)(p->a_turned ? p->m : p->k), b, (int)(p->b_turned ? p->k : p->n), 0.0f, c, (int)p->n);
+    openblas(ROW_MAJOR, p->a_turned ? TURNED : PLAIN, p->b_turned ? TURNED : PLAIN, (int)p->m,
+             (int)p->n, (int)p->k, 1.0f, a, (int)(p->a_turned ? p->m : p->k), b,
+             (int)(p->b_turned ? p->k : p->n), 0.0f, c, (int)p->n);
     return lt_seconds() - begin;
 }
 
@@ -133,7 +140,8 @@ static int time_product(const struct lt_gemm_case *p, int repeats, double median
     return rc;
 }
 
-static struct lt_gemm_case product(int64_t rows, int64_t n, int64_t k, int direction, enum lt_dtype dtype)
+static struct lt_gemm_case product(int64_t rows, int64_t n, int64_t k, int direction,
+                                   enum lt_dtype dtype)
 {
     if (direction == FORWARD)
         return (struct lt_gemm_case){rows, n, k, 0, 1, dtype, 0};
@@ -146,15 +154,16 @@ struct total {
     double gemm, rate; /* seconds of a step, highest FLOP/s */
 };
 
-static int add_product(struct total *t, int layer, int64_t rows, int direction, enum lt_dtype dtype, int repeats)
+static int add_product(struct total *t, int layer, int64_t rows, int direction, enum lt_dtype dtype,
+                       int repeats)
 {
     struct lt_gemm_case p = product(rows, layers[layer].n, layers[layer].k, direction, dtype);
     double median[WAYS], flops = 2.0 * (double)p.m * (double)p.n * (double)p.k;
     int best = -1, rc = time_product(&p, repeats, median);
     if (rc)
         return rc;
-    printf("  %-10s %-7s %5lld x %5lld x %5lld", layers[layer].name, directions[direction], (long long)p.m, (long long)p.n,
-           (long long)p.k);
+    printf("  %-10s %-7s %5lld x %5lld x %5lld", layers[layer].name, directions[direction],
+           (long long)p.m, (long long)p.n, (long long)p.k);
     for (int w = 0; w < WAYS; w++)
         if (!isnan(median[w])) {
             printf("  %s %.0f", way_name(w), flops / median[w] * 1e-9);
@@ -191,22 +200,25 @@ int main(int argc, char **argv)
         return 2;
     }
     find_openblas();
-    printf("products of a step, %s, B=%d, T=%d, %d threads, median of %d; %s%s%s\n", argv[1], B, t, lt_threads(), repeats,
-           lt_gemm_library(), *openblas_name ? ", " : "", openblas_name);
+    printf("products of a step, %s, B=%d, T=%d, %d threads, median of %d; %s%s%s\n", argv[1], B, t,
+           lt_threads(), repeats, lt_gemm_library(), *openblas_name ? ", " : "", openblas_name);
     for (int layer = 0; layer < (int)(sizeof layers / sizeof *layers); layer++)
         for (int direction = 0; direction < DIRECTIONS; direction++) {
-            int rc = add_product(&total, layer, (int64_t)B * t, direction, (enum lt_dtype)dtype, repeats);
+            int rc = add_product(&total, layer, (int64_t)B * t, direction, (enum lt_dtype)dtype,
+                                 repeats);
             if (rc) {
                 fprintf(stderr, "lt_limit: %s: %s\n", argv[1], tacho_error_text(rc));
                 return tacho_error_exit(rc);
             }
         }
     double parameters = (double)V * C + 1024.0 * C + L * (12.0 * C * C + 13.0 * C) + 2.0 * C;
-    double traffic = (dtype == LT_DTYPE_FP32 ? 28.0 : 30.0) * parameters, bandwidth = memory_bandwidth();
+    double traffic = (dtype == LT_DTYPE_FP32 ? 28.0 : 30.0) * parameters,
+           bandwidth = memory_bandwidth();
     double attention = 6.0 * L * C * t * (t + 1.0) * B / total.rate, adamw = traffic / bandwidth;
-    printf("AdamW: %.0f bytes a parameter, %.1f M parameters at %.1f GB/s; attention at %.0f GFLOP/s\n", traffic / parameters,
-           parameters * 1e-6, bandwidth * 1e-9, total.rate * 1e-9);
-    printf("limit %s %d: %.3f %.3f %.3f %.3f\n", argv[1], t, total.gemm * 1e3, attention * 1e3, adamw * 1e3,
-           (total.gemm + attention + adamw) * 1e3);
+    printf("AdamW: %.0f bytes a parameter, %.1f M parameters at %.1f GB/s; attention at %.0f "
+           "GFLOP/s\n",
+           traffic / parameters, parameters * 1e-6, bandwidth * 1e-9, total.rate * 1e-9);
+    printf("limit %s %d: %.3f %.3f %.3f %.3f\n", argv[1], t, total.gemm * 1e3, attention * 1e3,
+           adamw * 1e3, (total.gemm + attention + adamw) * 1e3);
     return 0;
 }

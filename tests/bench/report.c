@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Time and memory from a finished file to both reports, for runs of 100 k and of many slices (first argument: millions, default
- * 2). Rows of four columns: what, measured, budget, verdict. The figures include reading the file; it is in the page cache.
+ * Time and memory from a finished file to both reports, for runs of 100 k and of many slices (first
+ * argument: millions, default 2). Rows of four columns: what, measured, budget, verdict. The
+ * figures include reading the file; it is in the page cache.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,8 +41,12 @@ static void write_run(const char *path, int64_t slices)
     int64_t op[OPS], name[OPS], step_name, category;
     struct tacho_error err = {0};
     need(store_create(path, &s, &err), err.what);
-    struct store_process p = {
-        .rank = STORE_ABSENT, .pid = 1, .parent_pid = 1, .start = 0, .end = STORE_ABSENT, .exit_status = 0};
+    struct store_process p = {.rank = STORE_ABSENT,
+                              .pid = 1,
+                              .parent_pid = 1,
+                              .start = 0,
+                              .end = STORE_ABSENT,
+                              .exit_status = 0};
     struct store_detail d = {.flops = 1000000,
                              .bytes_read = 1000,
                              .bytes_written = 1000,
@@ -87,7 +92,8 @@ static void write_run(const char *path, int64_t slices)
         x.name = step_name;
         x.detail = step_detail;
         need(store_slice_add(s, &x), "slice");
-        struct store_step row = {.process = p.id, .index = k, .start = b, .end = b + 950000, .tokens = 64, .samples = 1};
+        struct store_step row = {
+            .process = p.id, .index = k, .start = b, .end = b + 950000, .tokens = 64, .samples = 1};
         need(store_step_add(s, &row), "step");
         if (k % 5000 == 4999) {
             need(store_commit(s), "commit");
@@ -137,13 +143,14 @@ static void measure(const char *path, int64_t slices, double budget_s)
     char budget[32] = "-";
     if (budget_s > 0)
         snprintf(budget, sizeof budget, "<= %.1f s", budget_s);
-    printf("full report, %" PRId64 " k slices\t%.3f s, %.0f ns a slice\t%s\t%s\n", slices / 1000, result[0],
-           result[0] / (double)slices * 1e9, budget,
+    printf("full report, %" PRId64 " k slices\t%.3f s, %.0f ns a slice\t%s\t%s\n", slices / 1000,
+           result[0], result[0] / (double)slices * 1e9, budget,
            budget_s <= 0           ? "-"
            : result[0] <= budget_s ? "ok"
                                    : "OVER");
     double bytes = result[1] / (double)slices;
-    printf("memory of it\t%.0f MB, %.0f bytes a slice\t%s\t%s\n", result[1] / 1e6, bytes, slices > 1000000 ? "<= 60 B" : "-",
+    printf("memory of it\t%.0f MB, %.0f bytes a slice\t%s\t%s\n", result[1] / 1e6, bytes,
+           slices > 1000000 ? "<= 60 B" : "-",
            slices <= 1000000 ? "-"
            : bytes <= 60     ? "ok"
                              : "OVER");

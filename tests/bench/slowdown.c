@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What full recording costs a training step: one process, recording switched off at random for whole steps, and the steps that
- * were recorded compared with those that were not. Both kinds run in the same process, minute and memory, so that only the
- * recording differs; a slow drift of the machine is taken out with the median of the neighbouring steps.
+ * What full recording costs a training step: one process, recording switched off at random for
+ * whole steps, and the steps that were recorded compared with those that were not. Both kinds run
+ * in the same process, minute and memory, so that only the recording differs; a slow drift of the
+ * machine is taken out with the median of the neighbouring steps.
  *
  *     slowdown LIBTACHO LABEL BUDGET_PCT SECONDS MIN_STEPS COMMAND...
  *
- * COMMAND is run twice with `--steps N` appended: shortly, to learn how long a step lasts, then for SECONDS, MIN_STEPS at
- * least. BUDGET_PCT 0: no budget, the figure is printed for the reader. Output: rows `what <tab> measured <tab> budget <tab>
- * verdict` on stdout.
+ * COMMAND is run twice with `--steps N` appended: shortly, to learn how long a step lasts, then for
+ * SECONDS, MIN_STEPS at least. BUDGET_PCT 0: no budget, the figure is printed for the reader.
+ * Output: rows `what <tab> measured <tab> budget <tab> verdict` on stdout.
  *
- * Estimate: ratio of the medians of the two kinds of steps, minus 1; interval: percentile bootstrap, 95 %. The trimmed mean
- * (5 % off each end) stands beside it, for a cost that falls on few steps.
- * The collector drains what was recorded while later steps run, of either kind: its processor time is not in the difference, so
- * it is printed by itself, also as a share of the machine, which bounds from above what it can cost the steps.
+ * Estimate: ratio of the medians of the two kinds of steps, minus 1; interval: percentile
+ * bootstrap, 95 %. The trimmed mean (5 % off each end) stands beside it, for a cost that falls on
+ * few steps. The collector drains what was recorded while later steps run, of either kind: its
+ * processor time is not in the difference, so it is printed by itself, also as a share of the
+ * machine, which bounds from above what it can cost the steps.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,8 +26,9 @@
 #include "profiler/collector/collector.h"
 #include "store/store.h"
 
-#define WARM_UP     10 /* first steps, left out: the agent never pauses them */
-#define WINDOW      10 /* neighbours on each side whose median is the speed of the machine at that moment */
+#define WARM_UP 10 /* first steps, left out: the agent never pauses them */
+#define WINDOW \
+    10 /* neighbours on each side whose median is the speed of the machine at that moment */
 #define RESAMPLES   2000
 #define COMMAND_MAX 60
 
@@ -111,8 +114,10 @@ static void measured_clear(struct measured *m)
     *m = (struct measured){0};
 }
 
-/* Runs `command` for n steps under the collector and reads its step table. The file is removed. 0 or a negative code. */
-static int measure(const char *library, char **command, int64_t n, double pause, struct measured *m, struct tacho_error *err)
+/* Runs `command` for n steps under the collector and reads its step table. The file is removed. 0
+ * or a negative code. */
+static int measure(const char *library, char **command, int64_t n, double pause, struct measured *m,
+                   struct tacho_error *err)
 {
     char *argv[COMMAND_MAX + 3] = {0}, number[32], path[64];
     struct col_options o;
@@ -141,7 +146,8 @@ static int measure(const char *library, char **command, int64_t n, double pause,
         goto done;
     }
     if (r.exit_code != 0 || !r.finished) {
-        snprintf(err->what, sizeof(err->what), "%s ended with status %d (%s)", command[0], r.exit_code, r.ended);
+        snprintf(err->what, sizeof(err->what), "%s ended with status %d (%s)", command[0],
+                 r.exit_code, r.ended);
         rc = TACHO_EINTERNAL;
         goto done;
     }
@@ -178,7 +184,8 @@ static double ratio_pct(double recorded, double paused)
 }
 
 /* 95 % interval of the ratio of medians; on and off are left as they are */
-static int bootstrap(const double *on, size_t n_on, const double *off, size_t n_off, double *low, double *high)
+static int bootstrap(const double *on, size_t n_on, const double *off, size_t n_off, double *low,
+                     double *high)
 {
     double *draw = malloc((n_on > n_off ? n_on : n_off) * sizeof(*draw));
     double *result = malloc(RESAMPLES * sizeof(*result));
@@ -206,7 +213,8 @@ static int bootstrap(const double *on, size_t n_on, const double *off, size_t n_
     return 0;
 }
 
-/* Steps relative to the median of their neighbourhood, split in two. Returns 0, or TACHO_ENOTFOUND with too few of a kind. */
+/* Steps relative to the median of their neighbourhood, split in two. Returns 0, or TACHO_ENOTFOUND
+ * with too few of a kind. */
 static int compare_steps(const struct steps *s, struct slowdown *out)
 {
     double *on = malloc((s->count + 1) * sizeof(*on)), *off = malloc((s->count + 1) * sizeof(*off));
@@ -262,18 +270,22 @@ static const char *verdict(const struct slowdown *s, double budget)
     return s->low > budget ? "OVER" : "not shown: the interval is wider";
 }
 
-static void print(FILE *out, const char *label, double budget, const struct slowdown *s, const struct measured *m)
+static void print(FILE *out, const char *label, double budget, const struct slowdown *s,
+                  const struct measured *m)
 {
     double cores = (double)sysconf(_SC_NPROCESSORS_ONLN), events = (double)m->records;
     char limit[32] = "printed";
     if (budget > 0) {
         snprintf(limit, sizeof(limit), "<= %g %%", budget);
     }
-    fprintf(out, "slowdown of a step, %s\t%+.2f %% [%+.2f, %+.2f], trimmed mean %+.2f %%\t%s\t%s\n", label, s->pct, s->low,
-            s->high, s->trimmed_pct, limit, verdict(s, budget));
-    fprintf(out, "  its steps\t%zu recorded, %zu paused, median %.2f ms\t\t\n", s->recorded, s->paused, s->step_ms);
-    if (events / m->seconds > 1000) { /* below that the sampling of /proc, which costs the same without events, is most of it */
-        fprintf(out, "  collector CPU per million events\t%.2f s (%lld events in %.0f s)\tprinted\t-\n",
+    fprintf(out, "slowdown of a step, %s\t%+.2f %% [%+.2f, %+.2f], trimmed mean %+.2f %%\t%s\t%s\n",
+            label, s->pct, s->low, s->high, s->trimmed_pct, limit, verdict(s, budget));
+    fprintf(out, "  its steps\t%zu recorded, %zu paused, median %.2f ms\t\t\n", s->recorded,
+            s->paused, s->step_ms);
+    if (events / m->seconds > 1000) { /* below that the sampling of /proc, which costs the same
+                                         without events, is most of it */
+        fprintf(out,
+                "  collector CPU per million events\t%.2f s (%lld events in %.0f s)\tprinted\t-\n",
                 m->collector_seconds / events * 1e6, (long long)m->records, m->seconds);
         fprintf(out, "  collector CPU at 100,000 events/s\t%.1f %% of a core\tprinted\t-\n",
                 m->collector_seconds / events * 1e7);
@@ -318,7 +330,8 @@ int main(int argc, char **argv)
     if (rc == 0) {
         rc = compare_steps(&m.steps, &s);
         if (rc == TACHO_ENOTFOUND) {
-            snprintf(err.what, sizeof(err.what), "%s: %zu steps, too few recorded or paused ones to compare", label,
+            snprintf(err.what, sizeof(err.what),
+                     "%s: %zu steps, too few recorded or paused ones to compare", label,
                      m.steps.count);
         }
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For the fuzz targets: libFuzzer calls LLVMFuzzerTestOneInput; importers read files, so the input becomes one without a disk.
+ * For the fuzz targets: libFuzzer calls LLVMFuzzerTestOneInput; importers read files, so the input
+ * becomes one without a disk.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -14,7 +15,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* An unnamed file with these bytes; its path under /proc goes to `path`. The caller closes the descriptor. */
+/* An unnamed file with these bytes; its path under /proc goes to `path`. The caller closes the
+ * descriptor. */
 static inline int fuzz_file(const uint8_t *data, size_t size, char path[64])
 {
     int fd = memfd_create("fuzz", MFD_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What must hold of any import: it ends, with rows or with an error that has words; and a run that comes out can be opened and
- * has no interval that ends before it starts.
+ * What must hold of any import: it ends, with rows or with an error that has words; and a run that
+ * comes out can be opened and has no interval that ends before it starts.
  */
 #ifndef FUZZ_IMPORT_H
 #define FUZZ_IMPORT_H

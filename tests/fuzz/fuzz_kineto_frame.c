@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The frame of a Kineto file, the JSON shim and the conversions of text. What must hold: where a window is valid JSON, cutting
- * it by the braces alone finds as many events as the parser; a strict copy of a value can be copied again and stays the same.
+ * The frame of a Kineto file, the JSON shim and the conversions of text. What must hold: where a
+ * window is valid JSON, cutting it by the braces alone finds as many events as the parser; a strict
+ * copy of a value can be copied again and stays the same.
  */
 #include <string.h>
 

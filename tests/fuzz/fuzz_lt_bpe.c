@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tokenizer's file, merges as numbers, and any text. What loads must cut any text into words that stand alone, and give
- * back its bytes. The first byte says whether the rest is a file, or merges of two bytes each and then text.
+ * The tokenizer's file, merges as numbers, and any text. What loads must cut any text into words
+ * that stand alone, and give back its bytes. The first byte says whether the rest is a file, or
+ * merges of two bytes each and then text.
  */
 #include <string.h>
 
@@ -28,7 +29,8 @@ static void round_trip(const struct lt_bpe *b, const uint8_t *text, size_t n)
     free(tokens);
     for (at = 0; at < n; at += length) {
         length = lt_bpe_word(text + at, n - at);
-        check(length > 0 && length <= LT_BPE_WORD && length <= n - at && lt_bpe_word(text + at, length) == length);
+        check(length > 0 && length <= LT_BPE_WORD && length <= n - at &&
+              lt_bpe_word(text + at, length) == length);
     }
 }
 

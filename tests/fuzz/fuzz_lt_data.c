@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Data files of the engine's loader: token shards, IDX, images. The first byte says which. Every sample of what opens is read,
- * decoded and put into a batch; tokens and labels must be below the source's classes, features from 0 on and finite.
+ * Data files of the engine's loader: token shards, IDX, images. The first byte says which. Every
+ * sample of what opens is read, decoded and put into a batch; tokens and labels must be below the
+ * source's classes, features from 0 on and finite.
  */
 #include <math.h>
 
@@ -20,7 +21,8 @@ static void check(int ok)
 static void check_row(const struct lt_source *s, const struct lt_rows *rows)
 {
     for (int64_t i = 0; i < s->t; i++)
-        check(rows->tokens[i] >= 0 && rows->tokens[i] < s->classes && rows->targets[i] >= 0 && rows->targets[i] < s->classes);
+        check(rows->tokens[i] >= 0 && rows->tokens[i] < s->classes && rows->targets[i] >= 0 &&
+              rows->targets[i] < s->classes);
     for (int64_t i = 0; i < s->width; i++)
         check(isfinite(rows->features[i]) && rows->features[i] >= 0);
     check(s->t || (rows->targets[0] >= 0 && rows->targets[0] < s->classes));
@@ -57,7 +59,8 @@ static int open_source(struct lt_source **out, int kind, char path[2][64], int f
         return -1;
     if (kind == 0)
         return lt_source_open_tokens(out, data, 3, 50257, NULL);
-    return kind == 1 ? lt_source_open_idx(out, data, NULL) : lt_source_open_images(out, data, folder, 1, NULL);
+    return kind == 1 ? lt_source_open_idx(out, data, NULL)
+                     : lt_source_open_images(out, data, folder, 1, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -67,7 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     int kind = data[0] % 3, files = kind == 0 ? 1 : 2;
     size_t split = files == 2 ? (size - 3) * (size_t)(data[1] | data[2] << 8) / 65535 : size - 3;
-    int first = fuzz_file(data + 3, split, path[0]), second = fuzz_file(data + 3 + split, size - 3 - split, path[1]);
+    int first = fuzz_file(data + 3, split, path[0]),
+        second = fuzz_file(data + 3 + split, size - 3 - split, path[1]);
     struct lt_source *source = NULL;
     if (open_source(&source, kind, path, files) == 0)
         read_all(source);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A whole import of an Nsight export from the bytes of its file: mostly SQLite's own parser, and what the importer makes of
- * pages that lie. fuzz_nsight_rows.c gets behind it.
+ * A whole import of an Nsight export from the bytes of its file: mostly SQLite's own parser, and
+ * what the importer makes of pages that lie. fuzz_nsight_rows.c gets behind it.
  */
 #include "fuzz_import.h"
 #include "store/import/import.h"

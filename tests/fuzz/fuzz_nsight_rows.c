@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sound SQLite databases with the tables of an Nsight export and whatever rows the input spells: any value in any column,
- * columns and tables missing, several versions of a table.
+ * Sound SQLite databases with the tables of an Nsight export and whatever rows the input spells:
+ * any value in any column, columns and tables missing, several versions of a table.
  *
- * The input: a byte of switches, then rows. A row: a byte that chooses the table, then for each column a byte that chooses the
- * kind of value, and its bytes.
+ * The input: a byte of switches, then rows. A row: a byte that chooses the table, then for each
+ * column a byte that chooses the kind of value, and its bytes.
  */
 #include <string.h>
 
@@ -22,7 +22,8 @@ static const struct nsight_table others[] = {
     {"NVTX_PAYLOAD_SCHEMA_ENTRIES", NULL, {"domainId", "schemaId", "type", "offset", "name"}},
     {"TARGET_INFO_GPU",
      NULL,
-     {"id", "name", "smCount", "totalMemory", "computeMajor", "computeMinor", "threadsPerWarp", "maxWarpsPerSm", "uuid"}},
+     {"id", "name", "smCount", "totalMemory", "computeMajor", "computeMinor", "threadsPerWarp",
+      "maxWarpsPerSm", "uuid"}},
     {"TARGET_INFO_CUDA_DEVICE", NULL, {"gpuId", "cudaId", "pid"}},
     {"TARGET_INFO_SESSION_START_TIME", NULL, {"utcEpochNs", "systemClockNs"}},
     {"TARGET_INFO_SYSTEM_ENV", NULL, {"name", "value"}},
@@ -32,8 +33,8 @@ static const struct nsight_table others[] = {
     {"SCHED_EVENTS", NULL, {"start"}},
     {0},
 };
-static const struct nsight_table *const lists[] = {others, nsight_device_tables, nsight_host_tables, nsight_nvtx_tables,
-                                                   nsight_metric_tables};
+static const struct nsight_table *const lists[] = {others, nsight_device_tables, nsight_host_tables,
+                                                   nsight_nvtx_tables, nsight_metric_tables};
 
 static const struct nsight_table *table_at(size_t at)
 {
@@ -47,11 +48,13 @@ static const struct nsight_table *table_at(size_t at)
 static void create(sqlite3 *db, const struct nsight_table *t, const char *suffix, size_t without)
 {
     char sql[2000];
-    size_t at = (size_t)snprintf(sql, sizeof sql, "CREATE TABLE IF NOT EXISTS %s%s(", t->name, suffix);
+    size_t at =
+        (size_t)snprintf(sql, sizeof sql, "CREATE TABLE IF NOT EXISTS %s%s(", t->name, suffix);
     for (size_t i = 0; i < NSIGHT_COLUMN_MAX && t->columns[i]; i++) {
         const char *name = i == without ? "unrelated" : t->columns[i];
-        at += (size_t)snprintf(sql + at, sizeof sql - at, "%s\"%.*s\"%s", i ? "," : "", (int)strcspn(name, "|"), name,
-                               !strcmp(t->name, "StringIds") && !i && without > 64 ? " INTEGER PRIMARY KEY" : "");
+        at += (size_t)snprintf(
+            sql + at, sizeof sql - at, "%s\"%.*s\"%s", i ? "," : "", (int)strcspn(name, "|"), name,
+            !strcmp(t->name, "StringIds") && !i && without > 64 ? " INTEGER PRIMARY KEY" : "");
     }
     snprintf(sql + at, sizeof sql - at, ")");
     sqlite3_exec(db, sql, NULL, NULL, NULL);
@@ -90,7 +93,8 @@ static void bind(sqlite3_stmt *st, int column, struct fuzz_input *in)
         fuzz_bind_bytes(st, column, in);
         break;
     case 7:
-        sqlite3_bind_text(st, column, words[fuzz_take(in, 1) % (sizeof words / sizeof *words)], -1, SQLITE_STATIC);
+        sqlite3_bind_text(st, column, words[fuzz_take(in, 1) % (sizeof words / sizeof *words)], -1,
+                          SQLITE_STATIC);
         break;
     case 8:
         sqlite3_bind_int64(st, column, pids[fuzz_take(in, 1) % (sizeof pids / sizeof *pids)]);
@@ -104,14 +108,16 @@ static void bind(sqlite3_stmt *st, int column, struct fuzz_input *in)
     }
 }
 
-static void insert(sqlite3 *db, const struct nsight_table *t, const char *suffix, struct fuzz_input *in)
+static void insert(sqlite3 *db, const struct nsight_table *t, const char *suffix,
+                   struct fuzz_input *in)
 {
     char sql[400];
     sqlite3_stmt *st = NULL;
     int columns = 0;
     while (columns < NSIGHT_COLUMN_MAX && t->columns[columns])
         columns++;
-    size_t at = (size_t)snprintf(sql, sizeof sql, "INSERT OR IGNORE INTO %s%s VALUES(?", t->name, suffix);
+    size_t at =
+        (size_t)snprintf(sql, sizeof sql, "INSERT OR IGNORE INTO %s%s VALUES(?", t->name, suffix);
     for (int i = 1; i < columns; i++)
         at += (size_t)snprintf(sql + at, sizeof sql - at, ",?");
     snprintf(sql + at, sizeof sql - at, ")");

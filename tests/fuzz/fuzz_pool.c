@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the collector reads of the target's memory: records that no agent writes, a pool whose header, directory and names
- * were scribbled over while it is read, buffers of device records, a collector that dies between rounds. The pool's files are
- * mapped by the target: a wild pointer there must never lead the collector out of the mapping.
+ * What the collector reads of the target's memory: records that no agent writes, a pool whose
+ * header, directory and names were scribbled over while it is read, buffers of device records, a
+ * collector that dies between rounds. The pool's files are mapped by the target: a wild pointer
+ * there must never lead the collector out of the mapping.
  *
- * The input: two bytes (where the header is damaged before the first look, 0 not at all), then actions of a byte and their
- * values.
+ * The input: two bytes (where the header is damaged before the first look, 0 not at all), then
+ * actions of a byte and their values.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -75,8 +76,10 @@ static void device(struct pool *p, const struct col_proc_stat *self)
     p->gpu->file_bytes = gpu_bytes();
     atomic_store(&p->gpu->state, WIRE_GPU_ON);
     atomic_store(&p->gpu->buffers_backed, BUFFERS);
-    p->gpu->anchor[0] = (struct wire_gpu_anchor){.cupti = 1000, .realtime = 1000, .monotonic = 1000, .tsc = 1000};
-    p->gpu->anchor[1] = (struct wire_gpu_anchor){.cupti = 900000, .realtime = 900000, .monotonic = 900000, .tsc = 900000};
+    p->gpu->anchor[0] =
+        (struct wire_gpu_anchor){.cupti = 1000, .realtime = 1000, .monotonic = 1000, .tsc = 1000};
+    p->gpu->anchor[1] = (struct wire_gpu_anchor){
+        .cupti = 900000, .realtime = 900000, .monotonic = 900000, .tsc = 900000};
     atomic_store(&p->gpu->anchors, 2);
     for (unsigned i = 0; i < WIRE_GPU_KINDS; i++)
         atomic_store(&p->gpu->record_bytes[i], 0);
@@ -86,7 +89,8 @@ static void device(struct pool *p, const struct col_proc_stat *self)
 static void setup(struct pool *p)
 {
     static const char *const texts[] = {"a", "tacho.step", "b\xff", "%s"};
-    const struct made_pool_shape shape = {ARENA_AT, SEGMENTS_AT - ARENA_AT, SEGMENTS, SEGMENT_BYTES};
+    const struct made_pool_shape shape = {ARENA_AT, SEGMENTS_AT - ARENA_AT, SEGMENTS,
+                                          SEGMENT_BYTES};
     struct col_proc_stat self;
     memset(p, 0, sizeof *p);
     snprintf(p->folder, sizeof p->folder, "/dev/shm/tacho-fuzz-%d", (int)getpid());
@@ -99,10 +103,12 @@ static void setup(struct pool *p)
     check(made_pool_begin(p->head, &shape) == 0);
     for (size_t i = 0; i < 4; i++)
         p->name[i] = made_pool_text(p->head, WIRE_TEXT_NAME, texts[i]);
-    p->name[4] = made_pool_text(p->head, WIRE_TEXT_SCHEMA, "tacho.step\t24\nindex\t18\t0\ntokens\t18\t8\nsamples\t18\t16");
+    p->name[4] = made_pool_text(p->head, WIRE_TEXT_SCHEMA,
+                                "tacho.step\t24\nindex\t18\t0\ntokens\t18\t8\nsamples\t18\t16");
     p->name[5] = made_pool_text(p->head, WIRE_TEXT_SCHEMA, "own\t16\nx\t13\t0\ny.z\t17\t8");
     p->name[6] = made_pool_text(p->head, WIRE_TEXT_COUNTER, "count\t1\t18");
-    p->name[7] = made_pool_text(p->head, WIRE_TEXT_SCHEMA, "tacho.comm\t40\nkind\t14\t0\nbytes\t18\t8\ntext\t1\t16\t8");
+    p->name[7] = made_pool_text(p->head, WIRE_TEXT_SCHEMA,
+                                "tacho.comm\t40\nkind\t14\t0\nbytes\t18\t8\ntext\t1\t16\t8");
     atomic_store(&p->head->domain_name[1], p->name[0]);
     p->head->magic = WIRE_MAGIC;
     p->time = 1000;
@@ -125,7 +131,8 @@ static void teardown(struct pool *p)
 static void record(struct pool *p, struct fuzz_input *in)
 {
     uint64_t how = fuzz_take(in, 1);
-    struct wire_segment *line = (struct wire_segment *)(p->map + WIRE_HEADER_BYTES) + how % SEGMENTS;
+    struct wire_segment *line =
+        (struct wire_segment *)(p->map + WIRE_HEADER_BYTES) + how % SEGMENTS;
     uint32_t used = atomic_load(&line->committed);
     struct {
         struct wire_record r;
@@ -141,7 +148,8 @@ static void record(struct pool *p, struct fuzz_input *in)
     if (x.r.kind & WIRE_CATEGORY)
         x.more[at++] = fuzz_take(in, 1) | (uint64_t)p->name[fuzz_take(in, 1) % 8] << 32;
     if (x.r.kind & WIRE_PAYLOAD) {
-        uint64_t bytes = fuzz_take(in, 1) % (WIRE_PAYLOAD_MAX + 8), schema = p->name[fuzz_take(in, 1) % 8];
+        uint64_t bytes = fuzz_take(in, 1) % (WIRE_PAYLOAD_MAX + 8),
+                 schema = p->name[fuzz_take(in, 1) % 8];
         x.more[at++] = schema | bytes << 32;
         for (uint64_t i = 0; i < bytes && at < 13; i += 8)
             x.more[at++] = fuzz_take(in, 2);
@@ -176,10 +184,13 @@ static void buffer(struct pool *p, struct fuzz_input *in)
 {
     uint64_t how = fuzz_take(in, 1), bytes = fuzz_take(in, 1) * 8;
     struct wire_buffer *line =
-        (struct wire_buffer *)(p->gpu_map + ((sizeof(struct wire_gpu) + 4095) & ~4095ull)) + how % BUFFERS;
-    uint8_t *at = (uint8_t *)p->gpu_map + gpu_bytes() - BUFFERS * BUFFER_BYTES + how % BUFFERS * BUFFER_BYTES;
+        (struct wire_buffer *)(p->gpu_map + ((sizeof(struct wire_gpu) + 4095) & ~4095ull)) +
+        how % BUFFERS;
+    uint8_t *at =
+        (uint8_t *)p->gpu_map + gpu_bytes() - BUFFERS * BUFFER_BYTES + how % BUFFERS * BUFFER_BYTES;
     if (how & 2)
-        atomic_store(&p->gpu->record_bytes[fuzz_take(in, 1) % WIRE_GPU_KINDS], (uint32_t)fuzz_take(in, 1));
+        atomic_store(&p->gpu->record_bytes[fuzz_take(in, 1) % WIRE_GPU_KINDS],
+                     (uint32_t)fuzz_take(in, 1));
     bytes = bytes > in->n ? in->n : bytes;
     memcpy(at, in->p, bytes);
     in->p += bytes;
@@ -242,7 +253,8 @@ static int on_slice(void *ctx, const struct store_slice *x)
 {
     int64_t end;
     ++*(size_t *)ctx;
-    check(x->dur == STORE_ABSENT || (x->dur >= 0 && !__builtin_add_overflow(x->start, x->dur, &end)));
+    check(x->dur == STORE_ABSENT ||
+          (x->dur >= 0 && !__builtin_add_overflow(x->start, x->dur, &end)));
     return 0;
 }
 
@@ -285,7 +297,8 @@ static void run(struct pool *p, struct fuzz_input *in)
     check(col_drain_begin(&d) == 0 && col_drain_end(&d) == 0);
     col_drain_close(&d);
     check(store_finish(db, &err) == 0);
-    check(store_open(p->db, &reader, &err) == 0 && store_slice_each(reader, 1, on_slice, &slices) == 0);
+    check(store_open(p->db, &reader, &err) == 0 &&
+          store_slice_each(reader, 1, on_slice, &slices) == 0);
     store_reader_close(reader);
 }
 

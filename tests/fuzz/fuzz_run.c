@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A run's file with any value in any row: SQLite finds it sound, so the readers, the analyzers, the reports and the exports
- * have to. What must hold: each ends, with words where it is an error, and the budget of a step adds up.
+ * A run's file with any value in any row: SQLite finds it sound, so the readers, the analyzers, the
+ * reports and the exports have to. What must hold: each ends, with words where it is an error, and
+ * the budget of a step adds up.
  *
- * The input: a byte of switches, a byte that chooses edits for --what-if, then actions. An action: a byte that chooses a table
- * and whether a row is added or one of the sound run below is changed; values follow.
+ * The input: a byte of switches, a byte that chooses edits for --what-if, then actions. An action:
+ * a byte that chooses a table and whether a row is added or one of the sound run below is changed;
+ * values follow.
  */
 #include <string.h>
 
@@ -14,47 +16,63 @@
 #include "store/export/export.h"
 #include "store/store.h"
 
-/* Two ranks of five steps with work, collectives, a loader, device work and counters. Strings have the ids of their words. */
+/* Two ranks of five steps with work, collectives, a loader, device work and counters. Strings have
+ * the ids of their words. */
 static const char sound[] =
-    "INSERT INTO process SELECT value+1, value, 'host', 100+value, 1, 'train', 'gpu:'||value, 0, 60000, 0, 'exit' FROM n LIMIT "
+    "INSERT INTO process SELECT value+1, value, 'host', 100+value, 1, 'train', 'gpu:'||value, 0, "
+    "60000, 0, 'exit' FROM n LIMIT "
     "2;"
-    "INSERT INTO track SELECT p*4+k, p+1, kind, name, CASE kind WHEN 'stream' THEN 'gpu:'||p END, 100+p, unit FROM (SELECT "
+    "INSERT INTO track SELECT p*4+k, p+1, kind, name, CASE kind WHEN 'stream' THEN 'gpu:'||p END, "
+    "100+p, unit FROM (SELECT "
     "value AS p "
-    "FROM n LIMIT 2), (SELECT 1 AS k, 'thread' AS kind, 'main' AS name, NULL AS unit UNION ALL SELECT 2, 'stream', 'stream 7', "
+    "FROM n LIMIT 2), (SELECT 1 AS k, 'thread' AS kind, 'main' AS name, NULL AS unit UNION ALL "
+    "SELECT 2, 'stream', 'stream 7', "
     "NULL "
-    "UNION ALL SELECT 3, 'loader', 'worker 0', NULL UNION ALL SELECT 4, 'counter', 'queue_depth', 'items');"
-    "INSERT INTO detail(id, schema, flops, bytes_read, bytes_written, dtype, pass, kind, model_flops, palm_flops) VALUES "
+    "UNION ALL SELECT 3, 'loader', 'worker 0', NULL UNION ALL SELECT 4, 'counter', 'queue_depth', "
+    "'items');"
+    "INSERT INTO detail(id, schema, flops, bytes_read, bytes_written, dtype, pass, kind, "
+    "model_flops, palm_flops) VALUES "
     "(1, 'tacho.step', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), "
     "(2, 'tacho.work', 4000000, 10000, 5000, 'fp32', 'forward', 'matrix', 4000000, 4000000), "
     "(3, 'tacho.work', 8000000, 10000, 5000, 'fp32', 'backward', 'matrix', 8000000, 8000000), "
     "(4, 'tacho.range', NULL, NULL, NULL, NULL, NULL, 'input_wait', NULL, NULL), "
     "(5, 'tacho.range', NULL, NULL, NULL, NULL, NULL, 'read', NULL, NULL);"
-    "INSERT INTO detail(id, schema, bytes, communicator, ranks, collective, dtype) VALUES (6, 'tacho.comm', 4096, 7, 2, "
+    "INSERT INTO detail(id, schema, bytes, communicator, ranks, collective, dtype) VALUES (6, "
+    "'tacho.comm', 4096, 7, 2, "
     "'all_reduce', 'fp32');"
     "INSERT INTO detail(id, grid, block) VALUES (7, '8,1,1', '128,1,1');"
-    "INSERT INTO step SELECT p, i, i*10000, i*10000+9500, 512, 4, 0 FROM (SELECT value+1 AS p FROM n LIMIT 2), (SELECT value "
+    "INSERT INTO step SELECT p, i, i*10000, i*10000+9500, 512, 4, 0 FROM (SELECT value+1 AS p FROM "
+    "n LIMIT 2), (SELECT value "
     "AS i FROM n LIMIT 5);"
-    "INSERT INTO slice(track, start, dur, name, category, detail, correlation) SELECT p*4+k, i*10000+at, dur, name, cat, "
+    "INSERT INTO slice(track, start, dur, name, category, detail, correlation) SELECT p*4+k, "
+    "i*10000+at, dur, name, cat, "
     "detail, "
-    "CASE WHEN seq THEN i END FROM (SELECT value AS p FROM n LIMIT 2), (SELECT value AS i FROM n LIMIT 5), "
+    "CASE WHEN seq THEN i END FROM (SELECT value AS p FROM n LIMIT 2), (SELECT value AS i FROM n "
+    "LIMIT 5), "
     "(SELECT 1 AS k, 0 AS at, 9500 AS dur, 1 AS name, 2 AS cat, 1 AS detail, 0 AS seq UNION ALL "
-    "SELECT 1, 100, 900, 3, 2, 4, 0 UNION ALL SELECT 1, 1000, 2000, 4, 2, 2, 1 UNION ALL SELECT 1, 3100, 4000, 5, 2, 3, 1 "
+    "SELECT 1, 100, 900, 3, 2, 4, 0 UNION ALL SELECT 1, 1000, 2000, 4, 2, 2, 1 UNION ALL SELECT 1, "
+    "3100, 4000, 5, 2, 3, 1 "
     "UNION ALL "
-    "SELECT 1, 7200, 1500, 6, 2, 6, 1 UNION ALL SELECT 2, 1500, 1800, 7, 8, 7, 1 UNION ALL SELECT 2, 4000, 3500, 7, 8, 7, 1 "
+    "SELECT 1, 7200, 1500, 6, 2, 6, 1 UNION ALL SELECT 2, 1500, 1800, 7, 8, 7, 1 UNION ALL SELECT "
+    "2, 4000, 3500, 7, 8, 7, 1 "
     "UNION ALL "
     "SELECT 3, 200, 700, 9, 2, 5, 0);"
-    "INSERT INTO counter(track, time, value) SELECT p*4+4, i*500, i%3 FROM (SELECT value AS p FROM n LIMIT 2), (SELECT value "
+    "INSERT INTO counter(track, time, value) SELECT p*4+4, i*500, i%3 FROM (SELECT value AS p FROM "
+    "n LIMIT 2), (SELECT value "
     "AS i FROM n LIMIT 20);"
     "INSERT INTO edge SELECT id, id+1, 'launch' FROM slice WHERE id < 20;"
     "INSERT INTO stack SELECT value+1, NULLIF(value,0), 4+value%3 FROM n LIMIT 6;"
     "INSERT INTO sample(track, time, value) SELECT 1, value*900, value%6+1 FROM n LIMIT 30;"
-    "INSERT INTO ceiling VALUES ('cpu', 'flops', 'fp32', 1e12, 'measured'), ('cpu', 'dram', NULL, 1e10, 'measured'), "
+    "INSERT INTO ceiling VALUES ('cpu', 'flops', 'fp32', 1e12, 'measured'), ('cpu', 'dram', NULL, "
+    "1e10, 'measured'), "
     "('gpu:0', 'flops', 'fp32', 1e13, 'datasheet');"
-    "INSERT INTO step_aggregate SELECT p, i, (p-1)*4+1, 4, 2, 2, 1, 2000, 2000 FROM (SELECT value+1 AS p FROM n LIMIT 2), "
+    "INSERT INTO step_aggregate SELECT p, i, (p-1)*4+1, 4, 2, 2, 1, 2000, 2000 FROM (SELECT "
+    "value+1 AS p FROM n LIMIT 2), "
     "(SELECT value AS i FROM n LIMIT 5);"
     "INSERT INTO loss VALUES ('agent', 'event dropped', 3, 100, 200);"
     "INSERT INTO metric VALUES ('target.max_rss', 1e6, 'bytes', NULL);"
-    "INSERT INTO clock_anchor VALUES (1, 0, 1700000000000000000), (100000, 60000, 1700000000000060000);";
+    "INSERT INTO clock_anchor VALUES (1, 0, 1700000000000000000), (100000, 60000, "
+    "1700000000000060000);";
 
 static const char *const words[] = {"step",
                                     "tacho",
@@ -196,7 +214,8 @@ static void bind(sqlite3_stmt *st, int column, struct fuzz_input *in)
     case 4:
     case 5:
     case 6:
-        sqlite3_bind_text(st, column, words[fuzz_take(in, 1) % (sizeof words / sizeof *words)], -1, SQLITE_STATIC);
+        sqlite3_bind_text(st, column, words[fuzz_take(in, 1) % (sizeof words / sizeof *words)], -1,
+                          SQLITE_STATIC);
         break;
     case 7:
         fuzz_bind_bytes(st, column, in);
@@ -221,7 +240,8 @@ static void act(sqlite3 *db, const char *table, int choice, struct fuzz_input *i
     if (choice < 128) { /* 1 for the column that is chosen, in a row or in all */
         const char *column = sqlite3_column_name(all, (int)fuzz_take(in, 1) % columns);
         unsigned row = (unsigned)fuzz_take(in, 1);
-        size_t at = (size_t)snprintf(sql, sizeof sql, "UPDATE OR IGNORE %s SET \"%s\"=?", table, column);
+        size_t at =
+            (size_t)snprintf(sql, sizeof sql, "UPDATE OR IGNORE %s SET \"%s\"=?", table, column);
         if (row < 250 && strcmp(table, "run"))
             snprintf(sql + at, sizeof sql - at, " WHERE rowid=%u", row % 100);
         bound = 1;
@@ -261,9 +281,11 @@ static const uint8_t *template(size_t *bytes)
         struct tacho_error err = {0};
         snprintf(path, sizeof path, "/dev/shm/tacho-fuzz-%ld.template", (long)getpid());
         unlink(path);
-        if (store_create_private(path, &s, &err) || store_finish(s, &err) || sqlite3_open(path, &db) != SQLITE_OK)
+        if (store_create_private(path, &s, &err) || store_finish(s, &err) ||
+            sqlite3_open(path, &db) != SQLITE_OK)
             abort();
-        must(db, "CREATE TEMP VIEW n AS WITH RECURSIVE c(value) AS (SELECT 0 UNION ALL SELECT value+1 FROM c LIMIT 100) SELECT "
+        must(db, "CREATE TEMP VIEW n AS WITH RECURSIVE c(value) AS (SELECT 0 UNION ALL SELECT "
+                 "value+1 FROM c LIMIT 100) SELECT "
                  "value FROM c");
         for (size_t i = 0; i < 9; i++) {
             char sql[100];
@@ -286,14 +308,16 @@ static const uint8_t *template(size_t *bytes)
 
 static void make(const char *path, struct fuzz_input *in)
 {
-    static const char *const tables[] = {"slice",   "slice",  "slice",  "step",    "detail", "track",
-                                         "process", "string", "run",    "edge",    "stack",  "step_aggregate",
-                                         "ceiling", "loss",   "metric", "counter", "sample", "clock_anchor"};
+    static const char *const tables[] = {
+        "slice",   "slice",  "slice",  "step",    "detail", "track",
+        "process", "string", "run",    "edge",    "stack",  "step_aggregate",
+        "ceiling", "loss",   "metric", "counter", "sample", "clock_anchor"};
     size_t bytes;
     const uint8_t *image = template(&bytes);
     sqlite3 *db = NULL;
     FILE *f = fopen(path, "we");
-    if (!f || fwrite(image, 1, bytes, f) != bytes || fclose(f) || sqlite3_open(path, &db) != SQLITE_OK)
+    if (!f || fwrite(image, 1, bytes, f) != bytes || fclose(f) ||
+        sqlite3_open(path, &db) != SQLITE_OK)
         abort();
     must(db, "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; BEGIN");
     for (int rows = 0; in->n && rows < 300; rows++) {
@@ -305,15 +329,19 @@ static void make(const char *path, struct fuzz_input *in)
 }
 
 /* `format`: which report; 0: all of them */
-static void analyse(store_reader *reader, unsigned switches, const char *what_if, size_t format, FILE *sink)
+static void analyse(store_reader *reader, unsigned switches, const char *what_if, size_t format,
+                    FILE *sink)
 {
     struct an_options o = {.file = "x",
                            .path = switches & 1,
                            .samples = switches & 2,
                            .what_if = what_if,
                            .compat = (enum an_compat)(switches >> 2 & 3)};
-    struct rep_options ro = {
-        .width = 40 + (int)(switches >> 4 & 1) * 100, .utf8 = true, .color = true, .definitions = true, .ops = 100000};
+    struct rep_options ro = {.width = 40 + (int)(switches >> 4 & 1) * 100,
+                             .utf8 = true,
+                             .color = true,
+                             .definitions = true,
+                             .ops = 100000};
     struct an_result *r = NULL;
     struct tacho_error err = {0};
     if (switches & 32)
@@ -358,7 +386,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
     } else {
         analyse(reader, switches, what_if, choice >> 4, sink);
-        for (const struct store_export_format *f = store_export_formats; (switches & 128) && f->name; f++)
+        for (const struct store_export_format *f = store_export_formats;
+             (switches & 128) && f->name; f++)
             if (f->write(reader, &eo, sink, &err) && !err.what[0])
                 abort();
         store_reader_close(reader);

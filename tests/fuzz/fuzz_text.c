@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text and files that come from outside while tacho runs: the map of names that a just-in-time compiler writes
- * (/tmp/perf-PID.map), an ELF file of the target, its unwind tables, edits for --what-if, a user's table of kernel classes, the
- * settings of `tacho top`. The first byte says which.
+ * Text and files that come from outside while tacho runs: the map of names that a just-in-time
+ * compiler writes
+ * (/tmp/perf-PID.map), an ELF file of the target, its unwind tables, edits for --what-if, a user's
+ * table of kernel classes, the settings of `tacho top`. The first byte says which.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -74,7 +75,11 @@ static void elf(const uint8_t *data, size_t size, bool tables)
             uint64_t address, bytes, offset, inode[3];
             uint32_t protection, flags;
             char path[64];
-        } body = {.pid = (uint32_t)getpid(), .tid = 1, .address = 0x10000, .bytes = 0x10000, .protection = 5};
+        } body = {.pid = (uint32_t)getpid(),
+                  .tid = 1,
+                  .address = 0x10000,
+                  .bytes = 0x10000,
+                  .protection = 5};
         uint64_t reg[COL_UNWIND_REGISTERS] = {0}, ip[64], stack[64];
         struct col_mappings maps = {0};
         enum col_unwind_end end;
@@ -86,7 +91,8 @@ static void elf(const uint8_t *data, size_t size, bool tables)
                 reg[i] = 0x10000 + k * 0x400;
             for (size_t i = 0; i < 64; i++)
                 stack[i] = i % 3 ? 0x10000 + k * 0x400 + i * 8 : 0x10000 + i * 16;
-            size_t n = col_unwind(u, (int32_t)getpid(), reg, (const uint8_t *)stack, sizeof stack, k & 1, ip, 64, &end);
+            size_t n = col_unwind(u, (int32_t)getpid(), reg, (const uint8_t *)stack, sizeof stack,
+                                  k & 1, ip, 64, &end);
             check(n >= 1 && n <= 64);
         }
         col_unwind_free(u);
@@ -107,12 +113,14 @@ static void edits(const char *text)
     }
     check(count > 0 && count <= AN_EDITS_MOST);
     for (size_t i = 0; i < count; i++)
-        check(memchr(edit[i].key, 0, sizeof edit[i].key) != NULL && memchr(edit[i].text, 0, sizeof edit[i].text) != NULL);
+        check(memchr(edit[i].key, 0, sizeof edit[i].key) != NULL &&
+              memchr(edit[i].text, 0, sizeof edit[i].text) != NULL);
 }
 
 static void classes(const char *text)
 {
-    static const char *const names[] = {"gemm", "void at::native::vectorized_elementwise_kernel<4>(int)",
+    static const char *const names[] = {"gemm",
+                                        "void at::native::vectorized_elementwise_kernel<4>(int)",
                                         "ncclDevKernel_AllReduce", ""};
     an_classes *c = NULL;
     struct tacho_error err = {0};
@@ -143,7 +151,8 @@ static void settings(const uint8_t *data, size_t size)
     check(tui_config_write(&ui, &began, written, sizeof written) == 0);
     tui_ui_init(&again);
     tui_config_read(&again);
-    check(again.theme == ui.theme && again.glyphs == ui.glyphs && again.view == ui.view && again.mouse == ui.mouse);
+    check(again.theme == ui.theme && again.glyphs == ui.glyphs && again.view == ui.view &&
+          again.mouse == ui.mouse);
     unlink(path);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A substitute libcuda.so.1: as much of the driver as the injection of tools needs. cuInit loads $CUDA_INJECTION64_PATH and
- * calls its InitializeInjection, as the real one does. Launches, copies and waits do nothing but tell the tool (fake_cupti.c).
+ * A substitute libcuda.so.1: as much of the driver as the injection of tools needs. cuInit loads
+ * $CUDA_INJECTION64_PATH and calls its InitializeInjection, as the real one does. Launches, copies
+ * and waits do nothing but tell the tool (fake_cupti.c).
  */
 #include <dlfcn.h>
 #include <pthread.h>

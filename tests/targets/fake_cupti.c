@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A substitute libcupti: the activity interface with buffers, one for each thread, records in the layout of the version that
- * $FAKE_CUPTI_VERSION names (13 = CUDA 11.0 ... 130001), and the faults that $FAKE_CUPTI lists, separated by blanks:
+ * A substitute libcupti: the activity interface with buffers, one for each thread, records in the
+ * layout of the version that $FAKE_CUPTI_VERSION names (13 = CUDA 11.0 ... 130001), and the faults
+ * that $FAKE_CUPTI lists, separated by blanks:
  *
  *     subscribe=39  enable=35  register=N  flush=999     that call answers with this error
- *     zero=N        every Nth kernel has no times        dropped=N   each flush says that N records were dropped
- *     holder=NAME   who holds CUPTI, for subscribe=39    v1          there is no cuptiSubscribe_v2
- *     null          buffer requests are not answered     lazy        FlushAll(0) gives nothing back
+ *     zero=N        every Nth kernel has no times        dropped=N   each flush says that N records
+ * were dropped holder=NAME   who holds CUPTI, for subscribe=39    v1          there is no
+ * cuptiSubscribe_v2 null          buffer requests are not answered     lazy        FlushAll(0)
+ * gives nothing back
  *
- * Each record is logged to $FAKE_LOG as it is written: "pid owner kind correlation start end stream bytes name"; owner is
- * `tool`, or `other` after fake_kineto(1). Layouts are written down here once more, on purpose: from the headers, not from the
- * decoder.
+ * Each record is logged to $FAKE_LOG as it is written: "pid owner kind correlation start end stream
+ * bytes name"; owner is `tool`, or `other` after fake_kineto(1). Layouts are written down here once
+ * more, on purpose: from the headers, not from the decoder.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -31,7 +33,8 @@
 #define THREADS 256
 
 typedef void (*request_fn)(uint8_t **buffer, size_t *size, size_t *max);
-typedef void (*complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
+typedef void (*complete_fn)(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+                            size_t valid);
 typedef void (*callback_fn)(void *user, int domain, uint32_t cbid, const void *data);
 
 static struct {
@@ -100,7 +103,13 @@ static void put64(uint8_t *r, size_t at, uint64_t x)
 static size_t kernel_bytes(void)
 {
     unsigned v = version();
-    return v >= 130100 ? 232 : v >= 130000 ? 216 : v >= 19 ? 208 : v >= 18 ? 200 : v >= 17 ? 176 : v >= 15 ? 168 : 160;
+    return v >= 130100   ? 232
+           : v >= 130000 ? 216
+           : v >= 19     ? 208
+           : v >= 18     ? 200
+           : v >= 17     ? 176
+           : v >= 15     ? 168
+                         : 160;
 }
 
 static size_t record_bytes(uint32_t kind)
@@ -130,8 +139,8 @@ static size_t record_bytes(uint32_t kind)
     }
 }
 
-static void log_record(uint32_t kind, uint32_t correlation, uint64_t start, uint64_t end, uint32_t stream, uint64_t bytes,
-                       const char *name)
+static void log_record(uint32_t kind, uint32_t correlation, uint64_t start, uint64_t end,
+                       uint32_t stream, uint64_t bytes, const char *name)
 {
     char line[512];
     const char *path = getenv("FAKE_LOG");
@@ -140,8 +149,8 @@ static void log_record(uint32_t kind, uint32_t correlation, uint64_t start, uint
     if (fake.log < 0)
         fake.log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     int n = snprintf(line, sizeof line, "%d\t%s\t%u\t%u\t%llu\t%llu\t%u\t%llu\t%s\n", (int)getpid(),
-                     fake.foreign ? "other" : "tool", kind, correlation, (unsigned long long)start, (unsigned long long)end,
-                     stream, (unsigned long long)bytes, name);
+                     fake.foreign ? "other" : "tool", kind, correlation, (unsigned long long)start,
+                     (unsigned long long)end, stream, (unsigned long long)bytes, name);
     if (fake.log >= 0 && n > 0)
         n = (int)write(fake.log, line, (size_t)n);
 }
@@ -193,7 +202,8 @@ static uint8_t *record(uint32_t kind)
 
 static void put_api(const struct fake_call *c, uint32_t correlation, uint64_t start)
 {
-    static const uint32_t runtime[] = {211, 41, 51, 135, 147, 131, 311}, driver[] = {307, 306, 218, 119, 295, 126, 514};
+    static const uint32_t runtime[] = {211, 41, 51, 135, 147, 131, 311},
+                          driver[] = {307, 306, 218, 119, 295, 126, 514};
     uint32_t cbid = c->driver ? driver[c->what] : runtime[c->what];
     if (c->driver ? !fake.driver[cbid] : fake.muted[cbid])
         return;
@@ -366,7 +376,8 @@ __attribute__((constructor)) static void load(void)
     pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&fake.lock, &a);
     void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    void (*set)(fake_tool) = cuda ? (void (*)(fake_tool))(uintptr_t)dlsym(cuda, "fake_cuda_set_tool") : NULL;
+    void (*set)(fake_tool) =
+        cuda ? (void (*)(fake_tool))(uintptr_t)dlsym(cuda, "fake_cuda_set_tool") : NULL;
     if (set)
         set(on_call);
 }
@@ -597,7 +608,8 @@ static void other_request(uint8_t **buffer, size_t *size, size_t *max)
     *max = 0;
 }
 
-static void other_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+static void other_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+                           size_t valid)
 {
     (void)context;
     (void)stream;
@@ -611,7 +623,8 @@ void fake_kineto(int begin)
     if (begin) {
         cuptiActivityRegisterCallbacks(other_request, other_complete);
         pthread_mutex_lock(&fake.lock);
-        /* buffers of the one before stay where they are until they are full, and then go to the new one */
+        /* buffers of the one before stay where they are until they are full, and then go to the new
+         * one */
         for (int i = 0; i < THREADS; i++)
             fake.slot[i].at = NULL;
         fake.foreign = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A substitute libnvidia-ml.so.1: two GPUs, of which the second is an older one that lacks much. $FAKE_NVML: "denied" refuses
- * power, "dead" does not start.
+ * A substitute libnvidia-ml.so.1: two GPUs, of which the second is an older one that lacks much.
+ * $FAKE_NVML: "denied" refuses power, "dead" does not start.
  */
 #include <stdint.h>
 #include <stdio.h>

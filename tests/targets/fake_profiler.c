@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A substitute for CUPTI's profiler interfaces, part of the substitute libcupti: a chip FX1 that knows every metric, samples up
- * to seven in a pass, counts three a pass. A sample comes each 5 ms; metric i of sample n is 1000 i + n; metric i of a range is
- * i + 0.5 for each kernel that was launched in it, in the pass that counts the metric. A range without kernels is not in the
- * data. Calls in an order that the real one refuses are refused. FAKE_PROFILER: "denied" (enabling fails), "busy", "few" (the
- * chip knows one metric), "none", "overflow", "late" (starting the second session fails).
+ * A substitute for CUPTI's profiler interfaces, part of the substitute libcupti: a chip FX1 that
+ * knows every metric, samples up to seven in a pass, counts three a pass. A sample comes each 5 ms;
+ * metric i of sample n is 1000 i + n; metric i of a range is i + 0.5 for each kernel that was
+ * launched in it, in the pass that counts the metric. A range without kernels is not in the data.
+ * Calls in an order that the real one refuses are refused. FAKE_PROFILER: "denied" (enabling
+ * fails), "busy", "few" (the chip knows one metric), "none", "overflow", "late" (starting the
+ * second session fails).
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -130,8 +132,8 @@ DEFINE(ProfilerHostGetConfigImageSize, profiler_host_config_bytes)
 DEFINE(ProfilerHostGetConfigImage, profiler_host_config)
 {
     const struct host *h = p->host;
-    size_t passes =
-        h->type == PROFILER_PM_SAMPLING ? (h->count + PASS_PM - 1) / PASS_PM : (h->count + PASS_RANGE - 1) / PASS_RANGE;
+    size_t passes = h->type == PROFILER_PM_SAMPLING ? (h->count + PASS_PM - 1) / PASS_PM
+                                                    : (h->count + PASS_RANGE - 1) / PASS_RANGE;
     memcpy(p->image, &passes, sizeof passes);
     return 0;
 }
@@ -148,9 +150,13 @@ DEFINE(ProfilerHostEvaluateToGpuValues, profiler_host_evaluate)
     if (m.magic != MAGIC || p->range >= (h->type == PROFILER_PM_SAMPLING ? m.samples : m.ranges))
         return 1;
     for (size_t i = 0; i < p->count; i++) {
-        p->values[i] = h->type == PROFILER_PM_SAMPLING ? 1000.0 * (double)i + (double)(m.first + p->range)
-                                                       : ((double)i + 0.5) * (double)m.range[p->range].kernels[i / PASS_RANGE];
-        note(h->type == PROFILER_PM_SAMPLING ? "pm" : device.ranges_a_pass == 1 ? "range" : "part", i, p->values[i]);
+        p->values[i] = h->type == PROFILER_PM_SAMPLING
+                           ? 1000.0 * (double)i + (double)(m.first + p->range)
+                           : ((double)i + 0.5) * (double)m.range[p->range].kernels[i / PASS_RANGE];
+        note(h->type == PROFILER_PM_SAMPLING ? "pm"
+             : device.ranges_a_pass == 1     ? "range"
+                                             : "part",
+             i, p->values[i]);
     }
     return 0;
 }
@@ -179,7 +185,8 @@ DEFINE(PmSamplingSetConfig, profiler_pm_config)
 {
     size_t passes;
     memcpy(&passes, p->image, sizeof passes);
-    device.configured = p->sampler == &device && passes == 1 && p->trigger == PROFILER_TRIGGER_TIME && p->interval == INTERVAL;
+    device.configured = p->sampler == &device && passes == 1 &&
+                        p->trigger == PROFILER_TRIGGER_TIME && p->interval == INTERVAL;
     return device.configured ? 0 : 1;
 }
 DEFINE(PmSamplingGetCounterDataSize, profiler_pm_data_bytes)
@@ -278,7 +285,10 @@ DEFINE(RangeProfilerSetConfig, profiler_range_config)
     device.ranges_a_pass = p->ranges_a_pass;
     device.data = p->data;
     counted = (struct image){.magic = MAGIC};
-    return passes <= PASSES && p->range == PROFILER_USER_RANGE && p->replay == PROFILER_USER_REPLAY && p->levels == 1 ? 0 : 1;
+    return passes <= PASSES && p->range == PROFILER_USER_RANGE &&
+                   p->replay == PROFILER_USER_REPLAY && p->levels == 1
+               ? 0
+               : 1;
 }
 DEFINE(RangeProfilerStart, profiler_range_object)
 {

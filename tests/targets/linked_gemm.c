@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls every matrix product of cuBLAS that profiler/gemm/ wraps, in shapes of its own, and prints what came back: a line a
- * call (thread, number, function, status, the first 8 bytes of C). It is linked with a (substitute) libcublas and libcublasLt,
- * as a program or, with GEMM_PLUGIN defined, as a library that another program loads out of the global scope, as Python loads
- * PyTorch. With WITH_CUBLAS the declarations are NVIDIA's own.
+ * Calls every matrix product of cuBLAS that profiler/gemm/ wraps, in shapes of its own, and prints
+ * what came back: a line a call (thread, number, function, status, the first 8 bytes of C). It is
+ * linked with a (substitute) libcublas and libcublasLt, as a program or, with GEMM_PLUGIN defined,
+ * as a library that another program loads out of the global scope, as Python loads PyTorch. With
+ * WITH_CUBLAS the declarations are NVIDIA's own.
  *
  * A round is a tacho.step of its first thread.
  *
- *     linked_gemm [--rounds N] [--threads N] [--fork N] [--math MODE]      MODE: cublasMath_t, 3 allows tf32
+ *     linked_gemm [--rounds N] [--threads N] [--fork N] [--math MODE]      MODE: cublasMath_t, 3
+ * allows tf32
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -33,11 +35,14 @@ typedef cudaDataType TYPE;
 typedef uint16_t half; /* cublas_v2.h declares these functions for C++ only */
 
 #define OF_TYPE(plain, letter, suffix, dim, real) \
-    int plain(H, OP, OP, dim, dim, dim, const real *, const real *, dim, const real *, dim, const real *, real *, dim); \
-    int cublas##letter##gemmBatched##suffix(H, OP, OP, dim, dim, dim, const real *, const real *const[], dim, \
-                                            const real *const[], dim, const real *, real *const[], dim, dim); \
-    int cublas##letter##gemmStridedBatched##suffix(H, OP, OP, dim, dim, dim, const real *, const real *, dim, long long, \
-                                                   const real *, dim, long long, const real *, real *, dim, long long, dim);
+    int plain(H, OP, OP, dim, dim, dim, const real *, const real *, dim, const real *, dim, \
+              const real *, real *, dim); \
+    int cublas##letter##gemmBatched##suffix(H, OP, OP, dim, dim, dim, const real *, \
+                                            const real *const[], dim, const real *const[], dim, \
+                                            const real *, real *const[], dim, dim); \
+    int cublas##letter##gemmStridedBatched##suffix( \
+        H, OP, OP, dim, dim, dim, const real *, const real *, dim, long long, const real *, dim, \
+        long long, const real *, real *, dim, long long, dim);
 OF_TYPE(cublasHgemm, H, , int, half)
 OF_TYPE(cublasHgemm_64, H, _64, int64_t, half)
 
@@ -47,28 +52,34 @@ OF_TYPE(cublasSgemm_v2_64, S, _64, int64_t, float)
 OF_TYPE(cublasDgemm_v2, D, , int, double)
 OF_TYPE(cublasDgemm_v2_64, D, _64, int64_t, double)
 #define EX(suffix, dim) \
-    int cublasSgemmEx##suffix(H, OP, OP, dim, dim, dim, const float *, const void *, TYPE, dim, const void *, TYPE, dim, \
-                              const float *, void *, TYPE, dim); \
-    int cublasGemmEx##suffix(H, OP, OP, dim, dim, dim, const void *, const void *, TYPE, dim, const void *, TYPE, dim, \
-                             const void *, void *, TYPE, dim, int, int); \
-    int cublasGemmBatchedEx##suffix(H, OP, OP, dim, dim, dim, const void *, const void *const[], TYPE, dim, \
-                                    const void *const[], TYPE, dim, const void *, void *const[], TYPE, dim, dim, int, int); \
-    int cublasGemmStridedBatchedEx##suffix(H, OP, OP, dim, dim, dim, const void *, const void *, TYPE, dim, long long, \
-                                           const void *, TYPE, dim, long long, const void *, void *, TYPE, dim, long long, \
-                                           dim, int, int); \
-    int cublasSgemmGroupedBatched##suffix(H, const OP[], const OP[], const dim[], const dim[], const dim[], const float[], \
-                                          const float *const[], const dim[], const float *const[], const dim[], const float[], \
-                                          float *const[], const dim[], dim, const dim[]); \
-    int cublasDgemmGroupedBatched##suffix(H, const OP[], const OP[], const dim[], const dim[], const dim[], const double[], \
-                                          const double *const[], const dim[], const double *const[], const dim[], \
-                                          const double[], double *const[], const dim[], dim, const dim[]); \
-    int cublasGemmGroupedBatchedEx##suffix(H, const OP[], const OP[], const dim[], const dim[], const dim[], const void *, \
-                                           const void *const[], TYPE, const dim[], const void *const[], TYPE, const dim[], \
-                                           const void *, void *const[], TYPE, const dim[], dim, const dim[], int);
+    int cublasSgemmEx##suffix(H, OP, OP, dim, dim, dim, const float *, const void *, TYPE, dim, \
+                              const void *, TYPE, dim, const float *, void *, TYPE, dim); \
+    int cublasGemmEx##suffix(H, OP, OP, dim, dim, dim, const void *, const void *, TYPE, dim, \
+                             const void *, TYPE, dim, const void *, void *, TYPE, dim, int, int); \
+    int cublasGemmBatchedEx##suffix(H, OP, OP, dim, dim, dim, const void *, const void *const[], \
+                                    TYPE, dim, const void *const[], TYPE, dim, const void *, \
+                                    void *const[], TYPE, dim, dim, int, int); \
+    int cublasGemmStridedBatchedEx##suffix( \
+        H, OP, OP, dim, dim, dim, const void *, const void *, TYPE, dim, long long, const void *, \
+        TYPE, dim, long long, const void *, void *, TYPE, dim, long long, dim, int, int); \
+    int cublasSgemmGroupedBatched##suffix( \
+        H, const OP[], const OP[], const dim[], const dim[], const dim[], const float[], \
+        const float *const[], const dim[], const float *const[], const dim[], const float[], \
+        float *const[], const dim[], dim, const dim[]); \
+    int cublasDgemmGroupedBatched##suffix( \
+        H, const OP[], const OP[], const dim[], const dim[], const dim[], const double[], \
+        const double *const[], const dim[], const double *const[], const dim[], const double[], \
+        double *const[], const dim[], dim, const dim[]); \
+    int cublasGemmGroupedBatchedEx##suffix( \
+        H, const OP[], const OP[], const dim[], const dim[], const dim[], const void *, \
+        const void *const[], TYPE, const dim[], const void *const[], TYPE, const dim[], \
+        const void *, void *const[], TYPE, const dim[], dim, const dim[], int);
 EX(, int)
 EX(_64, int64_t)
-void cublasSgemm(char, char, int, int, int, float, const float *, int, const float *, int, float, float *, int);
-void cublasDgemm(char, char, int, int, int, double, const double *, int, const double *, int, double, double *, int);
+void cublasSgemm(char, char, int, int, int, float, const float *, int, const float *, int, float,
+                 float *, int);
+void cublasDgemm(char, char, int, int, int, double, const double *, int, const double *, int,
+                 double, double *, int);
 int cublasSetMathMode(H, int);
 int cublasLtMatrixLayoutCreate(void **, int, uint64_t, uint64_t, int64_t);
 int cublasLtMatrixLayoutSetAttribute(void *, int, const void *, size_t);
@@ -76,8 +87,9 @@ int cublasLtMatrixLayoutDestroy(void *);
 int cublasLtMatmulDescCreate(void **, int, int);
 int cublasLtMatmulDescSetAttribute(void *, int, const void *, size_t);
 int cublasLtMatmulDescDestroy(void *);
-int cublasLtMatmul(void *, void *, const void *, const void *, void *, const void *, void *, const void *, const void *, void *,
-                   void *, void *, const void *, void *, size_t, void *);
+int cublasLtMatmul(void *, void *, const void *, const void *, void *, const void *, void *,
+                   const void *, const void *, void *, void *, void *, const void *, void *, size_t,
+                   void *);
 #endif
 
 /* numbers of cuBLAS that its headers have under names */
@@ -96,7 +108,8 @@ static _Thread_local uint64_t out_c[2];
 
 static void report(const char *function, int status)
 {
-    printf("%d %d %s %d %016llx\n", thread_number, call_number++, function, status, (unsigned long long)out_c[0]);
+    printf("%d %d %s %d %016llx\n", thread_number, call_number++, function, status,
+           (unsigned long long)out_c[0]);
     out_c[0] = 0;
 }
 #define DO(call, ...) report(#call, (int)call(__VA_ARGS__))
@@ -119,11 +132,13 @@ static void typed(int r)
     double *cd = (double *)(void *)out_c;
     half *ch = (half *)(void *)out_c;
     DO(cublasSgemm_v2, ON, N, T, 16 + r, 32, 48, &one, a, 64, b, 65, &beta, c, 66);
-    DO(cublasSgemm_v2, HANDLE(2), N, T, 16 + r, 32, 48, &one, a, 64, b, 65, (const float *)(void *)0x30, c, 66);
+    DO(cublasSgemm_v2, HANDLE(2), N, T, 16 + r, 32, 48, &one, a, 64, b, 65,
+       (const float *)(void *)0x30, c, 66);
     DO(cublasSgemm_v2, ON, N, N, 13, 32, 48, &one, a, 64, b, 65, &none, c, 66);
     DO(cublasSgemm_v2, ON, N, N, 0, 32, 48, &one, a, 64, b, 65, &none, c, 66);
     DO(cublasSgemm_v2, ON, N, N, -4, 32, 48, &one, a, 64, b, 65, &none, c, 66);
-    DO(cublasSgemm_v2_64, ON, T, N, 3000000000 + r, 2, 1, &one, a, 3000000001, b, 65, &none, c, 3000000066);
+    DO(cublasSgemm_v2_64, ON, T, N, 3000000000 + r, 2, 1, &one, a, 3000000001, b, 65, &none, c,
+       3000000066);
     DO(cublasDgemm_v2, ON, T, T, 17, 33, 49 + r, &one_d, ad, 64, bd, 65, &beta_d, cd, 66);
     DO(cublasDgemm_v2_64, ON, N, N, 17, 33, 51 + r, &one_d, ad, 64, bd, 65, &none_d, cd, 66);
     DO(cublasHgemm, ON, N, T, 128, 64 + r, 32, &one_h, ah, 1, bh, 2, &none_h, ch, 3);
@@ -137,15 +152,22 @@ static void typed(int r)
     DO(cublasSgemmBatched, ON, N, T, 5, 6, 7 + r, &one, as, 10, bs, 11, &none, cs, 12, 9);
     DO(cublasSgemmBatched_64, ON, T, N, 5, 6, 7 + r, &one, as, 10, bs, 11, &beta, cs, 12, 10);
     DO(cublasDgemmBatched, ON, N, T, 5, 6, 7 + r, &one_d, ads, 10, bds, 11, &none_d, cds, 12, 11);
-    DO(cublasDgemmBatched_64, ON, T, N, 5, 6, 7 + r, &one_d, ads, 10, bds, 11, &beta_d, cds, 12, 12);
+    DO(cublasDgemmBatched_64, ON, T, N, 5, 6, 7 + r, &one_d, ads, 10, bds, 11, &beta_d, cds, 12,
+       12);
     DO(cublasHgemmBatched, ON, N, T, 5, 6, 7 + r, &one_h, ahs, 10, bhs, 11, &none_h, chs, 12, 13);
     DO(cublasHgemmBatched_64, ON, T, N, 5, 6, 7 + r, &one_h, ahs, 10, bhs, 11, &one_h, chs, 12, 14);
-    DO(cublasSgemmStridedBatched, ON, N, T, 8, 9, 10 + r, &one, a, 10, 100, b, 11, -101, &none, c, 12, 102, 9);
-    DO(cublasSgemmStridedBatched_64, ON, T, N, 8, 9, 10 + r, &one, a, 10, 100, b, 11, 101, &beta, c, 12, 1LL << 40, 10);
-    DO(cublasDgemmStridedBatched, ON, N, T, 8, 9, 10 + r, &one_d, ad, 10, 100, bd, 11, 101, &none_d, cd, 12, 102, 11);
-    DO(cublasDgemmStridedBatched_64, ON, T, N, 8, 9, 10 + r, &one_d, ad, 10, 100, bd, 11, 101, &beta_d, cd, 12, 102, 12);
-    DO(cublasHgemmStridedBatched, ON, N, T, 8, 9, 10 + r, &one_h, ah, 10, 100, bh, 11, 101, &none_h, ch, 12, 102, 13);
-    DO(cublasHgemmStridedBatched_64, ON, T, N, 8, 9, 10 + r, &one_h, ah, 10, 100, bh, 11, 101, &one_h, ch, 12, 102, 14);
+    DO(cublasSgemmStridedBatched, ON, N, T, 8, 9, 10 + r, &one, a, 10, 100, b, 11, -101, &none, c,
+       12, 102, 9);
+    DO(cublasSgemmStridedBatched_64, ON, T, N, 8, 9, 10 + r, &one, a, 10, 100, b, 11, 101, &beta, c,
+       12, 1LL << 40, 10);
+    DO(cublasDgemmStridedBatched, ON, N, T, 8, 9, 10 + r, &one_d, ad, 10, 100, bd, 11, 101, &none_d,
+       cd, 12, 102, 11);
+    DO(cublasDgemmStridedBatched_64, ON, T, N, 8, 9, 10 + r, &one_d, ad, 10, 100, bd, 11, 101,
+       &beta_d, cd, 12, 102, 12);
+    DO(cublasHgemmStridedBatched, ON, N, T, 8, 9, 10 + r, &one_h, ah, 10, 100, bh, 11, 101, &none_h,
+       ch, 12, 102, 13);
+    DO(cublasHgemmStridedBatched_64, ON, T, N, 8, 9, 10 + r, &one_h, ah, 10, 100, bh, 11, 101,
+       &one_h, ch, 12, 102, 14);
 #ifndef WITH_CUBLAS /* NVIDIA's headers have either the old names or the new ones */
     cublasSgemm('N', 'T', 21, 22, 23 + r, 1, a, 24, b, 25, 0, c, 26);
     report("cublasSgemm", 0);
@@ -154,13 +176,18 @@ static void typed(int r)
 #endif
     const cublasOperation_t ta[] = {N, T}, tb[] = {T, N};
     const int m[] = {4, 8}, n[] = {5, 9}, k[] = {6 + r, 10}, ld[] = {16, 17}, size[] = {1, 1};
-    const int64_t m64[] = {40, 80}, n64[] = {50, 90}, k64[] = {60 + r, 100}, ld64[] = {160, 170}, size64[] = {1, 1};
+    const int64_t m64[] = {40, 80}, n64[] = {50, 90}, k64[] = {60 + r, 100}, ld64[] = {160, 170},
+                  size64[] = {1, 1};
     const float ones[] = {1, 1}, zeros[] = {0, 0};
     const double ones_d[] = {1, 1}, zeros_d[] = {0, 0};
-    DO(cublasSgemmGroupedBatched, ON, ta, tb, m, n, k, ones, as, ld, bs, ld, zeros, cs, ld, 2, size);
-    DO(cublasSgemmGroupedBatched_64, ON, ta, tb, m64, n64, k64, ones, as, ld64, bs, ld64, zeros, cs, ld64, 2, size64);
-    DO(cublasDgemmGroupedBatched, ON, ta, tb, m, n, k, ones_d, ads, ld, bds, ld, zeros_d, cds, ld, 2, size);
-    DO(cublasDgemmGroupedBatched_64, ON, ta, tb, m64, n64, k64, ones_d, ads, ld64, bds, ld64, zeros_d, cds, ld64, 2, size64);
+    DO(cublasSgemmGroupedBatched, ON, ta, tb, m, n, k, ones, as, ld, bs, ld, zeros, cs, ld, 2,
+       size);
+    DO(cublasSgemmGroupedBatched_64, ON, ta, tb, m64, n64, k64, ones, as, ld64, bs, ld64, zeros, cs,
+       ld64, 2, size64);
+    DO(cublasDgemmGroupedBatched, ON, ta, tb, m, n, k, ones_d, ads, ld, bds, ld, zeros_d, cds, ld,
+       2, size);
+    DO(cublasDgemmGroupedBatched_64, ON, ta, tb, m64, n64, k64, ones_d, ads, ld64, bds, ld64,
+       zeros_d, cds, ld64, 2, size64);
 }
 
 static void ex(int r)
@@ -171,57 +198,63 @@ static void ex(int r)
 #define TY(x)  ((cudaDataType)(x))
 #define BY(x)  ((cublasComputeType_t)(x))
 #define ALG(x) ((cublasGemmAlgo_t)(x))
-    DO(cublasSgemmEx, ON, N, T, 31, 32, 33 + r, &one, in_a, TY(BF16), 34, in_b, TY(BF16), 35, &none, c, TY(F32), 36);
-    DO(cublasSgemmEx_64, ON, T, N, 31, 32, 33 + r, &one, in_a, TY(F16), 34, in_b, TY(F16), 35, &beta, c, TY(F16), 36);
-    DO(cublasGemmEx, ON, T, N, 768, 1024 + r, 3072, &one, in_a, TY(BF16), 34, in_b, TY(BF16), 35, &none, c, TY(BF16), 36,
-       BY(BY32), ALG(99));
-    DO(cublasGemmEx, ON, T, N, 768, 1024 + r, 3072, &one, in_a, TY(BF16), 34, in_b, TY(BF16), 35, &beta, c, TY(F32), 36,
-       BY(BY32), ALG(99));
-    DO(cublasGemmEx, ON, N, N, 100, 200, 300 + r, &one, in_a, TY(F32), 34, in_b, TY(F32), 35, &none, c, TY(F32), 36,
-       BY(FAST_TF32), ALG(-1));
-    DO(cublasGemmEx, ON, N, N, 100, 200, 300 + r, &one, in_a, TY(F32), 34, in_b, TY(F32), 35, &none, c, TY(F32), 36, BY(BY32),
-       ALG(77));
-    DO(cublasGemmEx, ON, N, N, 13, 200, 300 + r, &one, in_a, TY(I8), 34, in_b, TY(I8), 35, &none, c, TY(I32), 36, BY(BY_INT),
-       ALG(-1));
-    DO(cublasGemmEx, ON, N, N, 10, 20, 30 + r, &one, in_a, TY(C32), 34, in_b, TY(C32), 35, &none, c, TY(C32), 36, BY(BY32),
-       ALG(-1));
-    DO(cublasGemmEx, ON, N, N, 10, 20, 30 + r, &one, in_a, TY(F6), 34, in_b, TY(F6), 35, &none, c, TY(F32), 36, BY(BY32),
-       ALG(-1));
-    DO(cublasGemmEx_64, ON, N, T, 1 << 20, 4, 5 + r, &one, in_a, TY(F16), 34, in_b, TY(F16), 35, &none, c, TY(F16), 36,
-       BY(BY16), ALG(-1));
-    DO(cublasGemmBatchedEx, ON, N, T, 41, 42, 43 + r, &one, as, TY(BF16), 44, bs, TY(BF16), 45, &none, cs, TY(BF16), 46, 12,
-       BY(BY32), ALG(-1));
-    DO(cublasGemmBatchedEx_64, ON, T, T, 41, 42, 43 + r, &one, as, TY(F16), 44, bs, TY(F16), 45, &none, cs, TY(F32), 46, 13,
-       BY(BY32), ALG(-1));
-    DO(cublasGemmStridedBatchedEx, ON, N, T, 41, 42, 43 + r, &one, in_a, TY(BF16), 44, 51, in_b, TY(BF16), 45, 52, &none, c,
-       TY(BF16), 46, 53, 12, BY(BY32), ALG(-1));
-    DO(cublasGemmStridedBatchedEx_64, ON, T, T, 41, 42, 43 + r, &one, in_a, TY(F64), 44, 51, in_b, TY(F64), 45, 52, &none, c,
-       TY(F64), 46, 53, 13, BY(BY64), ALG(-1));
+    DO(cublasSgemmEx, ON, N, T, 31, 32, 33 + r, &one, in_a, TY(BF16), 34, in_b, TY(BF16), 35, &none,
+       c, TY(F32), 36);
+    DO(cublasSgemmEx_64, ON, T, N, 31, 32, 33 + r, &one, in_a, TY(F16), 34, in_b, TY(F16), 35,
+       &beta, c, TY(F16), 36);
+    DO(cublasGemmEx, ON, T, N, 768, 1024 + r, 3072, &one, in_a, TY(BF16), 34, in_b, TY(BF16), 35,
+       &none, c, TY(BF16), 36, BY(BY32), ALG(99));
+    DO(cublasGemmEx, ON, T, N, 768, 1024 + r, 3072, &one, in_a, TY(BF16), 34, in_b, TY(BF16), 35,
+       &beta, c, TY(F32), 36, BY(BY32), ALG(99));
+    DO(cublasGemmEx, ON, N, N, 100, 200, 300 + r, &one, in_a, TY(F32), 34, in_b, TY(F32), 35, &none,
+       c, TY(F32), 36, BY(FAST_TF32), ALG(-1));
+    DO(cublasGemmEx, ON, N, N, 100, 200, 300 + r, &one, in_a, TY(F32), 34, in_b, TY(F32), 35, &none,
+       c, TY(F32), 36, BY(BY32), ALG(77));
+    DO(cublasGemmEx, ON, N, N, 13, 200, 300 + r, &one, in_a, TY(I8), 34, in_b, TY(I8), 35, &none, c,
+       TY(I32), 36, BY(BY_INT), ALG(-1));
+    DO(cublasGemmEx, ON, N, N, 10, 20, 30 + r, &one, in_a, TY(C32), 34, in_b, TY(C32), 35, &none, c,
+       TY(C32), 36, BY(BY32), ALG(-1));
+    DO(cublasGemmEx, ON, N, N, 10, 20, 30 + r, &one, in_a, TY(F6), 34, in_b, TY(F6), 35, &none, c,
+       TY(F32), 36, BY(BY32), ALG(-1));
+    DO(cublasGemmEx_64, ON, N, T, 1 << 20, 4, 5 + r, &one, in_a, TY(F16), 34, in_b, TY(F16), 35,
+       &none, c, TY(F16), 36, BY(BY16), ALG(-1));
+    DO(cublasGemmBatchedEx, ON, N, T, 41, 42, 43 + r, &one, as, TY(BF16), 44, bs, TY(BF16), 45,
+       &none, cs, TY(BF16), 46, 12, BY(BY32), ALG(-1));
+    DO(cublasGemmBatchedEx_64, ON, T, T, 41, 42, 43 + r, &one, as, TY(F16), 44, bs, TY(F16), 45,
+       &none, cs, TY(F32), 46, 13, BY(BY32), ALG(-1));
+    DO(cublasGemmStridedBatchedEx, ON, N, T, 41, 42, 43 + r, &one, in_a, TY(BF16), 44, 51, in_b,
+       TY(BF16), 45, 52, &none, c, TY(BF16), 46, 53, 12, BY(BY32), ALG(-1));
+    DO(cublasGemmStridedBatchedEx_64, ON, T, T, 41, 42, 43 + r, &one, in_a, TY(F64), 44, 51, in_b,
+       TY(F64), 45, 52, &none, c, TY(F64), 46, 53, 13, BY(BY64), ALG(-1));
     const cublasOperation_t ta[] = {N, T}, tb[] = {T, N};
     const int m[] = {400, 8}, n[] = {500, 9}, k[] = {600 + r, 10}, ld[] = {16, 17}, size[] = {1, 1};
-    const int64_t m64[] = {401, 80}, n64[] = {50, 90}, k64[] = {60 + r, 100}, ld64[] = {160, 170}, size64[] = {1, 1};
+    const int64_t m64[] = {401, 80}, n64[] = {50, 90}, k64[] = {60 + r, 100}, ld64[] = {160, 170},
+                  size64[] = {1, 1};
     const float ones[] = {1, 1}, zeros[] = {0, 0};
-    DO(cublasGemmGroupedBatchedEx, ON, ta, tb, m, n, k, ones, as, TY(BF16), ld, bs, TY(BF16), ld, zeros, cs, TY(BF16), ld, 2,
-       size, BY(BY32));
-    DO(cublasGemmGroupedBatchedEx_64, ON, ta, tb, m64, n64, k64, ones, as, TY(BF16), ld64, bs, TY(BF16), ld64, zeros, cs,
-       TY(F32), ld64, 2, size64, BY(BY32));
+    DO(cublasGemmGroupedBatchedEx, ON, ta, tb, m, n, k, ones, as, TY(BF16), ld, bs, TY(BF16), ld,
+       zeros, cs, TY(BF16), ld, 2, size, BY(BY32));
+    DO(cublasGemmGroupedBatchedEx_64, ON, ta, tb, m64, n64, k64, ones, as, TY(BF16), ld64, bs,
+       TY(BF16), ld64, zeros, cs, TY(F32), ld64, 2, size64, BY(BY32));
 }
 
 /* D (m x n) = op(A) op(B) of cuBLASLt. */
-static void lt(int transa, int64_t m, int64_t n, int64_t k, int batch, int in, int out, int compute, float beta)
+static void lt(int transa, int64_t m, int64_t n, int64_t k, int batch, int in, int out, int compute,
+               float beta)
 {
     cublasLtMatrixLayout_t a, b, d;
     cublasLtMatmulDesc_t desc;
     const float one = 1;
     cublasLtMatmulDescCreate(&desc, BY(compute), TY(F32));
     cublasLtMatmulDescSetAttribute(desc, 3, &transa, sizeof transa);
-    cublasLtMatrixLayoutCreate(&a, TY(in), (uint64_t)(transa ? k : m), (uint64_t)(transa ? m : k), 1);
+    cublasLtMatrixLayoutCreate(&a, TY(in), (uint64_t)(transa ? k : m), (uint64_t)(transa ? m : k),
+                               1);
     cublasLtMatrixLayoutCreate(&b, TY(in), (uint64_t)k, (uint64_t)n, 1);
     cublasLtMatrixLayoutCreate(&d, TY(out), (uint64_t)m, (uint64_t)n, 1);
     cublasLtMatrixLayoutSetAttribute(a, 5, &batch, sizeof batch);
     cublasLtMatrixLayoutSetAttribute(b, 5, &batch, sizeof batch);
     cublasLtMatrixLayoutSetAttribute(d, 5, &batch, sizeof batch);
-    DO(cublasLtMatmul, (void *)(uintptr_t)3, desc, &one, in_a, a, in_b, b, &beta, out_c, d, out_c, d, NULL, in_a + 8, 77, NULL);
+    DO(cublasLtMatmul, (void *)(uintptr_t)3, desc, &one, in_a, a, in_b, b, &beta, out_c, d, out_c,
+       d, NULL, in_a + 8, 77, NULL);
     cublasLtMatrixLayoutDestroy(a);
     cublasLtMatrixLayoutDestroy(b);
     cublasLtMatrixLayoutDestroy(d);

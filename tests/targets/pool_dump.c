@@ -3,13 +3,14 @@
  * Reads the pools of a folder and prints what is in them, tab-separated:
  *
  *     pool FILE clock rank program finished threads
- *     thread PID TID ordinal ranges range_time open marks startends counters steps paused_steps healed stray starts
- *     loss PID REASON count
+ *     thread PID TID ordinal ranges range_time open marks startends counters steps paused_steps
+ * healed stray starts loss PID REASON count
  *
- * `open` ranges have no end in the pool; `healed` ranges lost their pop and were closed by a later record; a
- * `stray` pop has no push (a child of a fork inside the range). `startends` counts the ends, `starts` the starts. With --live
- * it drains and gives segments back every few milliseconds, as the collector does, until the file STOP exists, and then once
- * more. Exit status 1 when a pool is malformed: bad records, names, or times that run backwards.
+ * `open` ranges have no end in the pool; `healed` ranges lost their pop and were closed by a later
+ * record; a `stray` pop has no push (a child of a fork inside the range). `startends` counts the
+ * ends, `starts` the starts. With --live it drains and gives segments back every few milliseconds,
+ * as the collector does, until the file STOP exists, and then once more. Exit status 1 when a pool
+ * is malformed: bad records, names, or times that run backwards.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -50,8 +51,8 @@ static int pool_count;
 
 static void complain(struct pool *p, const struct pool_event *e, const char *what)
 {
-    fprintf(stderr, "%s: thread %u: %s (kind %u, domain %u, depth %u)\n", p->file, e->thread, what, e->kind, e->record->domain,
-            e->record->depth);
+    fprintf(stderr, "%s: thread %u: %s (kind %u, domain %u, depth %u)\n", p->file, e->thread, what,
+            e->kind, e->record->domain, e->record->depth);
     p->bad = true;
 }
 
@@ -174,11 +175,13 @@ static void print_thread(const struct pool *p, uint32_t ordinal)
     uint64_t open = 0;
     for (int d = 0; d < (int)WIRE_DOMAINS; d++)
         open += t->nest[d] ? t->nest[d]->used : 0;
-    printf("thread\t%u\t%u\t%u\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n", p->reader.pool->pid,
-           t->tid, ordinal, (unsigned long long)t->ranges, (unsigned long long)t->time, (unsigned long long)open,
-           (unsigned long long)t->marks, (unsigned long long)t->startends, (unsigned long long)t->counters,
-           (unsigned long long)t->steps, (unsigned long long)t->paused, (unsigned long long)t->healed,
-           (unsigned long long)t->stray, (unsigned long long)t->starts);
+    printf("thread\t%u\t%u\t%u\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n",
+           p->reader.pool->pid, t->tid, ordinal, (unsigned long long)t->ranges,
+           (unsigned long long)t->time, (unsigned long long)open, (unsigned long long)t->marks,
+           (unsigned long long)t->startends, (unsigned long long)t->counters,
+           (unsigned long long)t->steps, (unsigned long long)t->paused,
+           (unsigned long long)t->healed, (unsigned long long)t->stray,
+           (unsigned long long)t->starts);
 }
 
 static int print(void)
@@ -190,8 +193,9 @@ static int print(void)
         bad |= p->bad;
         if (!head)
             continue;
-        printf("pool\t%s\t%s\t%s\t%s\t%u\t%u\n", p->file, head->clock == WIRE_CLOCK_TSC ? "tsc" : "monotonic", head->rank,
-               head->program, atomic_load(&head->finished), atomic_load(&head->threads));
+        printf("pool\t%s\t%s\t%s\t%s\t%u\t%u\n", p->file,
+               head->clock == WIRE_CLOCK_TSC ? "tsc" : "monotonic", head->rank, head->program,
+               atomic_load(&head->finished), atomic_load(&head->threads));
         for (uint32_t t = 0; t < p->thread_room; t++)
             if (p->threads[t].known)
                 print_thread(p, t);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests of the agent: reads a pool file (profiler/wire.h) on its own, without the collector. Header-only.
+ * For tests of the agent: reads a pool file (profiler/wire.h) on its own, without the collector.
+ * Header-only.
  *
  *     struct pool_reader r;
  *     if (pool_open(&r, path) == 0) {
- *         pool_drain(&r, visit, arg, true);      repeatedly, while the target runs; true: give read segments back
- *         pool_close(&r);
+ *         pool_drain(&r, visit, arg, true);      repeatedly, while the target runs; true: give read
+ * segments back pool_close(&r);
  *     }
  */
 #ifndef POOL_READER_H
@@ -66,7 +67,8 @@ static inline int pool_open(struct pool_reader *r, const char *path)
         return -1;
     r->pool = map;
     r->bytes = (size_t)st.st_size;
-    if (r->pool->magic != WIRE_MAGIC || r->pool->version != WIRE_VERSION || r->pool->file_bytes != r->bytes) {
+    if (r->pool->magic != WIRE_MAGIC || r->pool->version != WIRE_VERSION ||
+        r->pool->file_bytes != r->bytes) {
         munmap(map, r->bytes);
         return -1;
     }
@@ -137,8 +139,8 @@ static inline bool pool_before(const struct wire_segment *a, const struct wire_s
     return a->thread != b->thread ? a->thread < b->thread : a->chain_seq < b->chain_seq;
 }
 
-/* Visits what was committed since the last time, each thread's records in order. Returns the number of records, -1 when the
- * pool is malformed (said on stderr). */
+/* Visits what was committed since the last time, each thread's records in order. Returns the number
+ * of records, -1 when the pool is malformed (said on stderr). */
 static inline long pool_drain(struct pool_reader *r, pool_visit visit, void *arg, bool recycle)
 {
     uint32_t peak = atomic_load(&r->pool->segments_peak), n = 0;
@@ -153,17 +155,20 @@ static inline long pool_drain(struct pool_reader *r, pool_visit visit, void *arg
         r->order[at] = i;
     }
     for (uint32_t k = 0; k < n; k++) {
-        uint32_t i = r->order[k], state = atomic_load_explicit(&r->directory[i].state, memory_order_acquire);
+        uint32_t i = r->order[k],
+                 state = atomic_load_explicit(&r->directory[i].state, memory_order_acquire);
         struct wire_segment *line = &r->directory[i];
         uint32_t committed = atomic_load_explicit(&line->committed, memory_order_acquire);
         if (r->position[i].generation != line->generation)
             r->position[i] = (struct pool_position){.generation = line->generation};
         while (r->position[i].bytes < committed) {
             struct pool_event e = {.thread = line->thread, .tid = line->tid};
-            const char *at = r->segments + (uint64_t)i * r->pool->segment_bytes + r->position[i].bytes;
+            const char *at =
+                r->segments + (uint64_t)i * r->pool->segment_bytes + r->position[i].bytes;
             uint32_t size = pool_parse(at, committed - r->position[i].bytes, &e);
             if (!size) {
-                fprintf(stderr, "segment %u: malformed record at %u of %u\n", i, r->position[i].bytes, committed);
+                fprintf(stderr, "segment %u: malformed record at %u of %u\n", i,
+                        r->position[i].bytes, committed);
                 return -1;
             }
             visit(r, &e, arg);

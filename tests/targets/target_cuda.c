@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A target that works on a substitute GPU (fake_cuda.c): steps of kernels, copies and waits, in the ways that programs end.
+ * A target that works on a substitute GPU (fake_cuda.c): steps of kernels, copies and waits, in the
+ * ways that programs end.
  *
- *     --steps N --kernels N     kernels a step          --threads N   that many threads launch the same
- *     --ms N                    sleep after each step   --fork N      children that fork after cuInit and launch nothing
+ *     --steps N --kernels N     kernels a step          --threads N   that many threads launch the
+ * same
+ *     --ms N                    sleep after each step   --fork N      children that fork after
+ * cuInit and launch nothing
  *     --spawn N                 children that exec this program anew, with --steps and --kernels
- *     --end exit|osexit|kill    how it ends             --kineto N:M  torch.profiler from step N to step M
+ *     --end exit|osexit|kill    how it ends             --kineto N:M  torch.profiler from step N to
+ * step M
  *     --tell                    the hook tells of torch.profiler
  *     --late                    cuInit without injection, then NVTX: the lazy door
- *     --ranges N                N ranges `layer` in a step's range `forward`, each with a `matmul`; kernels are launched in
- * these, three in each layer and one in `forward` itself
+ *     --ranges N                N ranges `layer` in a step's range `forward`, each with a `matmul`;
+ * kernels are launched in these, three in each layer and one in `forward` itself
  *     --odd N                   each Nth step has a range `sweep` somewhere
  *     --skip N                  from step N on each second step lacks the last layer
  */
@@ -31,14 +35,16 @@ static struct {
     long steps, kernels, threads, ms, fork, spawn, kineto_from, kineto_to, ranges, odd, skip;
     const char *end;
     int tell, late, quiet;
-} opt = {.steps = 5, .kernels = 20, .threads = 1, .end = "exit", .kineto_from = -1, .kineto_to = -1};
+} opt = {
+    .steps = 5, .kernels = 20, .threads = 1, .end = "exit", .kineto_from = -1, .kineto_to = -1};
 
 static void (*gpu_call)(struct fake_call *c);
 static struct tacho_nvtx nvtx;
 
-static const char *const kernel_name[] = {"_Z9vectorAddPKfS0_Pfi", "_ZN2at6native29vectorized_elementwise_kernelILi4EEEvi",
-                                          "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn",
-                                          "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"};
+static const char *const kernel_name[] = {
+    "_Z9vectorAddPKfS0_Pfi", "_ZN2at6native29vectorized_elementwise_kernelILi4EEEvi",
+    "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn",
+    "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"};
 
 static void pause_ms(long ms)
 {
@@ -127,9 +133,12 @@ static void step(long index)
 static void kineto(int on)
 {
     void *cupti = dlopen("libcupti.so.13", RTLD_LAZY | RTLD_NOLOAD);
-    void *tacho = getenv("TACHO_TEST_LIBRARY") ? dlopen(getenv("TACHO_TEST_LIBRARY"), RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    void *tacho = getenv("TACHO_TEST_LIBRARY")
+                      ? dlopen(getenv("TACHO_TEST_LIBRARY"), RTLD_LAZY | RTLD_NOLOAD)
+                      : NULL;
     void (*f)(int) = cupti ? (void (*)(int))(uintptr_t)dlsym(cupti, "fake_kineto") : NULL;
-    void (*told)(int) = tacho ? (void (*)(int))(uintptr_t)dlsym(tacho, "tacho_device_profiler") : NULL;
+    void (*told)(int) =
+        tacho ? (void (*)(int))(uintptr_t)dlsym(tacho, "tacho_device_profiler") : NULL;
     if (on && opt.tell && told)
         told(1);
     if (f)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A target that speaks every dialect of NVTX and keeps its own books. With --log it appends one line a thread and process:
+ * A target that speaks every dialect of NVTX and keeps its own books. With --log it appends one
+ * line a thread and process:
  *
  *     pid tid thread ranges range_ns marks startends startend_ns counters steps
  *
- * range_ns is the sum over ranges of the time from before the push to after the pop by the program's own clock, so a recorder's
- * sum is a little smaller. With --journal it keeps, in a shared file that survives any death, for each thread of the first
- * process: u64 count, then count times u64 CLOCK_MONOTONIC ns taken after the pop of each range (JOURNAL_CAP + 1 words a
- * thread).
+ * range_ns is the sum over ranges of the time from before the push to after the pop by the
+ * program's own clock, so a recorder's sum is a little smaller. With --journal it keeps, in a
+ * shared file that survives any death, for each thread of the first process: u64 count, then count
+ * times u64 CLOCK_MONOTONIC ns taken after the pop of each range (JOURNAL_CAP + 1 words a thread).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -81,7 +82,8 @@ static void pace(struct worker *w, uint64_t done)
         return;
     uint64_t due = w->started + done * 1000000000u / (uint64_t)opt.rate, now = now_ns();
     if (due > now + 50000) {
-        struct timespec ts = {.tv_sec = (time_t)((due - now) / 1000000000u), .tv_nsec = (long)((due - now) % 1000000000u)};
+        struct timespec ts = {.tv_sec = (time_t)((due - now) / 1000000000u),
+                              .tv_nsec = (long)((due - now) % 1000000000u)};
         nanosleep(&ts, NULL);
     }
 }
@@ -114,7 +116,8 @@ static void push_unregistered(struct worker *w)
         memset(text, 'x', 1500);
         snprintf(text + 1500, 16, "%llu", (unsigned long long)draw(w, 3));
     } else if (opt.unique) {
-        snprintf(text, sizeof text, "unique %llu", (unsigned long long)draw(w, (uint64_t)opt.unique));
+        snprintf(text, sizeof text, "unique %llu",
+                 (unsigned long long)draw(w, (uint64_t)opt.unique));
     } else {
         snprintf(text, sizeof text, "plain %llu", (unsigned long long)draw(w, 5));
     }
@@ -126,7 +129,8 @@ static long range(struct worker *w, long left, int depth)
 {
     uint64_t from = now_ns(), kind = draw(w, 4);
     long made = 1;
-    struct tacho_work work = {.flops = (uint64_t)w->index, .bytes_read = w->books.ranges, .dtype = TACHO_DTYPE_FP32};
+    struct tacho_work work = {
+        .flops = (uint64_t)w->index, .bytes_read = w->books.ranges, .dtype = TACHO_DTYPE_FP32};
     struct tacho_range role = {.bytes = w->books.ranges, .kind = TACHO_RANGE_HOST};
     if (kind == 0)
         tacho_nvtx_push_work(&nvtx, names[draw(w, NAMES)], &work);
@@ -135,13 +139,14 @@ static long range(struct worker *w, long left, int depth)
     else if (kind == 2)
         push_unregistered(w);
     else
-        nvtxDomainRangePushEx(plain_domain, &(nvtxEventAttributes_t){.version = NVTX_VERSION,
-                                                                     .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
-                                                                     .category = 7,
-                                                                     .payloadType = NVTX_PAYLOAD_TYPE_INT64,
-                                                                     .payload.llValue = -5,
-                                                                     .messageType = NVTX_MESSAGE_TYPE_ASCII,
-                                                                     .message.ascii = "scalar payload"});
+        nvtxDomainRangePushEx(plain_domain,
+                              &(nvtxEventAttributes_t){.version = NVTX_VERSION,
+                                                       .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                                                       .category = 7,
+                                                       .payloadType = NVTX_PAYLOAD_TYPE_INT64,
+                                                       .payload.llValue = -5,
+                                                       .messageType = NVTX_MESSAGE_TYPE_ASCII,
+                                                       .message.ascii = "scalar payload"});
     while (made < left && depth < 12 && draw(w, 3) == 0)
         made += range(w, left - made, depth + 1);
     spin();
@@ -195,7 +200,8 @@ static void *work(void *arg)
 {
     struct worker *w = arg;
     w->started = now_ns();
-    for (long n = 0; (opt.forever || n < w->events) && !atomic_load_explicit(&stop, memory_order_relaxed);) {
+    for (long n = 0;
+         (opt.forever || n < w->events) && !atomic_load_explicit(&stop, memory_order_relaxed);) {
         n += one(w, w->events - n);
         pace(w, (uint64_t)n);
     }
@@ -224,10 +230,11 @@ static void write_books(const struct worker *w, pid_t tid)
     if (!opt.log)
         return;
     atomic_store(&books_begun, 1);
-    int n = snprintf(line, sizeof line, "%d\t%d\t%ld\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n", (int)getpid(), (int)tid,
-                     w->index, (unsigned long long)b->ranges, (unsigned long long)b->range_ns, (unsigned long long)b->marks,
-                     (unsigned long long)b->startends, (unsigned long long)b->startend_ns, (unsigned long long)b->counters,
-                     (unsigned long long)b->steps);
+    int n = snprintf(line, sizeof line, "%d\t%d\t%ld\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\t%llu\n",
+                     (int)getpid(), (int)tid, w->index, (unsigned long long)b->ranges,
+                     (unsigned long long)b->range_ns, (unsigned long long)b->marks,
+                     (unsigned long long)b->startends, (unsigned long long)b->startend_ns,
+                     (unsigned long long)b->counters, (unsigned long long)b->steps);
     int fd = open(opt.log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0 || write(fd, line, (size_t)n) != n)
         fprintf(stderr, "target_events: %s: %s\n", opt.log, strerror(errno));
@@ -247,14 +254,16 @@ static void on_alarm(int sig)
 {
     (void)sig;
     int saved = errno;
-    nvtxDomainRangePushEx(plain_domain, &(nvtxEventAttributes_t){.version = NVTX_VERSION,
-                                                                 .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
-                                                                 .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
-                                                                 .message.registered = names[0]});
-    nvtxDomainMarkEx(plain_domain, &(nvtxEventAttributes_t){.version = NVTX_VERSION,
-                                                            .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
-                                                            .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
-                                                            .message.registered = names[1]});
+    nvtxDomainRangePushEx(plain_domain,
+                          &(nvtxEventAttributes_t){.version = NVTX_VERSION,
+                                                   .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                                                   .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
+                                                   .message.registered = names[0]});
+    nvtxDomainMarkEx(plain_domain,
+                     &(nvtxEventAttributes_t){.version = NVTX_VERSION,
+                                              .size = NVTX_EVENT_ATTRIB_STRUCT_SIZE,
+                                              .messageType = NVTX_MESSAGE_TYPE_REGISTERED,
+                                              .message.registered = names[1]});
     nvtxDomainRangePop(plain_domain);
     atomic_fetch_add(&handler_ranges, 1);
     atomic_fetch_add(&handler_marks, 1);
@@ -269,8 +278,9 @@ static void on_term(int sig)
 
 static void open_nvtx(void)
 {
-    static const char *const text[NAMES] = {"matmul.forward", "matmul.backward", "layernorm", "attention",
-                                            "softmax",        "embedding",       "adamw",     "loss"};
+    static const char *const text[NAMES] = {
+        "matmul.forward", "matmul.backward", "layernorm", "attention",
+        "softmax",        "embedding",       "adamw",     "loss"};
     tacho_nvtx_open(&nvtx, "libtrain");
     plain_domain = nvtxDomainCreateA("plain");
     nvtxDomainNameCategoryA(plain_domain, 7, "seven");
@@ -319,8 +329,9 @@ static void leave(void)
 
 static void child(long index)
 {
-    struct worker w = {
-        .index = 1000 + index, .events = opt.events, .random = (uint64_t)(opt.seed + index + 1) * 0x9e3779b97f4a7c15u};
+    struct worker w = {.index = 1000 + index,
+                       .events = opt.events,
+                       .random = (uint64_t)(opt.seed + index + 1) * 0x9e3779b97f4a7c15u};
     opt.forever = 0;
     work(&w);
     write_books(&w, (pid_t)syscall(SYS_gettid));
@@ -385,9 +396,11 @@ static const struct option long_options[] = {{"threads", 1, 0, 't'},
 static const char usage[] =
     "target_events [OPTIONS]: records NVTX events of all kinds and keeps its own books\n"
     "  --threads N        threads (1)\n"
-    "  --events N         events a thread: ranges, marks, start/end ranges and counter samples (1000)\n"
+    "  --events N         events a thread: ranges, marks, start/end ranges and counter samples "
+    "(1000)\n"
     "  --seed N           of the random nesting (1)\n"
-    "  --steps N          first N tacho.step ranges on the main thread, --events ranges spread over them\n"
+    "  --steps N          first N tacho.step ranges on the main thread, --events ranges spread "
+    "over them\n"
     "  --fork N           then N children, each recording --events with the parent's handles\n"
     "  --spawn N          then N threads one after another, 4 at a time, 3 events each\n"
     "  --exec             then run itself again in the same process\n"
@@ -400,11 +413,14 @@ static const char usage[] =
     "  --spin NS          time spent inside each range\n"
     "  --rate N           events a second and thread\n"
     "  --close-fds        meanwhile close all file descriptors from 3 on, again and again\n"
-    "  --uid N            become user N (needs root) once half of the events are recorded, before --spawn and --fork\n"
+    "  --uid N            become user N (needs root) once half of the events are recorded, before "
+    "--spawn and --fork\n"
     "  --forever          until SIGTERM or SIGINT\n"
-    "  --log FILE         append the books, a line a thread: pid tid thread ranges range_ns marks startends\n"
+    "  --log FILE         append the books, a line a thread: pid tid thread ranges range_ns marks "
+    "startends\n"
     "                     startend_ns counters steps (thread -1: the signal handler)\n"
-    "  --journal FILE     shared file of the time after each range of each thread, see the source\n";
+    "  --journal FILE     shared file of the time after each range of each thread, see the "
+    "source\n";
 
 static void parse(int argc, char **argv)
 {
@@ -487,7 +503,8 @@ static void parse(int argc, char **argv)
 int main(int argc, char **argv)
 {
     parse(argc, argv);
-    struct worker main_worker = {.index = 0, .events = opt.events, .random = (uint64_t)opt.seed * 0x9e3779b97f4a7c15u};
+    struct worker main_worker = {
+        .index = 0, .events = opt.events, .random = (uint64_t)opt.seed * 0x9e3779b97f4a7c15u};
     signal(SIGTERM, on_term);
     signal(SIGINT, on_term);
     open_nvtx();
@@ -522,7 +539,8 @@ int main(int argc, char **argv)
         ;
     if (opt.signals) {
         setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
-        struct worker handler = {.index = -1, .books = {.ranges = handler_ranges, .marks = handler_marks}};
+        struct worker handler = {.index = -1,
+                                 .books = {.ranges = handler_ranges, .marks = handler_marks}};
         write_books(&handler, getpid());
     }
     finish(argv);

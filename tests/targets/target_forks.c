@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A target that makes processes in every way there is, while its other threads record and register names. Each process that
- * records appends its books to --log as target_events does: pid tid thread ranges range_ns marks startends startend_ns
- * counters steps, with what it had recorded when it was forked left out.
+ * A target that makes processes in every way there is, while its other threads record and register
+ * names. Each process that records appends its books to --log as target_events does: pid tid thread
+ * ranges range_ns marks startends startend_ns counters steps, with what it had recorded when it was
+ * forked left out.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,20 +23,22 @@
 
 #include "tacho_nvtx.h"
 
-static const char usage[] = "target_forks [OPTIONS]: makes processes in every way\n"
-                            "  --fork N      N children by fork, each recording 20 ranges; a third of them ends by _exit,\n"
-                            "                a third by SIGKILL, a third by exit\n"
-                            "  --quiet N     N children by fork that record nothing\n"
-                            "  --raw N       N children by the system call clone, behind the back of libc\n"
-                            "  --vfork N     N children by vfork that run true\n"
-                            "  --handler N   N children by fork from a signal handler that interrupts recording\n"
-                            "  --daemon      a grandchild that closes all files, leaves the session and records\n"
-                            "  --noise       meanwhile two threads record and register names\n"
-                            "  --log FILE    append the books\n";
+static const char usage[] =
+    "target_forks [OPTIONS]: makes processes in every way\n"
+    "  --fork N      N children by fork, each recording 20 ranges; a third of them ends by _exit,\n"
+    "                a third by SIGKILL, a third by exit\n"
+    "  --quiet N     N children by fork that record nothing\n"
+    "  --raw N       N children by the system call clone, behind the back of libc\n"
+    "  --vfork N     N children by vfork that run true\n"
+    "  --handler N   N children by fork from a signal handler that interrupts recording\n"
+    "  --daemon      a grandchild that closes all files, leaves the session and records\n"
+    "  --noise       meanwhile two threads record and register names\n"
+    "  --log FILE    append the books\n";
 
 static const struct option options[] = {
-    {"fork", 1, 0, 'f'},   {"quiet", 1, 0, 'q'}, {"raw", 1, 0, 'r'}, {"vfork", 1, 0, 'v'}, {"handler", 1, 0, 'H'},
-    {"daemon", 0, 0, 'd'}, {"noise", 0, 0, 'n'}, {"log", 1, 0, 'L'}, {"help", 0, 0, 'h'},  {0, 0, 0, 0}};
+    {"fork", 1, 0, 'f'},    {"quiet", 1, 0, 'q'},  {"raw", 1, 0, 'r'},   {"vfork", 1, 0, 'v'},
+    {"handler", 1, 0, 'H'}, {"daemon", 0, 0, 'd'}, {"noise", 0, 0, 'n'}, {"log", 1, 0, 'L'},
+    {"help", 0, 0, 'h'},    {0, 0, 0, 0}};
 
 static const char *log_path;
 static struct tacho_nvtx nvtx;
@@ -66,8 +69,8 @@ static void write_books(uint64_t count, long thread)
     char line[128];
     if (!log_path)
         return;
-    int n = snprintf(line, sizeof line, "%d\t%d\t%ld\t%llu\t0\t0\t0\t0\t0\t0\n", (int)getpid(), (int)syscall(SYS_gettid),
-                     thread, (unsigned long long)count);
+    int n = snprintf(line, sizeof line, "%d\t%d\t%ld\t%llu\t0\t0\t0\t0\t0\t0\n", (int)getpid(),
+                     (int)syscall(SYS_gettid), thread, (unsigned long long)count);
     int fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0 || write(fd, line, (size_t)n) != n)
         _exit(3);
@@ -78,7 +81,8 @@ static void child(long how)
 {
     ranges = 0;
     stop = 1;
-    /* A name known since before the fork, one registered here, and one of the parent's that is met again. */
+    /* A name known since before the fork, one registered here, and one of the parent's that is met
+     * again. */
     record(18);
     nvtxStringHandle_t own = tacho_nvtx_name(&nvtx, "registered in the child");
     struct tacho_work w = {.flops = 2};
@@ -174,7 +178,8 @@ static void forks_in_handler(long n)
     setitimer(ITIMER_REAL, &(struct itimerval){{0, 1000}, {0, 1000}}, NULL);
     while (handler_forks > 0 && !handler_children)
         record(1);
-    if (handler_children) { /* its first range may have been begun by the parent: those books cannot be kept exactly */
+    if (handler_children) { /* its first range may have been begun by the parent: those books cannot
+                               be kept exactly */
         record(20);
         _exit(0);
     }

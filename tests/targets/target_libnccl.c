@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls the real libnccl on a machine without a GPU: every call fails, but the NVTX ranges around them tell of communicator,
- * bytes and operation all the same. Prints NCCL's version, or exits with 77 where there is no libnccl.
+ * Calls the real libnccl on a machine without a GPU: every call fails, but the NVTX ranges around
+ * them tell of communicator, bytes and operation all the same. Prints NCCL's version, or exits with
+ * 77 where there is no libnccl.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -22,9 +23,11 @@ int main(int argc, char **argv)
         return 77;
     }
     int (*version)(int *) = (int (*)(int *))(uintptr_t)dlsym(h, "ncclGetVersion");
-    int (*init)(void **, int, struct id, int) = (int (*)(void **, int, struct id, int))(uintptr_t)dlsym(h, "ncclCommInitRank");
+    int (*init)(void **, int, struct id, int) =
+        (int (*)(void **, int, struct id, int))(uintptr_t)dlsym(h, "ncclCommInitRank");
     int (*reduce)(const void *, void *, size_t, int, int, void *, void *) =
-        (int (*)(const void *, void *, size_t, int, int, void *, void *))(uintptr_t)dlsym(h, "ncclAllReduce");
+        (int (*)(const void *, void *, size_t, int, int, void *, void *))(uintptr_t)dlsym(
+            h, "ncclAllReduce");
     struct id id;
     void *comm = NULL;
     int v = 0;

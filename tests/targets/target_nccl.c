@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Plays NCCL towards its profiler plugin: loads $NCCL_PROFILER_PLUGIN, finds ncclProfiler_vN, and goes through groups,
- * collectives, proxies, kernel channels and what NCCL is known to do wrong: events after the stop of their parent, stops that
- * come twice, parents of another process.
+ * Plays NCCL towards its profiler plugin: loads $NCCL_PROFILER_PLUGIN, finds ncclProfiler_vN, and
+ * goes through groups, collectives, proxies, kernel channels and what NCCL is known to do wrong:
+ * events after the stop of their parent, stops that come twice, parents of another process.
  *
  *     target_nccl VERSION COLLECTIVES
  *
@@ -129,12 +129,17 @@ static void *collective(void *group, uint64_t sequence)
 {
     struct event e = {0};
     if (version == 1)
-        e.u.coll1 = (struct coll_v1){.hash = 77, .sequence = sequence, .func = 4, .count = 1024, .datatype = 9};
+        e.u.coll1 = (struct coll_v1){
+            .hash = 77, .sequence = sequence, .func = 4, .count = 1024, .datatype = 9};
     else if (version < 4)
-        e.u.coll2 =
-            (struct coll_v2){.hash = 77, .sequence = sequence, .func = "AllReduce", .count = 1024, .datatype = "ncclBfloat16"};
+        e.u.coll2 = (struct coll_v2){.hash = 77,
+                                     .sequence = sequence,
+                                     .func = "AllReduce",
+                                     .count = 1024,
+                                     .datatype = "ncclBfloat16"};
     else
-        e.u.coll4 = (struct coll_v4){.sequence = sequence, .func = "AllReduce", .count = 1024, .datatype = "ncclBfloat16"};
+        e.u.coll4 = (struct coll_v4){
+            .sequence = sequence, .func = "AllReduce", .count = 1024, .datatype = "ncclBfloat16"};
     return start(2, group, &e);
 }
 
@@ -144,9 +149,11 @@ static void *point(void *group)
     if (version == 1)
         e.u.p2p1 = (struct p2p_v1){.hash = 77, .func = 6, .count = 100, .datatype = 7, .peer = 1};
     else if (version < 4)
-        e.u.p2p2 = (struct p2p_v2){.hash = 77, .func = "Send", .count = 100, .datatype = "ncclFloat32", .peer = 1};
+        e.u.p2p2 = (struct p2p_v2){
+            .hash = 77, .func = "Send", .count = 100, .datatype = "ncclFloat32", .peer = 1};
     else
-        e.u.p2p4 = (struct p2p_v4){.func = "Send", .count = 100, .datatype = "ncclFloat32", .peer = 1};
+        e.u.p2p4 =
+            (struct p2p_v4){.func = "Send", .count = 100, .datatype = "ncclFloat32", .peer = 1};
     return start(4, group, &e);
 }
 
@@ -169,7 +176,8 @@ static void round_of(uint64_t sequence)
     void *group = start(1, NULL, &e);
     void *coll = collective(group, sequence);
     void *operation = proxy(coll, getpid());
-    void *stranger = proxy((void *)0x1234, 1); /* PXN: the parent is an address of another process */
+    void *stranger =
+        proxy((void *)0x1234, 1); /* PXN: the parent is an address of another process */
     errors += plugin->record(coll, 0, NULL) != 0;
     errors += plugin->stop(coll) != 0; /* enqueued */
     pause_us(300);
@@ -216,11 +224,11 @@ int main(int argc, char **argv)
     if (version <= 3)
         rc = ((int (*)(void **, int *))(uintptr_t)plugin->init)(&context, &mask);
     else if (version == 4)
-        rc = ((int (*)(void **, int *, const char *, uint64_t, int, int, int, void *))(uintptr_t)plugin->init)(
-            &context, &mask, "world", 77, 1, 8, 3, NULL);
+        rc = ((int (*)(void **, int *, const char *, uint64_t, int, int, int, void *))(
+                  uintptr_t)plugin->init)(&context, &mask, "world", 77, 1, 8, 3, NULL);
     else
-        rc = ((int (*)(void **, uint64_t, int *, const char *, int, int, int, void *))(uintptr_t)plugin->init)(
-            &context, 77, &mask, "world", 1, 8, 3, NULL);
+        rc = ((int (*)(void **, uint64_t, int *, const char *, int, int, int, void *))(
+                  uintptr_t)plugin->init)(&context, 77, &mask, "world", 1, 8, 3, NULL);
     printf("mask %d\n", mask);
     for (long i = 0; i < rounds && mask; i++)
         round_of((uint64_t)i);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A target that knows nothing of NVTX: burns CPU time, reads its input if asked, and exits as it is told.
+ * A target that knows nothing of NVTX: burns CPU time, reads its input if asked, and exits as it is
+ * told.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -15,8 +16,9 @@ static const char usage[] = "target_plain [OPTIONS]: a program without NVTX\n"
                             "  --environ    print the environment, one variable a line\n"
                             "  --exit N     exit status (0)\n";
 
-static const struct option options[] = {{"ms", 1, 0, 'm'},      {"sleep", 1, 0, 's'}, {"echo", 0, 0, 'e'}, {"exit", 1, 0, 'x'},
-                                        {"environ", 0, 0, 'E'}, {"help", 0, 0, 'h'},  {0, 0, 0, 0}};
+static const struct option options[] = {
+    {"ms", 1, 0, 'm'},      {"sleep", 1, 0, 's'}, {"echo", 0, 0, 'e'}, {"exit", 1, 0, 'x'},
+    {"environ", 0, 0, 'E'}, {"help", 0, 0, 'h'},  {0, 0, 0, 0}};
 
 extern char **environ;
 

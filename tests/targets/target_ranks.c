@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One rank of a training run without MPI: steps with work and an all-reduce in which the ranks of one machine really wait for
- * each other, at a barrier in the shared file --meet. Rank and number of ranks come from the launcher's environment, or from
+ * One rank of a training run without MPI: steps with work and an all-reduce in which the ranks of
+ * one machine really wait for each other, at a barrier in the shared file --meet. Rank and number
+ * of ranks come from the launcher's environment, or from
  * --rank and --ranks.
  *
- * It keeps books: --log appends one line as target_events does (pid tid thread ranges range_ns marks startends startend_ns
- * counters steps) when it ends by itself; --journal keeps the number of finished steps of each rank in a shared file, u64 each,
- * which survives any death.
+ * It keeps books: --log appends one line as target_events does (pid tid thread ranges range_ns
+ * marks startends startend_ns counters steps) when it ends by itself; --journal keeps the number of
+ * finished steps of each rank in a shared file, u64 each, which survives any death.
  */
 #include <fcntl.h>
 #include <getopt.h>
@@ -26,10 +27,17 @@
 #define RANKS_MAX 64
 
 static struct {
-    long rank, ranks, steps, work_us, late_us, late_rank, tokens, code, code_rank, short_rank, short_steps, hold_ms;
+    long rank, ranks, steps, work_us, late_us, late_rank, tokens, code, code_rank, short_rank,
+        short_steps, hold_ms;
     const char *meet, *log, *journal;
-} opt = {
-    .rank = -1, .ranks = -1, .steps = 20, .work_us = 1000, .late_rank = -1, .tokens = 64, .code_rank = -1, .short_rank = -1};
+} opt = {.rank = -1,
+         .ranks = -1,
+         .steps = 20,
+         .work_us = 1000,
+         .late_rank = -1,
+         .tokens = 64,
+         .code_rank = -1,
+         .short_rank = -1};
 
 struct meeting {
     _Atomic int ready; /* 0: nobody, 1: being made, 2: made */
@@ -110,9 +118,15 @@ static uint64_t pop(uint64_t since)
 static void step(uint64_t index, struct meeting *m, nvtxStringHandle_t *name)
 {
     struct tacho_step s = {.index = index, .tokens = (uint64_t)opt.tokens, .samples = 1};
-    struct tacho_work w = {.flops = 2000000, .model_flops = 2000000, .dtype = TACHO_DTYPE_FP32, .kind = TACHO_WORK_MATRIX};
-    struct tacho_comm c = {
-        .bytes = 4096, .communicator = 7, .sequence = index, .op = TACHO_COMM_ALL_REDUCE, .ranks = (uint32_t)opt.ranks};
+    struct tacho_work w = {.flops = 2000000,
+                           .model_flops = 2000000,
+                           .dtype = TACHO_DTYPE_FP32,
+                           .kind = TACHO_WORK_MATRIX};
+    struct tacho_comm c = {.bytes = 4096,
+                           .communicator = 7,
+                           .sequence = index,
+                           .op = TACHO_COMM_ALL_REDUCE,
+                           .ranks = (uint32_t)opt.ranks};
     uint64_t begun = now_ns(), t;
     tacho_nvtx_push_step(&nvtx, name[0], &s);
     t = now_ns();
@@ -129,11 +143,14 @@ static void step(uint64_t index, struct meeting *m, nvtxStringHandle_t *name)
 
 static void read_options(int argc, char **argv)
 {
-    static const struct option known[] = {
-        {"rank", 1, 0, 'r'},       {"ranks", 1, 0, 'n'},       {"steps", 1, 0, 's'},   {"work-us", 1, 0, 'w'},
-        {"late-rank", 1, 0, 'L'},  {"late-us", 1, 0, 'l'},     {"tokens", 1, 0, 't'},  {"meet", 1, 0, 'm'},
-        {"log", 1, 0, 'g'},        {"journal", 1, 0, 'j'},     {"exit", 1, 0, 'e'},    {"exit-rank", 1, 0, 'E'},
-        {"short-rank", 1, 0, 'k'}, {"short-steps", 1, 0, 'K'}, {"hold-ms", 1, 0, 'h'}, {0, 0, 0, 0}};
+    static const struct option known[] = {{"rank", 1, 0, 'r'},       {"ranks", 1, 0, 'n'},
+                                          {"steps", 1, 0, 's'},      {"work-us", 1, 0, 'w'},
+                                          {"late-rank", 1, 0, 'L'},  {"late-us", 1, 0, 'l'},
+                                          {"tokens", 1, 0, 't'},     {"meet", 1, 0, 'm'},
+                                          {"log", 1, 0, 'g'},        {"journal", 1, 0, 'j'},
+                                          {"exit", 1, 0, 'e'},       {"exit-rank", 1, 0, 'E'},
+                                          {"short-rank", 1, 0, 'k'}, {"short-steps", 1, 0, 'K'},
+                                          {"hold-ms", 1, 0, 'h'},    {0, 0, 0, 0}};
     for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         long v = optarg ? strtol(optarg, NULL, 10) : 0;
         switch (c) {
@@ -192,9 +209,9 @@ static void write_log(uint64_t steps)
 {
     char line[256];
     int fd = open(opt.log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    int n =
-        snprintf(line, sizeof line, "%ld\t%ld\t0\t%llu\t%llu\t0\t0\t0\t0\t%llu\n", (long)getpid(), (long)syscall(SYS_gettid),
-                 (unsigned long long)ranges, (unsigned long long)range_ns, (unsigned long long)steps);
+    int n = snprintf(line, sizeof line, "%ld\t%ld\t0\t%llu\t%llu\t0\t0\t0\t0\t%llu\n",
+                     (long)getpid(), (long)syscall(SYS_gettid), (unsigned long long)ranges,
+                     (unsigned long long)range_ns, (unsigned long long)steps);
     if (fd < 0 || write(fd, line, (size_t)n) != n)
         exit(9);
     close(fd);
@@ -202,8 +219,10 @@ static void write_log(uint64_t steps)
 
 int main(int argc, char **argv)
 {
-    static const char *const rank[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
-    static const char *const ranks[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
+    static const char *const rank[] = {"RANK",     "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                       "PMI_RANK", "SLURM_PROCID",         NULL};
+    static const char *const ranks[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "SLURM_NTASKS", NULL};
     read_options(argc, argv);
     opt.rank = opt.rank >= 0 ? opt.rank : from_environment(rank);
     opt.ranks = opt.ranks >= 0 ? opt.ranks : from_environment(ranks);
@@ -211,7 +230,8 @@ int main(int argc, char **argv)
         return 2;
     signal(SIGTERM, stop);
     struct meeting *m = opt.meet ? meet() : NULL;
-    _Atomic uint64_t *journal = opt.journal ? shared(opt.journal, RANKS_MAX * sizeof *journal) : NULL;
+    _Atomic uint64_t *journal =
+        opt.journal ? shared(opt.journal, RANKS_MAX * sizeof *journal) : NULL;
     tacho_nvtx_open(&nvtx, "ranks");
     nvtxStringHandle_t name[] = {tacho_nvtx_name(&nvtx, "step"), tacho_nvtx_name(&nvtx, "matmul"),
                                  tacho_nvtx_name(&nvtx, "all_reduce")};

@@ -2,8 +2,8 @@
  *
  * A target that says which signals reach it and how it stands in its session. Prints
  *
- *     ready PID PPID PGRP SID FOREGROUND       FOREGROUND: process group of the terminal, -1 without one
- *     signal NAME                              for each one, in the order of arrival
+ *     ready PID PPID PGRP SID FOREGROUND       FOREGROUND: process group of the terminal, -1
+ * without one signal NAME                              for each one, in the order of arrival
  *
  * and records an NVTX mark "signal NAME" for it. Ends on TERM, or after --count signals.
  */
@@ -17,15 +17,20 @@
 
 #include "tacho_nvtx.h"
 
-static const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGCONT, SIGWINCH, SIGPIPE, SIGALRM, SIGTSTP};
+static const int numbers[] = {SIGHUP,  SIGINT,   SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM,
+                              SIGCONT, SIGWINCH, SIGPIPE, SIGALRM, SIGTSTP};
 
-static const char usage[] = "target_signals [OPTIONS]: prints the signals it gets, until TERM\n"
-                            "  --count N    end after N signals\n"
-                            "  --exit N     exit status at the end (0)\n"
-                            "  --default    keep the default action of all signals: just wait to be ended by one\n";
+static const char usage[] =
+    "target_signals [OPTIONS]: prints the signals it gets, until TERM\n"
+    "  --count N    end after N signals\n"
+    "  --exit N     exit status at the end (0)\n"
+    "  --default    keep the default action of all signals: just wait to be ended by one\n";
 
-static const struct option options[] = {
-    {"count", 1, 0, 'c'}, {"exit", 1, 0, 'x'}, {"default", 0, 0, 'd'}, {"help", 0, 0, 'h'}, {0, 0, 0, 0}};
+static const struct option options[] = {{"count", 1, 0, 'c'},
+                                        {"exit", 1, 0, 'x'},
+                                        {"default", 0, 0, 'd'},
+                                        {"help", 0, 0, 'h'},
+                                        {0, 0, 0, 0}};
 
 int main(int argc, char **argv)
 {
@@ -51,7 +56,8 @@ int main(int argc, char **argv)
     if (!keep_default)
         sigprocmask(SIG_BLOCK, &set, NULL);
     nvtxMarkA("ready");
-    printf("ready %d %d %d %d %d\n", (int)getpid(), (int)getppid(), (int)getpgrp(), (int)getsid(0), (int)tcgetpgrp(0));
+    printf("ready %d %d %d %d %d\n", (int)getpid(), (int)getppid(), (int)getpgrp(), (int)getsid(0),
+           (int)tcgetpgrp(0));
     while (keep_default)
         pause();
     for (int sig; count != 0 && sigwait(&set, &sig) == 0; count -= count > 0) {

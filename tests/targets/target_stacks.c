@@ -2,9 +2,10 @@
  *
  * CPU time in functions with known shares, for sampled call stacks:
  *     target_stacks CPU_MS [deep]
- * The main thread spends CPU_MS of CPU time in outer -> stacks_three (3 parts) and outer -> stacks_one (1 part), then a thread
- * CPU_MS/2 in stacks_thread and a forked child CPU_MS/2 in stacks_child. Compiled without frame pointers. deep: only CPU_MS
- * below 200 frames of 256 bytes and more.
+ * The main thread spends CPU_MS of CPU time in outer -> stacks_three (3 parts) and outer ->
+ * stacks_one (1 part), then a thread CPU_MS/2 in stacks_thread and a forked child CPU_MS/2 in
+ * stacks_child. Compiled without frame pointers. deep: only CPU_MS below 200 frames of 256 bytes
+ * and more.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a command in a world where perf_event_open is refused, as the seccomp filter of a container does: COMMAND ARGUMENT...
- * 77: this kernel has no such filters.
+ * Runs a command in a world where perf_event_open is refused, as the seccomp filter of a container
+ * does: COMMAND ARGUMENT... 77: this kernel has no such filters.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -23,7 +23,8 @@ int main(int argc, char **argv)
     struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
     if (argc < 2)
         return 2;
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
         return 77;
     execvp(argv[1], argv + 1);
     perror(argv[1]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For test_an_*.c and test_rep_*.c: builds a run through store's writer and analyses it. Times in these tests are ns from 1 s
- * on.
+ * For test_an_*.c and test_rep_*.c: builds a run through store's writer and analyses it. Times in
+ * these tests are ns from 1 s on.
  */
 #ifndef AN_FIXTURE_H
 #define AN_FIXTURE_H
@@ -55,9 +55,11 @@ static inline int64_t fx_process(struct fixture *f, int64_t rank, const char *pr
     return p.id;
 }
 
-static inline int64_t fx_track(struct fixture *f, int64_t process, const char *kind, const char *name, const char *unit)
+static inline int64_t fx_track(struct fixture *f, int64_t process, const char *kind,
+                               const char *name, const char *unit)
 {
-    struct store_track t = {.process = process, .tid = FX_NONE, .kind = kind, .name = name, .unit = unit};
+    struct store_track t = {
+        .process = process, .tid = FX_NONE, .kind = kind, .name = name, .unit = unit};
     FX(store_track_add(f->s, &t));
     return t.id;
 }
@@ -67,7 +69,8 @@ static inline void fx_open(struct fixture *f)
     struct tacho_error err = {0};
     memset(f, 0, sizeof *f);
     const char *temporary = getenv("TMPDIR");
-    snprintf(f->folder, sizeof f->folder, "%s/tacho-an-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+    snprintf(f->folder, sizeof f->folder, "%s/tacho-an-XXXXXX",
+             temporary && *temporary ? temporary : "/tmp");
     assert_non_null(mkdtemp(f->folder));
     snprintf(f->path, sizeof f->path, "%s/run.db", f->folder);
     if (store_create(f->path, &f->s, &err))
@@ -120,8 +123,8 @@ static inline int64_t fx_schema(struct fixture *f, const char *schema)
     return fx_intern(f, &d);
 }
 
-static inline int64_t fx_work(struct fixture *f, const char *kind, const char *dtype, int64_t flops, int64_t model,
-                              int64_t palm)
+static inline int64_t fx_work(struct fixture *f, const char *kind, const char *dtype, int64_t flops,
+                              int64_t model, int64_t palm)
 {
     struct store_detail d = fx_empty();
     d.schema = "tacho.work";
@@ -137,7 +140,8 @@ static inline int64_t fx_work(struct fixture *f, const char *kind, const char *d
 }
 
 /* A range [start, end) relative to FX_BASE on a track; end FX_NONE: without an end. */
-static inline void fx_slice(struct fixture *f, int64_t track, int64_t start, int64_t end, const char *name, int64_t detail)
+static inline void fx_slice(struct fixture *f, int64_t track, int64_t start, int64_t end,
+                            const char *name, int64_t detail)
 {
     struct store_slice x = {.track = track,
                             .start = FX_BASE + start,
@@ -150,8 +154,8 @@ static inline void fx_slice(struct fixture *f, int64_t track, int64_t start, int
 }
 
 /* A tacho.step: row and range. */
-static inline void fx_step(struct fixture *f, int64_t process, int64_t track, int64_t index, int64_t start, int64_t end,
-                           int64_t tokens, bool paused)
+static inline void fx_step(struct fixture *f, int64_t process, int64_t track, int64_t index,
+                           int64_t start, int64_t end, int64_t tokens, bool paused)
 {
     struct store_detail d = fx_empty();
     d.schema = "tacho.step";
@@ -175,7 +179,8 @@ static inline void fx_counter(struct fixture *f, int64_t track, int64_t time, do
 
 static inline void fx_peak(struct fixture *f, const char *dtype, double value, const char *source)
 {
-    struct store_ceiling c = {.device = "cpu", .resource = "flops", .dtype = dtype, .source = source, .value = value};
+    struct store_ceiling c = {
+        .device = "cpu", .resource = "flops", .dtype = dtype, .source = source, .value = value};
     FX(store_ceiling_add(f->s, &c));
 }
 

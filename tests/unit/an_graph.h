@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For test_an_*.c of the dependency graph: the context of an analysis, left open so that a test can look at what analyzers
- * share.
+ * For test_an_*.c of the dependency graph: the context of an analysis, left open so that a test can
+ * look at what analyzers share.
  */
 #ifndef AN_GRAPH_H
 #define AN_GRAPH_H
@@ -28,7 +28,8 @@ static inline struct an_context *graph_open(struct fixture *f, struct graph_run 
         fail_msg("%s", err.what);
     g->r.arena = an_arena_new();
     g->o.file = "run.tacho";
-    g->c = (struct an_context){.t = g->t, .o = &g->o, .r = &g->r, .a = g->r.arena, .work = an_arena_new()};
+    g->c = (struct an_context){
+        .t = g->t, .o = &g->o, .r = &g->r, .a = g->r.arena, .work = an_arena_new()};
     if (an_devices_build(&g->c, &err))
         fail_msg("%s", err.what);
     assert_int_equal(an_steps.run(&g->c), 0);
@@ -44,11 +45,13 @@ static inline void graph_close(struct fixture *f, struct graph_run *g)
 }
 
 /* Row of the slice of a name, the `nth` one on its track. */
-static inline size_t graph_slice(const struct graph_run *g, const char *track, const char *name, int nth)
+static inline size_t graph_slice(const struct graph_run *g, const char *track, const char *name,
+                                 int nth)
 {
     for (size_t k = 0; k < g->t->track_count; k++) {
         const struct an_track *x = &g->t->track[k];
-        for (size_t i = x->slice_first; !strcmp(x->name, track) && i < x->slice_first + x->slice_count; i++)
+        for (size_t i = x->slice_first;
+             !strcmp(x->name, track) && i < x->slice_first + x->slice_count; i++)
             if (!strcmp(an_trace_name(g->t, g->t->slice.name[i]), name) && nth-- == 0)
                 return i;
     }
@@ -56,8 +59,8 @@ static inline size_t graph_slice(const struct graph_run *g, const char *track, c
     return 0;
 }
 
-/* What holds of every graph: nodes by track and start, threads without holes, every node in the order once and behind all it
- * depends on, every release inside the times. */
+/* What holds of every graph: nodes by track and start, threads without holes, every node in the
+ * order once and behind all it depends on, every release inside the times. */
 static inline void graph_check(const struct graph_run *run, const struct an_graph *g)
 {
     uint32_t *place = calloc(g->node_count + 1, sizeof *place);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests, fuzz targets and benchmarks of the collector: a pool made by hand in mapped memory, as an agent in this very
- * process would have made it. The caller maps the file, and owns it.
+ * For tests, fuzz targets and benchmarks of the collector: a pool made by hand in mapped memory, as
+ * an agent in this very process would have made it. The caller maps the file, and owns it.
  */
 #ifndef MADE_POOL_H
 #define MADE_POOL_H
@@ -23,7 +23,8 @@ static inline uint64_t made_pool_bytes(const struct made_pool_shape *s)
     return s->arena_at + s->arena_bytes + (uint64_t)s->segments * s->segment_bytes;
 }
 
-/* Fills the header in, all but its magic: the pool is not yet one for who looks. 0, or -1 without /proc. */
+/* Fills the header in, all but its magic: the pool is not yet one for who looks. 0, or -1 without
+ * /proc. */
 static inline int made_pool_begin(struct wire_pool *head, const struct made_pool_shape *s)
 {
     struct col_proc_stat self;
@@ -49,7 +50,8 @@ static inline int made_pool_begin(struct wire_pool *head, const struct made_pool
 }
 
 /* A text into the arena; its name in records. */
-static inline uint32_t made_pool_text(struct wire_pool *head, enum wire_text_type type, const char *text)
+static inline uint32_t made_pool_text(struct wire_pool *head, enum wire_text_type type,
+                                      const char *text)
 {
     uint64_t at = atomic_load(&head->arena_used);
     struct wire_text *t = (struct wire_text *)((uint8_t *)head + head->arena_offset + at);

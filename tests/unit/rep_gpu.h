@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For test_rep_*.c: a result of an accelerator run, made by hand: two devices, all tables, names that kernels really have and
- * names that try to break out. Static storage.
+ * For test_rep_*.c: a result of an accelerator run, made by hand: two devices, all tables, names
+ * that kernels really have and names that try to break out. Static storage.
  */
 #ifndef REP_GPU_H
 #define REP_GPU_H
@@ -12,7 +12,8 @@
 #include "store/store.h"
 
 #define GPU_ELEMENTWISE \
-    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3> " \
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, " \
+    "at::detail::Array<char*, 3> " \
     ">(int, " \
     "at::native::CUDAFunctor_add<float>, at::detail::Array<char*, 3>)"
 #define GPU_HOSTILE "\x1b[31mkernel</script>\n<b>\xe2\x80\xae"
@@ -20,9 +21,12 @@
 static inline struct an_budget gpu_budget(int64_t shift)
 {
     struct an_budget b = {.step_ns = 1000000000, .steps = 10, .roles_known = true};
-    const int64_t ns[AN_CLASS_COUNT] = {
-        [AN_CLASS_COMPUTE] = 550000000 - shift, [AN_CLASS_COMM] = 200000000 + shift, [AN_CLASS_COPY] = 30000000,
-        [AN_CLASS_INPUT] = 120000000,           [AN_CLASS_HOST] = 90000000,          [AN_CLASS_UNATTRIBUTED] = 10000000};
+    const int64_t ns[AN_CLASS_COUNT] = {[AN_CLASS_COMPUTE] = 550000000 - shift,
+                                        [AN_CLASS_COMM] = 200000000 + shift,
+                                        [AN_CLASS_COPY] = 30000000,
+                                        [AN_CLASS_INPUT] = 120000000,
+                                        [AN_CLASS_HOST] = 90000000,
+                                        [AN_CLASS_UNATTRIBUTED] = 10000000};
     for (int k = 0; k < AN_CLASS_COUNT; k++) {
         b.ns[k] = an_int(ns[k]);
         b.pct[k] = an_num((double)ns[k] / 1e7);
@@ -59,7 +63,8 @@ static inline struct an_gpu_device gpu_device(int64_t rank, const char *name)
                                   .blocking_unknown_ns = an_int(30000000000),
                                   .absent_launch_starved_ns = an_int(60000000000),
                                   .absent_blocked_ns = an_int(230000000000),
-                                  .absent_dispatch_ns = an_int_none("the trace has no launch calls"),
+                                  .absent_dispatch_ns =
+                                      an_int_none("the trace has no launch calls"),
                                   .absent_dependency_ns = an_int(44567891233)};
 }
 
@@ -94,7 +99,8 @@ static inline struct an_absent gpu_absent(int64_t rank, bool known)
     return x;
 }
 
-static inline struct an_op gpu_op(const char *name, const char *category, int64_t count, int64_t total)
+static inline struct an_op gpu_op(const char *name, const char *category, int64_t count,
+                                  int64_t total)
 {
     return (struct an_op){.name = name,
                           .category = category,
@@ -117,11 +123,13 @@ static inline struct an_op gpu_op(const char *name, const char *category, int64_
 static inline void gpu_tables(struct an_result *r)
 {
     static struct an_op ops[8];
-    static struct an_launch_row launches[] = {{"cudaLaunchKernel", 9000, 45000000}, {"cudaGraphLaunch", 12, 9000000}};
+    static struct an_launch_row launches[] = {{"cudaLaunchKernel", 9000, 45000000},
+                                              {"cudaGraphLaunch", 12, 9000000}};
     static struct an_copy_row copies[3];
     static struct an_sync_row syncs[2];
-    static struct an_precision_row precision[] = {
-        {"fp32", 400, 500000000, false, true}, {"bf16", 600, 200000000, true, true}, {"unknown", 9, 100000000, false, false}};
+    static struct an_precision_row precision[] = {{"fp32", 400, 500000000, false, true},
+                                                  {"bf16", 600, 200000000, true, true},
+                                                  {"unknown", 9, 100000000, false, false}};
     static struct an_attribution_row rows[3];
     static struct an_roofline_point points[2];
     static char long_name[10001];
@@ -129,7 +137,8 @@ static inline void gpu_tables(struct an_result *r)
     ops[0] = gpu_op("ampere_sgemm_128x64_nn", "kernel", 1000, 400000000000);
     ops[1] = gpu_op(GPU_ELEMENTWISE, "kernel", 3000, 200000000000);
     ops[2] =
-        gpu_op("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long, ncclWork*)", "kernel", 60, 300000000000);
+        gpu_op("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long, ncclWork*)",
+               "kernel", 60, 300000000000);
     ops[3] = gpu_op("Memcpy HtoD (Pageable -> Device)", "memcpy", 20, 40000000000);
     ops[4] = gpu_op("Memset (Device)", "memset", 5, 5000000);
     ops[5] = gpu_op(GPU_HOSTILE, "kernel", 2, 4000);
@@ -183,8 +192,10 @@ static inline void gpu_tables(struct an_result *r)
                                      .max_bytes_per_s = an_num(3e7)};
     r->copy = copies;
     r->copy_count = 3;
-    syncs[0] = (struct an_sync_row){"cudaStreamSynchronize", 60, 90000000, 5000000, an_int(20000000)};
-    syncs[1] = (struct an_sync_row){"cudaDeviceSynchronize", 1, 1000, 1000, an_int_none("no device ops around it")};
+    syncs[0] =
+        (struct an_sync_row){"cudaStreamSynchronize", 60, 90000000, 5000000, an_int(20000000)};
+    syncs[1] = (struct an_sync_row){"cudaDeviceSynchronize", 1, 1000, 1000,
+                                    an_int_none("no device ops around it")};
     r->sync = syncs;
     r->sync_count = 2;
     r->precision = (struct an_precision){.matrix_ns = 800000000,
@@ -192,9 +203,15 @@ static inline void gpu_tables(struct an_result *r)
                                          .matrix_unit_pct = an_num(37.5),
                                          .rows = precision,
                                          .row_count = 3};
-    rows[0] = (struct an_attribution_row){
-        "aten::mm",         1000,           1000, 400000000000, 90000000000, an_num(40), an_int(7000000000000000),
-        an_int(9000000000), an_num(1.75e13)};
+    rows[0] = (struct an_attribution_row){"aten::mm",
+                                          1000,
+                                          1000,
+                                          400000000000,
+                                          90000000000,
+                                          an_num(40),
+                                          an_int(7000000000000000),
+                                          an_int(9000000000),
+                                          an_num(1.75e13)};
     rows[1] = (struct an_attribution_row){"aten::add_",
                                           3000,
                                           3000,
@@ -204,13 +221,21 @@ static inline void gpu_tables(struct an_result *r)
                                           an_int_none("no shapes"),
                                           an_int_none("no shapes"),
                                           an_num_none("no shapes")};
-    rows[2] = (struct an_attribution_row){
-        GPU_HOSTILE, 1, 1, 4000, 10, an_num(0), an_int_none("no shapes"), an_int_none("no shapes"), an_num_none("no shapes")};
+    rows[2] = (struct an_attribution_row){GPU_HOSTILE,
+                                          1,
+                                          1,
+                                          4000,
+                                          10,
+                                          an_num(0),
+                                          an_int_none("no shapes"),
+                                          an_int_none("no shapes"),
+                                          an_num_none("no shapes")};
     for (int k = 0; k < 4; k++)
-        r->attribution[k] = (struct an_attribution){.by = (const char *[]){"op", "module", "line", "annotation"}[k],
-                                                    .unattributed_ns = 5000000,
-                                                    .rows = rows,
-                                                    .row_count = 3};
+        r->attribution[k] =
+            (struct an_attribution){.by = (const char *[]){"op", "module", "line", "annotation"}[k],
+                                    .unattributed_ns = 5000000,
+                                    .rows = rows,
+                                    .row_count = 3};
     r->attribution[2].reason = "the trace recorded no Python stacks: record with with_stack=True";
     r->attribution[2].row_count = 0;
     points[0] = (struct an_roofline_point){.name = "aten::mm",
@@ -262,9 +287,11 @@ static inline const struct an_result *gpu_result(void)
     static struct an_stage stages[1];
     static const char *const signs[] = {"the host step is 12 % longer than the device's"};
     static const char *const checked[] = {"loader", "copies"};
-    static const struct an_step_exclusion excluded[] = {{0, 9, 120.5, "first"}, {0, 20, 99, "last"}};
-    static const struct an_ceiling ceilings[] = {{"NVIDIA A100", "flops", "fp32", "datasheet", 1.95e13, "FLOP/s"},
-                                                 {"NVIDIA A100", "bandwidth", "", "datasheet", 1.555e12, "bytes/s"}};
+    static const struct an_step_exclusion excluded[] = {{0, 9, 120.5, "first"},
+                                                        {0, 20, 99, "last"}};
+    static const struct an_ceiling ceilings[] = {
+        {"NVIDIA A100", "flops", "fp32", "datasheet", 1.95e13, "FLOP/s"},
+        {"NVIDIA A100", "bandwidth", "", "datasheet", 1.555e12, "bytes/s"}};
     static const struct an_loss losses[] = {{"kineto", "no end", {3, NULL, true}, true, 0.5, 1.5}};
     static const struct an_finding findings[] = {
         {.id = "EXPOSED_COMM",
@@ -282,23 +309,30 @@ static inline const struct an_result *gpu_result(void)
     gpus[0] = gpu_device(0, "NVIDIA A100-SXM4-80GB");
     gpus[1] = gpu_device(1, "");
     gpus[1].overlap_pct = an_num_none("no communication");
-    devices[0] = (struct an_device_budget){.rank = 0, .process = 1, .device = "gpu:0", .host = "", .budget = gpu_budget(0)};
-    devices[1] = (struct an_device_budget){
-        .rank = 1, .process = 2, .device = "gpu:1", .host = "node2", .budget = gpu_budget(50000000), .worst = true};
-    r.verdict = "COMMUNICATION-BOUND: 22.5 % of every step is exposed communication (steps 10-19, medium confidence).";
+    devices[0] = (struct an_device_budget){
+        .rank = 0, .process = 1, .device = "gpu:0", .host = "", .budget = gpu_budget(0)};
+    devices[1] = (struct an_device_budget){.rank = 1,
+                                           .process = 2,
+                                           .device = "gpu:1",
+                                           .host = "node2",
+                                           .budget = gpu_budget(50000000),
+                                           .worst = true};
+    r.verdict = "COMMUNICATION-BOUND: 22.5 % of every step is exposed communication (steps 10-19, "
+                "medium confidence).";
     r.verdict_class = "COMMUNICATION-BOUND";
     r.checked = checked;
     r.checked_count = 2;
-    r.run = (struct an_run){.file = "trace.json.gz",
-                            .program = "python",
-                            .host = "",
-                            .ended = "",
-                            .processes = 2,
-                            .ranks = 2,
-                            .threads = 4,
-                            .exit_status = an_int_none("a trace has none"),
-                            .cores = an_int_none("the file does not say how many cores the target could use"),
-                            .duration_s = an_num(1.2)};
+    r.run = (struct an_run){
+        .file = "trace.json.gz",
+        .program = "python",
+        .host = "",
+        .ended = "",
+        .processes = 2,
+        .ranks = 2,
+        .threads = 4,
+        .exit_status = an_int_none("a trace has none"),
+        .cores = an_int_none("the file does not say how many cores the target could use"),
+        .duration_s = an_num(1.2)};
     r.steps = (struct an_steps){.source = "ProfilerStep",
                                 .count = 12,
                                 .counted = 10,
@@ -323,7 +357,8 @@ static inline const struct an_result *gpu_result(void)
     r.devices = devices;
     r.device_count = 2;
     struct an_utilization *u = &r.utilization;
-    u->model_flops_per_step = u->hardware_flops_per_step = u->palm_flops_per_step = an_int_none(none);
+    u->model_flops_per_step = u->hardware_flops_per_step = u->palm_flops_per_step =
+        an_int_none(none);
     u->model_flops = u->hardware_flops = u->palm_flops = an_int_none(none);
     u->mfu = u->mfu_palm = u->hfu = u->mfu_measured = u->achieved_flops = an_num_none(none);
     u->peak_flops = u->roof_measured_flops = u->flop_coverage_pct = an_num_none(none);
@@ -358,34 +393,35 @@ static inline const struct an_result *gpu_result(void)
                                   .queue_depth_mean = an_num_none(none),
                                   .workers_needed = an_int_none(none),
                                   .batches = 10};
-    static const struct an_collective collectives[] = {{.name = "all_reduce",
-                                                        .communicator = {.value = 0x7f, .valid = true},
-                                                        .ranks = {.value = 2, .valid = true},
-                                                        .count = 40,
-                                                        .matched = 36,
-                                                        .calls_per_step = {.value = 4, .valid = true},
-                                                        .bytes_per_step = {.value = 4e6, .valid = true},
-                                                        .bytes_per_call = {.value = 1e6, .valid = true},
-                                                        .bytes_max_over_mean = {.value = 1.25, .valid = true},
-                                                        .mean_ms = {.value = 2.5, .valid = true},
-                                                        .transfer_ms = {.value = 1.5, .valid = true},
-                                                        .waiting_ms = {.value = 1, .valid = true},
-                                                        .algorithm_bytes_per_s = {.value = 4e8, .valid = true},
-                                                        .bus_bytes_per_s = {.value = 4e8, .valid = true},
-                                                        .bandwidth_of = "transfer"},
-                                                       {.name = "a\nname|",
-                                                        .communicator = {.reason = "not said"},
-                                                        .ranks = {.reason = "not said"},
-                                                        .count = 2,
-                                                        .calls_per_step = {.reason = "no steps"},
-                                                        .bytes_per_step = {.reason = "no steps"},
-                                                        .bytes_per_call = {.reason = "not said"},
-                                                        .bytes_max_over_mean = {.reason = "one rank"},
-                                                        .mean_ms = {.value = 0.001, .valid = true},
-                                                        .transfer_ms = {.reason = "one rank"},
-                                                        .waiting_ms = {.reason = "one rank"},
-                                                        .algorithm_bytes_per_s = {.reason = "not said"},
-                                                        .bus_bytes_per_s = {.reason = "not said"}}};
+    static const struct an_collective collectives[] = {
+        {.name = "all_reduce",
+         .communicator = {.value = 0x7f, .valid = true},
+         .ranks = {.value = 2, .valid = true},
+         .count = 40,
+         .matched = 36,
+         .calls_per_step = {.value = 4, .valid = true},
+         .bytes_per_step = {.value = 4e6, .valid = true},
+         .bytes_per_call = {.value = 1e6, .valid = true},
+         .bytes_max_over_mean = {.value = 1.25, .valid = true},
+         .mean_ms = {.value = 2.5, .valid = true},
+         .transfer_ms = {.value = 1.5, .valid = true},
+         .waiting_ms = {.value = 1, .valid = true},
+         .algorithm_bytes_per_s = {.value = 4e8, .valid = true},
+         .bus_bytes_per_s = {.value = 4e8, .valid = true},
+         .bandwidth_of = "transfer"},
+        {.name = "a\nname|",
+         .communicator = {.reason = "not said"},
+         .ranks = {.reason = "not said"},
+         .count = 2,
+         .calls_per_step = {.reason = "no steps"},
+         .bytes_per_step = {.reason = "no steps"},
+         .bytes_per_call = {.reason = "not said"},
+         .bytes_max_over_mean = {.reason = "one rank"},
+         .mean_ms = {.value = 0.001, .valid = true},
+         .transfer_ms = {.reason = "one rank"},
+         .waiting_ms = {.reason = "one rank"},
+         .algorithm_bytes_per_s = {.reason = "not said"},
+         .bus_bytes_per_s = {.reason = "not said"}}};
     static struct an_comm_rank ranks[2];
     for (int k = 0; k < 2; k++)
         ranks[k] = (struct an_comm_rank){.rank = k,
@@ -417,8 +453,10 @@ static inline const struct an_result *gpu_result(void)
                                                 .ranks = ranks,
                                                 .rank_count = 2};
     r.system.reason = "a trace has no system layer";
-    r.system.cpu_cores = r.system.machine_busy_pct = r.system.rss_peak_bytes = an_num_none(r.system.reason);
-    r.system.read_bytes = r.system.write_bytes = r.system.minor_faults = an_num_none(r.system.reason);
+    r.system.cpu_cores = r.system.machine_busy_pct = r.system.rss_peak_bytes =
+        an_num_none(r.system.reason);
+    r.system.read_bytes = r.system.write_bytes = r.system.minor_faults =
+        an_num_none(r.system.reason);
     r.system.major_faults = r.system.voluntary_switches = an_num_none(r.system.reason);
     r.system.involuntary_switches = r.system.instructions_per_cycle = an_num_none(r.system.reason);
     r.findings = findings;
@@ -427,47 +465,49 @@ static inline const struct an_result *gpu_result(void)
     r.ceiling_count = 2;
     r.critical_path.reason = r.ranks.reason = r.memory.reason = none;
     r.ranks.pipeline.reason = r.ranks.experts.reason = r.ranks.clocks.reason = none;
-    static const struct an_throttle held[] = {{"power cap", 41.5, false}, {"heat (software)", 3.25, true}};
+    static const struct an_throttle held[] = {{"power cap", 41.5, false},
+                                              {"heat (software)", 3.25, true}};
     static struct an_gpu_hardware gpu;
-    gpu = (struct an_gpu_hardware){.gpu = 0,
-                                   .name = "Test GPU <b>",
-                                   .uuid = "GPU-00",
-                                   .power_w = an_num(642.5),
-                                   .power_limit_w = an_num(700),
-                                   .energy_j = an_num(1285),
-                                   .clock_sm_mhz = an_num(1620),
-                                   .clock_sm_max_mhz = an_num(1980),
-                                   .temperature_max_c = an_num(71),
-                                   .memory_used_bytes = an_num_none("NVML: not supported"),
-                                   .sm_active_pct = an_num(88.2),
-                                   .sm_occupancy_pct = an_num(31),
-                                   .tensor_active_pct = an_num(42.4),
-                                   .dram_active_pct = an_num(55),
-                                   .fp32_active_pct = an_num(3),
-                                   .fp16_active_pct = an_num(0),
-                                   .fp64_active_pct = an_num_none("NVML: not supported"),
-                                   .pm_sm_active_pct = an_num(91),
-                                   .pm_tensor_active_pct = an_num(44),
-                                   .pm_dram_read_pct = an_num(38.5),
-                                   .pm_dram_write_pct = an_num(17),
-                                   .step = {.matrix_ops = an_num(2.5e13),
-                                            .fp32_flops = an_num(5e11),
-                                            .dram_bytes = an_num(1.7e11),
-                                            .l2_bytes = an_num(6e11),
-                                            .l1_bytes = an_num(9e11),
-                                            .time_ms = an_num(85),
-                                            .occupancy_pct = an_num(29),
-                                            .intensity = an_num(150),
-                                            .flops_per_s = an_num(3e14),
-                                            .dram_bytes_per_s = an_num(2e12),
-                                            .stall_memory = an_num(2.25),
-                                            .stall_barrier = an_num(0.5),
-                                            .stall_math = an_num(1),
-                                            .stall_wait = an_num_none("this chip does not count it")},
-                                   .throttled_pct = an_num(44.75),
-                                   .reasons = held,
-                                   .reason_count = 2,
-                                   .energy_source = "energy counter"};
+    gpu =
+        (struct an_gpu_hardware){.gpu = 0,
+                                 .name = "Test GPU <b>",
+                                 .uuid = "GPU-00",
+                                 .power_w = an_num(642.5),
+                                 .power_limit_w = an_num(700),
+                                 .energy_j = an_num(1285),
+                                 .clock_sm_mhz = an_num(1620),
+                                 .clock_sm_max_mhz = an_num(1980),
+                                 .temperature_max_c = an_num(71),
+                                 .memory_used_bytes = an_num_none("NVML: not supported"),
+                                 .sm_active_pct = an_num(88.2),
+                                 .sm_occupancy_pct = an_num(31),
+                                 .tensor_active_pct = an_num(42.4),
+                                 .dram_active_pct = an_num(55),
+                                 .fp32_active_pct = an_num(3),
+                                 .fp16_active_pct = an_num(0),
+                                 .fp64_active_pct = an_num_none("NVML: not supported"),
+                                 .pm_sm_active_pct = an_num(91),
+                                 .pm_tensor_active_pct = an_num(44),
+                                 .pm_dram_read_pct = an_num(38.5),
+                                 .pm_dram_write_pct = an_num(17),
+                                 .step = {.matrix_ops = an_num(2.5e13),
+                                          .fp32_flops = an_num(5e11),
+                                          .dram_bytes = an_num(1.7e11),
+                                          .l2_bytes = an_num(6e11),
+                                          .l1_bytes = an_num(9e11),
+                                          .time_ms = an_num(85),
+                                          .occupancy_pct = an_num(29),
+                                          .intensity = an_num(150),
+                                          .flops_per_s = an_num(3e14),
+                                          .dram_bytes_per_s = an_num(2e12),
+                                          .stall_memory = an_num(2.25),
+                                          .stall_barrier = an_num(0.5),
+                                          .stall_math = an_num(1),
+                                          .stall_wait = an_num_none("this chip does not count it")},
+                                 .throttled_pct = an_num(44.75),
+                                 .reasons = held,
+                                 .reason_count = 2,
+                                 .energy_source = "energy counter"};
     r.hardware_gpus = &gpu;
     r.hardware_gpu_count = 1;
     r.energy = (struct an_energy){.energy_j = an_num(1285),

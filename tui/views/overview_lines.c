@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One line each about loader, communication, ops, accelerators, system and speed. The line that belongs to the largest loss
- * stands first, so that a small screen keeps it.
+ * One line each about loader, communication, ops, accelerators, system and speed. The line that
+ * belongs to the largest loss stands first, so that a small screen keeps it.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -22,7 +22,8 @@ static const struct an_result *r_of(const struct tui_model *m)
 
 static bool has_loader(const struct tui_model *m)
 {
-    return m->r && !m->r->loader.reason && (m->r->loader.wait_ms_per_step.valid || m->r->loader.stage_count);
+    return m->r && !m->r->loader.reason &&
+           (m->r->loader.wait_ms_per_step.valid || m->r->loader.stage_count);
 }
 
 static void loader(struct tui_line *l, const struct tui_model *m)
@@ -34,8 +35,8 @@ static void loader(struct tui_line *l, const struct tui_model *m)
     if (x->wait_ms_per_step.valid)
         tui_item(l, TUI_NORMAL, "waits %s a step", page_time(a, x->wait_ms_per_step.value * 1e6));
     if (x->workers.valid && x->workers_needed.valid)
-        tui_item(l, x->workers.value < x->workers_needed.value ? TUI_WARN : TUI_NORMAL, "workers %" PRId64 ", needs %" PRId64,
-                 x->workers.value, x->workers_needed.value);
+        tui_item(l, x->workers.value < x->workers_needed.value ? TUI_WARN : TUI_NORMAL,
+                 "workers %" PRId64 ", needs %" PRId64, x->workers.value, x->workers_needed.value);
     else if (x->workers.valid)
         tui_item(l, TUI_NORMAL, "workers %" PRId64, x->workers.value);
     if (q && q->count) {
@@ -51,7 +52,8 @@ static void loader(struct tui_line *l, const struct tui_model *m)
     }
     for (size_t i = 0; i < x->stage_count; i++)
         if (x->stages[i].ms_per_batch.valid && strcmp(x->stages[i].name, "queue_wait"))
-            tui_item(l, TUI_NORMAL, "%.20s %s", x->stages[i].name, page_time(a, x->stages[i].ms_per_batch.value * 1e6));
+            tui_item(l, TUI_NORMAL, "%.20s %s", x->stages[i].name,
+                     page_time(a, x->stages[i].ms_per_batch.value * 1e6));
 }
 
 /* ---- communication -------------------------------------------------------------------------------------------------------------- */
@@ -71,17 +73,22 @@ static void communication(struct tui_line *l, const struct tui_model *m)
     else
         tui_item(l, TUI_NORMAL, "%s a step", page_time(a, x->total_ms.value * 1e6));
     for (size_t i = 0; i < x->rank_count; i++)
-        if (x->ranks[i].last_pct.valid && (!last || x->ranks[i].last_pct.value > last->last_pct.value))
+        if (x->ranks[i].last_pct.valid &&
+            (!last || x->ranks[i].last_pct.value > last->last_pct.value))
             last = &x->ranks[i];
-    bool waits = x->exposed_waiting_ms.valid &&
-                 (!x->exposed_transfer_ms.valid || x->exposed_waiting_ms.value > x->exposed_transfer_ms.value);
+    bool waits =
+        x->exposed_waiting_ms.valid && (!x->exposed_transfer_ms.valid ||
+                                        x->exposed_waiting_ms.value > x->exposed_transfer_ms.value);
     for (int i = 0; i < 2; i++) { /* the larger part first, and who is waited for */
-        const struct an_value *part = waits == (i == 0) ? &x->exposed_waiting_ms : &x->exposed_transfer_ms;
+        const struct an_value *part =
+            waits == (i == 0) ? &x->exposed_waiting_ms : &x->exposed_transfer_ms;
         if (part->valid)
-            tui_item(l, TUI_NORMAL, "%s %s", part == &x->exposed_waiting_ms ? "waiting" : "transfer",
+            tui_item(l, TUI_NORMAL, "%s %s",
+                     part == &x->exposed_waiting_ms ? "waiting" : "transfer",
                      page_time(a, part->value * 1e6));
         if (part == &x->exposed_waiting_ms && last && x->rank_count > 1)
-            tui_item(l, TUI_NORMAL, "rank %" PRId64 " last %.0f %%", last->rank, last->last_pct.value);
+            tui_item(l, TUI_NORMAL, "rank %" PRId64 " last %.0f %%", last->rank,
+                     last->last_pct.value);
     }
     if (x->bytes_per_step.valid)
         tui_item(l, TUI_NORMAL, "%s a step", page_bytes(a, x->bytes_per_step.value));
@@ -96,8 +103,8 @@ static bool has_ops(const struct tui_model *m)
     return m->r && m->r->op_count;
 }
 
-/* On the CPU the ops of the model, as the verdict counts them; of a program that has none (or on devices, where waits are not
- * ops) all of them. Fills in their time; 0: none. */
+/* On the CPU the ops of the model, as the verdict counts them; of a program that has none (or on
+ * devices, where waits are not ops) all of them. Fills in their time; 0: none. */
 static double work_ns(const struct an_result *r, bool *only_work)
 {
     double work = 0, all = 0;
@@ -119,14 +126,16 @@ static void ops(struct tui_line *l, const struct tui_model *m)
     for (size_t i = 0; i < r->op_count && all > 0; i++) {
         const struct an_op *o = &r->ops[i];
         char name[64];
-        double pct = only_work || !o->share_pct.valid ? 100 * (double)o->self_ns / all : o->share_pct.value;
+        double pct =
+            only_work || !o->share_pct.valid ? 100 * (double)o->self_ns / all : o->share_pct.value;
         if (only_work && !an_op_is_work(o))
             continue;
         rep_kernel_name(name, sizeof name, o->name);
         if (*name)
-            name[1 + strcspn(name + 1, "<")] = 0; /* of a kernel template its arguments have no room here */
-        if (shown < 4 &&
-            tui_item(l, TUI_NORMAL, "%.32s%s %.0f %%", *name ? name : "(unnamed)", strlen(name) > 32 ? "~" : "", pct))
+            name[1 + strcspn(name + 1, "<")] =
+                0; /* of a kernel template its arguments have no room here */
+        if (shown < 4 && tui_item(l, TUI_NORMAL, "%.32s%s %.0f %%", *name ? name : "(unnamed)",
+                                  strlen(name) > 32 ? "~" : "", pct))
             shown++;
         else
             rest += pct;
@@ -157,7 +166,8 @@ static void gpus(struct tui_line *l, const struct tui_model *m)
     if (g->dram_active_pct.valid)
         tui_item(l, TUI_NORMAL, "memory %.0f %%", g->dram_active_pct.value);
     if (g->reason_count)
-        tui_item(l, g->reasons[0].fault ? TUI_BAD : TUI_WARN, "held by %.30s %.0f %%", g->reasons[0].name, g->reasons[0].pct);
+        tui_item(l, g->reasons[0].fault ? TUI_BAD : TUI_WARN, "held by %.30s %.0f %%",
+                 g->reasons[0].name, g->reasons[0].pct);
     if (g->temperature_max_c.valid)
         tui_item(l, TUI_NORMAL, "%.0f C", g->temperature_max_c.value);
 }
@@ -166,10 +176,12 @@ static void gpus(struct tui_line *l, const struct tui_model *m)
 
 static bool has_system(const struct tui_model *m)
 {
-    return tui_model_series(m, "cpu_busy") || tui_model_series(m, "rss") || (m->r && !m->r->system.reason);
+    return tui_model_series(m, "cpu_busy") || tui_model_series(m, "rss") ||
+           (m->r && !m->r->system.reason);
 }
 
-/* The newest values of a counter, added up over the processes of the run; of the machine where no process has it. */
+/* The newest values of a counter, added up over the processes of the run; of the machine where no
+ * process has it. */
 static bool newest(const struct tui_model *m, const char *name, double *value, const char **unit)
 {
     double sum[2] = {0, 0}; /* of processes, of the machine */
@@ -188,7 +200,8 @@ static bool newest(const struct tui_model *m, const char *name, double *value, c
     return known[0] || known[1];
 }
 
-static void newest_item(struct tui_line *l, const struct tui_model *m, const char *name, const char *label)
+static void newest_item(struct tui_line *l, const struct tui_model *m, const char *name,
+                        const char *label)
 {
     const char *unit;
     double value;
@@ -261,8 +274,8 @@ static void machine(struct tui_line *l, const struct tui_model *m)
 
 static bool has_speed(const struct tui_model *m)
 {
-    return m->r &&
-           (m->r->steps.tokens_per_s.valid || m->r->steps.samples_per_s.valid || m->r->utilization.achieved_flops.valid);
+    return m->r && (m->r->steps.tokens_per_s.valid || m->r->steps.samples_per_s.valid ||
+                    m->r->utilization.achieved_flops.valid);
 }
 
 static void speed(struct tui_line *l, const struct tui_model *m)
@@ -326,7 +339,8 @@ void tui_overview_draw_lines(struct tui_cells *c, struct tui_rect r, const struc
         if (next == LINES)
             return;
         done[next] = true;
-        struct tui_line l = tui_line_begin(c, r, row, r.columns < 50 ? lines[next].label + 1 : lines[next].label);
+        struct tui_line l =
+            tui_line_begin(c, r, row, r.columns < 50 ? lines[next].label + 1 : lines[next].label);
         lines[next].draw(&l, m);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Findings: the list, and the card of the one under the cursor: claim, evidence, what to do, gain, how to verify, when it is
- * wrong.
+ * Findings: the list, and the card of the one under the cursor: claim, evidence, what to do, gain,
+ * how to verify, when it is wrong.
  */
 #include <string.h>
 
@@ -9,7 +9,8 @@
 #include "tui/draw.h"
 #include "tui/views/views.h"
 
-static void entry(struct tui_cells *c, struct tui_rect r, const struct an_finding *f, int number, bool selected)
+static void entry(struct tui_cells *c, struct tui_rect r, const struct an_finding *f, int number,
+                  bool selected)
 {
     char gain[64];
     enum tui_style style = selected ? TUI_SELECTED : TUI_NORMAL;
@@ -21,7 +22,8 @@ static void entry(struct tui_cells *c, struct tui_rect r, const struct an_findin
         tui_text_right(c, r, 0, style, gain);
 }
 
-static int field(struct tui_cells *c, struct tui_rect r, int row, const char *label, const char *text, enum tui_style style)
+static int field(struct tui_cells *c, struct tui_rect r, int row, const char *label,
+                 const char *text, enum tui_style style)
 {
     if (!text || !*text || row >= r.rows)
         return 0;
@@ -39,8 +41,9 @@ static int card(struct tui_cells *c, struct tui_rect r, const struct an_finding 
     int row = tui_paragraph(c, r, 0, 0, TUI_BOLD, f->claim) + (r.rows > 8);
     row += field(c, r, row, "Do", f->action, TUI_GOOD);
     rep_gain_text(gain, sizeof gain, &f->gain);
-    snprintf(text, sizeof text, "%s; %s confidence%s%.500s", gain, an_confidence_text(f->confidence),
-             f->effort ? "; effort: " : "", f->effort ? f->effort : "");
+    snprintf(text, sizeof text, "%s; %s confidence%s%.500s", gain,
+             an_confidence_text(f->confidence), f->effort ? "; effort: " : "",
+             f->effort ? f->effort : "");
     row += field(c, r, row, "Gain", text, TUI_NORMAL);
     for (size_t i = 0; i < sizeof f->evidence / sizeof *f->evidence && f->evidence[i]; i++)
         row += field(c, r, row, i ? "" : "Evidence", f->evidence[i], TUI_NORMAL);
@@ -51,14 +54,16 @@ static int card(struct tui_cells *c, struct tui_rect r, const struct an_finding 
 
 #define CARD_ROWS 200 /* at most; on the narrowest screens */
 
-/* The rows of the card from `top` on that there is room for; the last one says how many more there are. Brings `top` back to
- * what exists. `what`: which key shows them. */
-static void card_part(struct tui_cells *c, struct tui_rect r, const struct an_finding *f, int *top, const char *what)
+/* The rows of the card from `top` on that there is room for; the last one says how many more there
+ * are. Brings `top` back to what exists. `what`: which key shows them. */
+static void card_part(struct tui_cells *c, struct tui_rect r, const struct an_finding *f, int *top,
+                      const char *what)
 {
     struct tui_cells all = {.glyphs = c->glyphs};
     if (r.rows <= 0 || r.columns <= 0 || tui_cells_resize(&all, CARD_ROWS, r.columns))
         return;
-    int rows = card(&all, (struct tui_rect){0, 0, CARD_ROWS, r.columns}, f), most = rows > r.rows ? rows - r.rows : 0;
+    int rows = card(&all, (struct tui_rect){0, 0, CARD_ROWS, r.columns}, f),
+        most = rows > r.rows ? rows - r.rows : 0;
     *top = *top < 0 ? 0 : *top > most ? most : *top;
     for (int y = 0; y < r.rows && *top + y < rows; y++)
         for (int x = 0; x < r.columns; x++) {
@@ -68,7 +73,8 @@ static void card_part(struct tui_cells *c, struct tui_rect r, const struct an_fi
         }
     if (*top + r.rows < rows) {
         char more[48];
-        snprintf(more, sizeof more, r.columns < 60 ? " +%d: %s" : "  %d more: %s", rows - *top - r.rows, what);
+        snprintf(more, sizeof more, r.columns < 60 ? " +%d: %s" : "  %d more: %s",
+                 rows - *top - r.rows, what);
         tui_text_right(c, r, r.rows - 1, TUI_DIM, more);
     }
     tui_cells_free(&all);
@@ -77,9 +83,10 @@ static void card_part(struct tui_cells *c, struct tui_rect r, const struct an_fi
 /* No finding: what was looked for. */
 static void none(struct tui_cells *c, struct tui_rect r, const struct an_result *result)
 {
-    int row = tui_paragraph(c, r, 0, 0, result->healthy ? TUI_GOOD : TUI_NORMAL,
-                            result->healthy ? "Healthy: nothing above 2 % of a step was found."
-                                            : "No finding: nothing that this run's data can prove is worth a change.");
+    int row = tui_paragraph(
+        c, r, 0, 0, result->healthy ? TUI_GOOD : TUI_NORMAL,
+        result->healthy ? "Healthy: nothing above 2 % of a step was found."
+                        : "No finding: nothing that this run's data can prove is worth a change.");
     if (result->checked_count)
         tui_text(c, r, ++row, 0, TUI_TITLE, "Looked for");
     for (size_t i = 0; i < result->checked_count; i++)
@@ -88,7 +95,8 @@ static void none(struct tui_cells *c, struct tui_rect r, const struct an_result 
         tui_paragraph(c, r, row + 2, 0, TUI_DIM, result->steps.reason);
 }
 
-static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
+                 struct tui_view_state *s)
 {
     const struct an_result *result = tui_result(c, r, m);
     if (!result)
@@ -113,7 +121,8 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     struct tui_rect list = beside ? tui_left(r, 54) : tui_upper(r, shown),
                     rest = beside ? tui_right(r, 57) : tui_lower(r, shown);
     for (int i = s->top; i < n && i - s->top < list.rows; i++)
-        entry(c, tui_upper(tui_lower(list, i - s->top), 1), &result->findings[i], i + 1, i == s->cursor);
+        entry(c, tui_upper(tui_lower(list, i - s->top), 1), &result->findings[i], i + 1,
+              i == s->cursor);
     if (!beside) {
         tui_rule(c, rest, 0);
         rest = tui_lower(rest, 1);
@@ -146,10 +155,11 @@ static bool take(struct tui_view_state *s, int key)
     return true;
 }
 
-const struct tui_view tui_view_findings = {.key = '9',
-                                           .name = "findings",
-                                           .brief = "find",
-                                           .help = "what to change, how much it gains, how to verify it",
-                                           .keys = "Enter   the card alone, j k through it; [ ] the next finding\n",
-                                           .draw = draw,
-                                           .take = take};
+const struct tui_view tui_view_findings = {
+    .key = '9',
+    .name = "findings",
+    .brief = "find",
+    .help = "what to change, how much it gains, how to verify it",
+    .keys = "Enter   the card alone, j k through it; [ ] the next finding\n",
+    .draw = draw,
+    .take = take};

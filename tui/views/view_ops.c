@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the time is spent in: ranges or kernels, the same as a tree, and device time by operator, module, line, annotation.
+ * What the time is spent in: ranges or kernels, the same as a tree, and device time by operator,
+ * module, line, annotation.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -44,8 +45,9 @@ static double op_flops(const void *row)
     return o->flops_per_s.valid ? o->flops_per_s.value : NAN;
 }
 /* Columns as rep_table_ops has them, of ranges and of kernels. */
-static const struct tui_order of_ranges[] = {{0, op_share}, {4, op_total}, {1, op_count}, {2, op_mean},
-                                             {3, op_flops}, {8, op_max},   {-1, NULL}};
+static const struct tui_order of_ranges[] = {{0, op_share}, {4, op_total}, {1, op_count},
+                                             {2, op_mean},  {3, op_flops}, {8, op_max},
+                                             {-1, NULL}};
 static const struct tui_order of_kernels[] = {{0, op_share}, {1, op_total}, {2, op_count},
                                               {3, op_mean},  {6, op_max},   {-1, NULL}};
 
@@ -61,7 +63,8 @@ static double by_count(const void *row)
 {
     return (double)((const struct an_attribution_row *)row)->count;
 }
-static const struct tui_order of_attribution[] = {{1, by_device}, {2, by_host}, {3, by_count}, {-1, NULL}};
+static const struct tui_order of_attribution[] = {
+    {1, by_device}, {2, by_host}, {3, by_count}, {-1, NULL}};
 
 /* ---- tree ----------------------------------------------------------------------------------------------------------------------- */
 
@@ -100,24 +103,29 @@ static void fold(struct tui_view_state *s, uint64_t path)
 static int by_time(const void *a, const void *b, void *flame)
 {
     const struct an_flame *f = flame;
-    const struct an_flame_row *x = &f->row[*(const uint32_t *)a], *y = &f->row[*(const uint32_t *)b];
+    const struct an_flame_row *x = &f->row[*(const uint32_t *)a],
+                              *y = &f->row[*(const uint32_t *)b];
     return x->total_ns != y->total_ns ? x->total_ns < y->total_ns ? 1 : -1 : (x > y) - (x < y);
 }
 
 /* The tree while it is laid out in rows. */
 struct tree {
     const struct an_flame *f;
-    const uint32_t *first, *child; /* children of row i: child[first[i]] ... child[first[i + 1] - 1], by time */
+    const uint32_t *first,
+        *child; /* children of row i: child[first[i]] ... child[first[i + 1] - 1], by time */
     const struct tui_view_state *s;
     int most; /* levels */
 };
 
-/* Appends the row and what is below it, but what is folded: below `most` levels, unless Enter turned it round. */
-static size_t flatten(const struct tree *t, uint32_t row, int depth, uint64_t path, struct node *out)
+/* Appends the row and what is below it, but what is folded: below `most` levels, unless Enter
+ * turned it round. */
+static size_t flatten(const struct tree *t, uint32_t row, int depth, uint64_t path,
+                      struct node *out)
 {
     size_t n = 0;
     path = hash_of(path, t->f->row[row].name);
-    bool parent = t->first[row + 1] > t->first[row], folded = parent && (depth + 1 >= t->most) != (fold_of(t->s, path) >= 0);
+    bool parent = t->first[row + 1] > t->first[row],
+         folded = parent && (depth + 1 >= t->most) != (fold_of(t->s, path) >= 0);
     out[n++] = (struct node){row, depth, path, parent, folded};
     for (uint32_t i = t->first[row]; !folded && i < t->first[row + 1]; i++)
         n += flatten(t, t->child[i], depth + 1, path, out + n);
@@ -125,7 +133,8 @@ static size_t flatten(const struct tree *t, uint32_t row, int depth, uint64_t pa
 }
 
 /* All rows that are unfolded, or their parents, and hold the filter; the caller frees. */
-static struct node *nodes_of(const struct an_flame *f, int most, const struct tui_view_state *s, size_t *count)
+static struct node *nodes_of(const struct an_flame *f, int most, const struct tui_view_state *s,
+                             size_t *count)
 {
     size_t n = f->row_count, all, kept = 0;
     uint32_t *first = calloc(n + 2, sizeof *first), *child = calloc(n + 1, sizeof *child);
@@ -138,8 +147,10 @@ static struct node *nodes_of(const struct an_flame *f, int most, const struct tu
         for (size_t i = 1; i < n; i++)
             child[first[f->row[i].parent + 1]++] = (uint32_t)i;
         for (size_t i = 0; i < n; i++)
-            qsort_r(child + first[i], first[i + 1] - first[i], sizeof *child, by_time, (void *)(uintptr_t)f);
-        all = flatten(&(struct tree){f, first, child, s, most}, 0, 0, UINT64_C(0xcbf29ce484222325), out);
+            qsort_r(child + first[i], first[i + 1] - first[i], sizeof *child, by_time,
+                    (void *)(uintptr_t)f);
+        all = flatten(&(struct tree){f, first, child, s, most}, 0, 0, UINT64_C(0xcbf29ce484222325),
+                      out);
         for (size_t i = 0; i < all; i++)
             if (!*s->filter || tui_holds(f->row[out[i].row].name, s->filter))
                 out[kept++] = out[i];
@@ -150,8 +161,8 @@ static struct node *nodes_of(const struct an_flame *f, int most, const struct tu
     return out;
 }
 
-static void tree_row(struct tui_cells *c, struct tui_rect r, int row, const struct an_flame *f, const struct node *n,
-                     bool selected)
+static void tree_row(struct tui_cells *c, struct tui_rect r, int row, const struct an_flame *f,
+                     const struct node *n, bool selected)
 {
     const struct an_flame_row *x = &f->row[n->row];
     const int numbers = 27, bar = r.columns >= 90 ? 16 : 0;
@@ -169,18 +180,21 @@ static void tree_row(struct tui_cells *c, struct tui_rect r, int row, const stru
                   n->folded ? ascii ? '+' : 0x25b8
                   : ascii   ? '-'
                             : 0x25be);
-    tui_text(c, tui_left(r, at - 1), row, 2 * n->depth + 2, style, *x->name ? x->name : "(unnamed)");
+    tui_text(c, tui_left(r, at - 1), row, 2 * n->depth + 2, style,
+             *x->name ? x->name : "(unnamed)");
     tui_printf(c, r, row, at, style, "%5.1f %%", 100 * (double)x->total_ns / all);
     if (r.columns - at < numbers)
         return;
     tui_text_right(c, tui_left(r, at + 17), row, style, page_time(a, (double)x->total_ns));
     tui_printf(c, r, row, at + 18, style, "%8" PRId64, x->count);
     if (bar)
-        tui_bar(c, r, row, at + 28, bar - 2, (double)x->total_ns / all, selected ? TUI_SELECTED : TUI_SERIES);
+        tui_bar(c, r, row, at + 28, bar - 2, (double)x->total_ns / all,
+                selected ? TUI_SELECTED : TUI_SERIES);
 }
 
 /* To the next row that holds the search; around the end. */
-static void seek(const struct an_flame *f, const struct node *n, int count, struct tui_view_state *s)
+static void seek(const struct an_flame *f, const struct node *n, int count,
+                 struct tui_view_state *s)
 {
     for (int i = 1; s->seek && *s->search && i <= count; i++) {
         int at = (s->cursor + s->seek * i) % count;
@@ -193,14 +207,16 @@ static void seek(const struct an_flame *f, const struct node *n, int count, stru
     s->seek = 0;
 }
 
-static void draw_tree(struct tui_cells *c, struct tui_rect r, const struct an_result *result, struct tui_view_state *s)
+static void draw_tree(struct tui_cells *c, struct tui_rect r, const struct an_result *result,
+                      struct tui_view_state *s)
 {
     const struct an_flame *f = &result->flame;
     if (f->reason || !f->row_count) {
         tui_absent(c, r, 0, "No tree of ranges", f->reason ? f->reason : "no range was recorded");
         return;
     }
-    int levels = 3 + (int)lround(log2(s->zoom >= 1 ? s->zoom : 1)), shown = r.rows - 1 > 0 ? r.rows - 1 : 0;
+    int levels = 3 + (int)lround(log2(s->zoom >= 1 ? s->zoom : 1)),
+        shown = r.rows - 1 > 0 ? r.rows - 1 : 0;
     size_t kept;
     struct node *n = nodes_of(f, levels, s, &kept);
     tui_state_clamp(s, n ? (int)kept : 0, shown);
@@ -224,7 +240,8 @@ static void draw_tree(struct tui_cells *c, struct tui_rect r, const struct an_re
 
 /* ---- tables --------------------------------------------------------------------------------------------------------------------- */
 
-static void draw_list(struct tui_cells *c, struct tui_rect r, const struct tui_list *list, struct tui_view_state *s)
+static void draw_list(struct tui_cells *c, struct tui_rect r, const struct tui_list *list,
+                      struct tui_view_state *s)
 {
     int details = (s->open && r.rows > 10) || r.rows > (int)list->table->count + 9 ? 6 : 0;
     const void *row = tui_table_draw(c, tui_upper(r, r.rows - details), list, s);
@@ -235,8 +252,8 @@ static void draw_list(struct tui_cells *c, struct tui_rect r, const struct tui_l
     tui_table_details(c, tui_lower(low, 1), list->table, row);
 }
 
-static void draw_attribution(struct tui_cells *c, struct tui_rect r, const struct an_result *result, int mode,
-                             struct tui_view_state *s)
+static void draw_attribution(struct tui_cells *c, struct tui_rect r, const struct an_result *result,
+                             int mode, struct tui_view_state *s)
 {
     const struct an_attribution *a = &result->attribution[mode - BY_FIRST];
     struct rep_table t;
@@ -244,7 +261,8 @@ static void draw_attribution(struct tui_cells *c, struct tui_rect r, const struc
     snprintf(what, sizeof what, "No device time by %.20s", a->by ? a->by : "op");
     if (!result->gpu.reason && !a->reason && a->row_count) {
         rep_table_attribution(a, &t, title);
-        struct tui_list list = {&t, of_attribution, sizeof of_attribution / sizeof *of_attribution, NULL};
+        struct tui_list list = {&t, of_attribution, sizeof of_attribution / sizeof *of_attribution,
+                                NULL};
         draw_list(c, r, &list, s);
         return;
     }
@@ -254,7 +272,8 @@ static void draw_attribution(struct tui_cells *c, struct tui_rect r, const struc
                                   : "no host range launched device work");
 }
 
-static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
+                 struct tui_view_state *s)
 {
     const struct an_result *result = tui_result(c, r, m);
     struct rep_table t;
@@ -268,13 +287,16 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
         draw_attribution(c, r, result, mode, s);
     } else if (!result->op_count) {
         tui_absent(c, r, 0, "No ranges",
-                   "none was recorded: mark the work of your program with NVTX ranges, or record with `tacho run` what "
+                   "none was recorded: mark the work of your program with NVTX ranges, or record "
+                   "with `tacho run` what "
                    "its framework says");
     } else {
         rep_table_ops(result, &t, title);
         bool device = !result->gpu.reason;
         struct tui_list list = {&t, device ? of_kernels : of_ranges,
-                                device ? sizeof of_kernels / sizeof *of_kernels : sizeof of_ranges / sizeof *of_ranges, NULL};
+                                device ? sizeof of_kernels / sizeof *of_kernels
+                                       : sizeof of_ranges / sizeof *of_ranges,
+                                NULL};
         draw_list(c, r, &list, s);
     }
 }
@@ -287,14 +309,15 @@ static bool take(struct tui_view_state *s, int key)
     return false;
 }
 
-const struct tui_view tui_view_ops = {.key = '6',
-                                      .name = "ops",
-                                      .brief = "ops",
-                                      .help = "what the time is spent in: sort, filter, search; tree of ranges",
-                                      .keys = "s < > I sort by time, count, mean ...; turn the order round\n"
-                                              "m       ranges or kernels; their tree; by operator, module, line, annotation\n"
-                                              "+ -     levels of the tree\n"
-                                              "Enter   all figures of the row under the cursor; in the tree folds it\n",
-                                      .searches = true,
-                                      .draw = draw,
-                                      .take = take};
+const struct tui_view tui_view_ops = {
+    .key = '6',
+    .name = "ops",
+    .brief = "ops",
+    .help = "what the time is spent in: sort, filter, search; tree of ranges",
+    .keys = "s < > I sort by time, count, mean ...; turn the order round\n"
+            "m       ranges or kernels; their tree; by operator, module, line, annotation\n"
+            "+ -     levels of the tree\n"
+            "Enter   all figures of the row under the cursor; in the tree folds it\n",
+    .searches = true,
+    .draw = draw,
+    .take = take};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The critical path: what the time of the steps is spent with where nothing else runs meanwhile, by cause and by op.
+ * The critical path: what the time of the steps is spent with where nothing else runs meanwhile, by
+ * cause and by op.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -31,10 +32,11 @@ static void draw_head(struct tui_cells *c, struct tui_rect r, const struct an_cr
 {
     char a[32];
     struct tui_line l = {c, r, 0, 0, 0};
-    tui_item(&l, TUI_TITLE, "Critical path of %" PRId64 " %s, rank %" PRId64 ", %s", x->steps, x->steps == 1 ? "step" : "steps",
-             x->rank, page_time(a, (double)x->length_ns.value));
+    tui_item(&l, TUI_TITLE, "Critical path of %" PRId64 " %s, rank %" PRId64 ", %s", x->steps,
+             x->steps == 1 ? "step" : "steps", x->rank, page_time(a, (double)x->length_ns.value));
     if (x->explained_pct.valid)
-        tui_item(&l, x->explained_pct.value < 90 ? TUI_WARN : TUI_NORMAL, "explained %.0f %%", x->explained_pct.value);
+        tui_item(&l, x->explained_pct.value < 90 ? TUI_WARN : TUI_NORMAL, "explained %.0f %%",
+                 x->explained_pct.value);
     if (x->recorded_pct.valid)
         tui_item(&l, TUI_DIM, "recorded %.0f %%", x->recorded_pct.value);
     if (x->gap_pct.valid)
@@ -57,11 +59,13 @@ static void draw_causes(struct tui_cells *c, struct tui_rect r, const struct an_
         tui_text(c, tui_left(r, label - 1), row, 2, TUI_NORMAL, k->text);
         tui_printf(c, r, row, label, TUI_NORMAL, "%5.1f %%", k->pct.valid ? k->pct.value : 0);
         tui_text_right(c, tui_left(r, label + 18), row, TUI_NORMAL, page_time(time, (double)k->ns));
-        tui_bar(c, r, row, label + 20, r.columns - label - 21, k->pct.valid ? k->pct.value / 100 : 0, style_of(i));
+        tui_bar(c, r, row, label + 20, r.columns - label - 21,
+                k->pct.valid ? k->pct.value / 100 : 0, style_of(i));
     }
 }
 
-static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
+                 struct tui_view_state *s)
 {
     const struct an_result *result = tui_result(c, r, m);
     struct rep_table t;
@@ -84,10 +88,11 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     tui_table_draw(c, tui_lower(r, used + causes + (r.rows > 12)), &list, s);
 }
 
-const struct tui_view tui_view_path = {.key = 'c',
-                                       .name = "path",
-                                       .brief = "path",
-                                       .help = "the critical path of the steps: what it is made of, by cause and by op",
-                                       .keys = "s < >   sort by time, stretches, name\n",
-                                       .searches = true,
-                                       .draw = draw};
+const struct tui_view tui_view_path = {
+    .key = 'c',
+    .name = "path",
+    .brief = "path",
+    .help = "the critical path of the steps: what it is made of, by cause and by op",
+    .keys = "s < >   sort by time, stretches, name\n",
+    .searches = true,
+    .draw = draw};

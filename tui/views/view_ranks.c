@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks: a heat map of rank x step (waiting for others, transfer, the step itself), and the tables of communication.
+ * Ranks: a heat map of rank x step (waiting for others, transfer, the step itself), and the tables
+ * of communication.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -19,7 +20,8 @@ static const double *values_of(const struct an_heat *h, int mode)
 }
 
 /* The rows and columns of the map that fall into one cell of the picture: the largest of them. */
-static double largest(const struct an_heat *h, const double *v, size_t rank0, size_t rank1, size_t step0, size_t step1)
+static double largest(const struct an_heat *h, const double *v, size_t rank0, size_t rank1,
+                      size_t step0, size_t step1)
 {
     double most = NAN;
     for (size_t r = rank0; r < rank1; r++)
@@ -39,7 +41,8 @@ static void ends(const double *v, size_t n, double *low, double *high)
         }
 }
 
-static void row_label(struct tui_cells *c, struct tui_rect r, int row, const struct an_heat *h, size_t first, size_t last)
+static void row_label(struct tui_cells *c, struct tui_rect r, int row, const struct an_heat *h,
+                      size_t first, size_t last)
 {
     int64_t to = h->rank[last] + h->ranks_a_row - 1;
     if (to > h->rank[first])
@@ -48,7 +51,8 @@ static void row_label(struct tui_cells *c, struct tui_rect r, int row, const str
         tui_printf(c, r, row, 0, TUI_NORMAL, "rank %" PRId64, h->rank[first]);
 }
 
-static void scale(struct tui_cells *c, struct tui_rect r, const struct an_heat *h, double low, double high, int columns)
+static void scale(struct tui_cells *c, struct tui_rect r, const struct an_heat *h, double low,
+                  double high, int columns)
 {
     char a[32], b[32];
     int at = tui_printf(c, r, 0, 0, TUI_DIM, "step %" PRId64 " to %" PRId64, h->index[0],
@@ -76,7 +80,8 @@ static void draw_map(struct tui_cells *c, struct tui_rect r, const struct an_hea
     if (r.columns >= 72)
         tui_text_right(c, tui_right(r, 34), 0, TUI_KEY, "m waiting, transfer, step time");
     if (!(high >= low)) {
-        tui_text(c, r, 1, 1, TUI_DIM, "not known: the calls of all ranks must be in the file and their clocks agree");
+        tui_text(c, r, 1, 1, TUI_DIM,
+                 "not known: the calls of all ranks must be in the file and their clocks agree");
         return;
     }
     double floor = mode == 2 ? low : 0; /* of steps the difference is what matters */
@@ -85,22 +90,27 @@ static void draw_map(struct tui_cells *c, struct tui_rect r, const struct an_hea
     int wide = (r.columns - label) / (int)h->steps;
     wide = wide < 1 ? 1 : wide > 3 ? 3 : wide; /* few steps: broad cells */
     for (int y = 0; y < rows; y++) {
-        size_t r0 = (size_t)y * h->ranks / (size_t)rows, r1 = ((size_t)y + 1) * h->ranks / (size_t)rows;
+        size_t r0 = (size_t)y * h->ranks / (size_t)rows,
+               r1 = ((size_t)y + 1) * h->ranks / (size_t)rows;
         row_label(c, tui_left(r, label - 1), y + 1, h, r0, r1 - 1);
         for (int x = 0; x < columns; x++) {
-            size_t s0 = (size_t)x * h->steps / (size_t)columns, s1 = ((size_t)x + 1) * h->steps / (size_t)columns;
+            size_t s0 = (size_t)x * h->steps / (size_t)columns,
+                   s1 = ((size_t)x + 1) * h->steps / (size_t)columns;
             double value = largest(h, v, r0, r1, s0, s1);
             for (int k = 0; k < wide; k++)
-                tui_heat(c, r, y + 1, label + x * wide + k, high > floor ? (value - floor) / (high - floor) : value * 0);
+                tui_heat(c, r, y + 1, label + x * wide + k,
+                         high > floor ? (value - floor) / (high - floor) : value * 0);
         }
     }
     if (rows > 0)
         scale(c, tui_right(tui_lower(r, rows + 1), label), h, floor, high, columns);
 }
 
-static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
+                 struct tui_view_state *s)
 {
-    static const tui_section words[] = {rep_text_communication, rep_text_ranks, rep_text_communication_tables, NULL};
+    static const tui_section words[] = {rep_text_communication, rep_text_ranks,
+                                        rep_text_communication_tables, NULL};
     const struct an_result *result = tui_result(c, r, m);
     if (!result)
         return;
@@ -122,9 +132,10 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     tui_sections(c, rest, result, words, s);
 }
 
-const struct tui_view tui_view_ranks = {.key = '5',
-                                        .name = "ranks",
-                                        .brief = "ranks",
-                                        .help = "which rank waits for which: heat map, collectives, skew",
-                                        .keys = "m       waiting, transfer, step time\n",
-                                        .draw = draw};
+const struct tui_view tui_view_ranks = {
+    .key = '5',
+    .name = "ranks",
+    .brief = "ranks",
+    .help = "which rank waits for which: heat map, collectives, skew",
+    .keys = "m       waiting, transfer, step time\n",
+    .draw = draw};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Roofline: log-log, a letter for each op, and beside it the table that says what the letters are, by time.
+ * Roofline: log-log, a letter for each op, and beside it the table that says what the letters are,
+ * by time.
  */
 #include <math.h>
 #include <string.h>
@@ -26,9 +27,11 @@ static double key_achieved(const void *row)
 static double key_share(const void *row)
 {
     const struct an_roofline_point *p = row;
-    return p->attainable_flops > 0 ? -p->achieved_flops / p->attainable_flops : NAN; /* what is farthest below its roof */
+    return p->attainable_flops > 0 ? -p->achieved_flops / p->attainable_flops
+                                   : NAN; /* what is farthest below its roof */
 }
-static const struct tui_order orders[] = {{0, key_time}, {4, key_share}, {2, key_achieved}, {1, key_intensity}, {-1, NULL}};
+static const struct tui_order orders[] = {
+    {0, key_time}, {4, key_share}, {2, key_achieved}, {1, key_intensity}, {-1, NULL}};
 
 static bool is_bandwidth(const struct an_ceiling *x)
 {
@@ -76,12 +79,14 @@ static struct roofs roofs_of(const struct an_result *r)
 }
 
 /* Ends of the axes: all points, and the ridge of the slowest memory; whole decades. */
-static bool axes(const struct an_result *r, const struct roofs *f, struct tui_axis *x, struct tui_axis *y)
+static bool axes(const struct an_result *r, const struct roofs *f, struct tui_axis *x,
+                 struct tui_axis *y)
 {
     double left = INFINITY, right = 0, low = INFINITY, high = f->flops;
     for (size_t i = 0; i < r->point_count; i++) {
         const struct an_roofline_point *p = &r->points[i];
-        if (!(p->intensity > 0 && isfinite(p->intensity) && p->achieved_flops > 0 && isfinite(p->achieved_flops)))
+        if (!(p->intensity > 0 && isfinite(p->intensity) && p->achieved_flops > 0 &&
+              isfinite(p->achieved_flops)))
             continue;
         left = fmin(left, p->intensity);
         right = fmax(right, p->intensity);
@@ -97,8 +102,11 @@ static bool axes(const struct an_result *r, const struct roofs *f, struct tui_ax
                            .log = true,
                            .text = intensity_text,
                            .name = "FLOP/byte"};
-    *y = (struct tui_axis){
-        .low = pow(10, floor(log10(low))), .high = high * 1.6, .log = true, .text = rate_text, .name = "FLOP/s"};
+    *y = (struct tui_axis){.low = pow(10, floor(log10(low))),
+                           .high = high * 1.6,
+                           .log = true,
+                           .text = rate_text,
+                           .name = "FLOP/s"};
     return true;
 }
 
@@ -113,7 +121,8 @@ static void draw_roofs(const struct tui_plot *p, const struct an_result *r, cons
             continue;
         if (is_bandwidth(x)) {
             double ridge = f->flops > 0 ? f->flops / x->value : p->x.high;
-            tui_plot_line(p, p->x.low, x->value * p->x.low, ridge, x->value * ridge, TUI_SERIES + 1);
+            tui_plot_line(p, p->x.low, x->value * p->x.low, ridge, x->value * ridge,
+                          TUI_SERIES + 1);
         } else {
             double from = f->bandwidth > 0 ? x->value / f->bandwidth : p->x.low;
             tui_plot_line(p, fmax(from, p->x.low), x->value, p->x.high, x->value, TUI_SERIES);
@@ -121,11 +130,13 @@ static void draw_roofs(const struct tui_plot *p, const struct an_result *r, cons
         snprintf(text, sizeof text, "%.20s%s %s", x->dtype, label,
                  page_si(value, x->value, is_bandwidth(x) ? "B/s" : "FLOP/s"));
         if (p->area.rows > labels + 6 && p->area.columns > 50) /* lower right: below the roofs */
-            tui_text_right(p->c, tui_upper(p->area, p->area.rows), p->area.rows - 1 - labels++, TUI_DIM, text);
+            tui_text_right(p->c, tui_upper(p->area, p->area.rows), p->area.rows - 1 - labels++,
+                           TUI_DIM, text);
     }
 }
 
-static void draw_picture(struct tui_cells *c, struct tui_rect r, const struct an_result *result, const void *under)
+static void draw_picture(struct tui_cells *c, struct tui_rect r, const struct an_result *result,
+                         const void *under)
 {
     struct roofs f = roofs_of(result);
     struct tui_axis x, y;
@@ -137,15 +148,17 @@ static void draw_picture(struct tui_cells *c, struct tui_rect r, const struct an
         const struct an_roofline_point *q = &result->points[i];
         bool memory = q->bound && !strcmp(q->bound, "memory");
         if (i < sizeof letters - 1 && q != under)
-            tui_plot_mark(&p, q->intensity, q->achieved_flops, memory ? TUI_SERIES + 1 : TUI_BOLD, (uint32_t)letters[i]);
+            tui_plot_mark(&p, q->intensity, q->achieved_flops, memory ? TUI_SERIES + 1 : TUI_BOLD,
+                          (uint32_t)letters[i]);
     }
     for (size_t i = 0; i < result->point_count && i < sizeof letters - 1; i++)
         if (&result->points[i] == under)
-            tui_plot_mark(&p, result->points[i].intensity, result->points[i].achieved_flops, TUI_SELECTED,
-                          (uint32_t)letters[i]);
+            tui_plot_mark(&p, result->points[i].intensity, result->points[i].achieved_flops,
+                          TUI_SELECTED, (uint32_t)letters[i]);
 }
 
-static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
+                 struct tui_view_state *s)
 {
     const struct an_result *result = tui_result(c, r, m);
     struct rep_table t;
@@ -154,12 +167,14 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     rep_table_roofline(result, &t);
     if (!t.count) {
         tui_absent(c, r, 0, "No roofline",
-                   result->roofline.reason ? result->roofline.reason : "no op has known FLOPs and bytes");
+                   result->roofline.reason ? result->roofline.reason
+                                           : "no op has known FLOPs and bytes");
         return;
     }
     struct tui_list list = {&t, orders, sizeof orders / sizeof *orders, letters};
     bool beside = r.columns >= 110;
-    struct tui_rect picture = beside ? tui_left(r, r.columns / 2 - 1) : tui_upper(r, r.rows * 3 / 5);
+    struct tui_rect picture =
+        beside ? tui_left(r, r.columns / 2 - 1) : tui_upper(r, r.rows * 3 / 5);
     struct tui_rect table = beside ? tui_right(r, r.columns / 2) : tui_lower(r, picture.rows);
     if (r.rows < 10 && !beside) { /* too low for both: the table has all of it */
         picture.rows = 0;
@@ -177,12 +192,12 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     draw_picture(c, picture, result, row);
 }
 
-const struct tui_view tui_view_roofline = {.key = '2',
-                                           .name = "roofline",
-                                           .brief = "roof",
-                                           .help =
-                                               "ops below the roofs of arithmetic and memory; letters are keyed to the table",
-                                           .keys = "s < >   sort by time, distance to the roof, FLOP/s, intensity, name\n"
-                                                   "Enter   all figures of the op under the cursor\n",
-                                           .searches = true,
-                                           .draw = draw};
+const struct tui_view tui_view_roofline = {
+    .key = '2',
+    .name = "roofline",
+    .brief = "roof",
+    .help = "ops below the roofs of arithmetic and memory; letters are keyed to the table",
+    .keys = "s < >   sort by time, distance to the roof, FLOP/s, intensity, name\n"
+            "Enter   all figures of the op under the cursor\n",
+    .searches = true,
+    .draw = draw};

@@ -18,9 +18,10 @@ static bool is_elsewhere(const struct tui_series *s)
 }
 
 /* In this order; what is not named follows as it comes. */
-static const char *const order[] = {"cpu_busy",  "cpu_time",       "rss",           "memory_available",
-                                    "disk_read", "disk_written",   "gpu_sm_active", "gpu_utilization",
-                                    "gpu_power", "gpu_memory_used"};
+static const char *const order[] = {"cpu_busy",         "cpu_time",        "rss",
+                                    "memory_available", "disk_read",       "disk_written",
+                                    "gpu_sm_active",    "gpu_utilization", "gpu_power",
+                                    "gpu_memory_used"};
 #define ORDER (sizeof order / sizeof *order)
 
 static size_t place_of(const struct tui_series *s)
@@ -32,7 +33,8 @@ static size_t place_of(const struct tui_series *s)
 }
 
 /* Returns how many there are below. */
-static int draw_curves(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+static int draw_curves(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
+                       struct tui_view_state *s)
 {
     int at = 0, row = 0, rows = 0;
     for (size_t i = 0; i < m->series_count; i++)
@@ -54,7 +56,8 @@ static int draw_curves(struct tui_cells *c, struct tui_rect r, const struct tui_
     return rows - s->top - r.rows;
 }
 
-static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m, struct tui_view_state *s)
+static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model *m,
+                 struct tui_view_state *s)
 {
     static const tui_section words[] = {rep_text_system, rep_text_hardware, NULL};
     struct tui_view_state still = {.zoom = 1};
@@ -65,22 +68,26 @@ static void draw(struct tui_cells *c, struct tui_rect r, const struct tui_model 
     int used = 0;
     if (n) {
         int rows = n < r.rows - most ? n : r.rows - most;
-        int at = tui_text(c, r, 0, 0, TUI_TITLE, r.columns < 60 ? "Counters" : "Counters over the run, newest at the right");
+        int at =
+            tui_text(c, r, 0, 0, TUI_TITLE,
+                     r.columns < 60 ? "Counters" : "Counters over the run, newest at the right");
         int below = draw_curves(c, tui_upper(tui_lower(r, 1), rows), m, s);
         if (below > 0)
             tui_printf(c, r, 0, at + 2, TUI_DIM, "%d more below: j, k", below);
         used = rows + 2;
     } else {
         used = tui_absent(c, r, 0, "No counters",
-                          result && result->system.reason ? result->system.reason : "none was sampled yet") +
+                          result && result->system.reason ? result->system.reason
+                                                          : "none was sampled yet") +
                1;
     }
     if (result)
         tui_sections(c, tui_lower(r, used), result, words, &still);
 }
 
-const struct tui_view tui_view_system = {.key = '8',
-                                         .name = "system",
-                                         .brief = "sys",
-                                         .help = "CPU, memory, disk, GPUs and all other counters of the run",
-                                         .draw = draw};
+const struct tui_view tui_view_system = {
+    .key = '8',
+    .name = "system",
+    .brief = "sys",
+    .help = "CPU, memory, disk, GPUs and all other counters of the run",
+    .draw = draw};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The views in their order. To add one: a file view_NAME.c with its `const struct tui_view`, and a row here.
+ * The views in their order. To add one: a file view_NAME.c with its `const struct tui_view`, and a
+ * row here.
  */
 #include "tui/views/views.h"
 

@@ -7,8 +7,8 @@
 
 #include "tui/views/view.h"
 
-extern const struct tui_view tui_view_overview, tui_view_roofline, tui_view_timeline, tui_view_loader, tui_view_ranks,
-    tui_view_ops, tui_view_memory, tui_view_system, tui_view_findings, tui_view_path, tui_view_advice, tui_view_devices,
-    tui_view_trust;
+extern const struct tui_view tui_view_overview, tui_view_roofline, tui_view_timeline,
+    tui_view_loader, tui_view_ranks, tui_view_ops, tui_view_memory, tui_view_system,
+    tui_view_findings, tui_view_path, tui_view_advice, tui_view_devices, tui_view_trust;
 
 #endif

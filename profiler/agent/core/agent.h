@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to profiler/agent/: the state of libtacho.so and what its files offer each other. The format of the pool file is in
- * profiler/wire.h; record.h holds the append path.
+ * Private to profiler/agent/: the state of libtacho.so and what its files offer each other. The
+ * format of the pool file is in profiler/wire.h; record.h holds the append path.
  *
  * State comes in three kinds, told apart by what a fork does to it:
- *   struct agent_process, struct agent_thread   on MADV_WIPEONFORK pages: a child, however it was made, finds zeroes there and
- *                                               starts over at its first event. The lock and all that it guards are among them.
- *   agent_setup, names, maps, domains           private memory: a child keeps them, so handles made before a fork stay valid.
- *                                               Each entry is published by one store, so a fork at any moment leaves no half.
- *   the pool                                    a shared file: belongs to one process only.
+ *   struct agent_process, struct agent_thread   on MADV_WIPEONFORK pages: a child, however it was
+ * made, finds zeroes there and starts over at its first event. The lock and all that it guards are
+ * among them. agent_setup, names, maps, domains           private memory: a child keeps them, so
+ * handles made before a fork stay valid. Each entry is published by one store, so a fork at any
+ * moment leaves no half. the pool                                    a shared file: belongs to one
+ * process only.
  *
- * Reentrancy. agent_thread.gate is BUSY while the thread appends. A signal handler that calls NVTX then finds it so, and its
- * event is counted as lost. Slow paths block signals and cancellation (struct agent_quiet) and then take agent_process.lock.
- * No function here allocates with malloc or frees what another thread might use; errno is preserved.
+ * Reentrancy. agent_thread.gate is BUSY while the thread appends. A signal handler that calls NVTX
+ * then finds it so, and its event is counted as lost. Slow paths block signals and cancellation
+ * (struct agent_quiet) and then take agent_process.lock. No function here allocates with malloc or
+ * frees what another thread might use; errno is preserved.
  */
 #ifndef TACHO_AGENT_H
 #define TACHO_AGENT_H
@@ -32,7 +34,8 @@
 
 #include "profiler/wire.h"
 
-/* -fvisibility=hidden does not reach declarations: without this each access would go through the offset table. */
+/* -fvisibility=hidden does not reach declarations: without this each access would go through the
+ * offset table. */
 #pragma GCC visibility push(hidden)
 
 #define agent_likely(x)   __builtin_expect(!!(x), 1)
@@ -44,17 +47,20 @@ struct agent_setup {
     char folder[4096 - 64]; /* $TACHO_SEGMENTS */
     uint32_t clock;         /* enum wire_clock */
     uint32_t segment_cap;
-    uint64_t pause_below; /* a step is paused when a random 64-bit number is below this; 0 = never */
-    uint64_t tick_ms;     /* about one millisecond in ticks, for pacing retries only */
+    uint64_t
+        pause_below;  /* a step is paused when a random 64-bit number is below this; 0 = never */
+    uint64_t tick_ms; /* about one millisecond in ticks, for pacing retries only */
 };
 extern struct agent_setup agent_setup;
 
-/* Idempotent and thread-safe. Returns whether the agent is on: false when $TACHO_SEGMENTS is unset, with nothing touched. */
+/* Idempotent and thread-safe. Returns whether the agent is on: false when $TACHO_SEGMENTS is unset,
+ * with nothing touched. */
 bool agent_start(void);
 
 /* ---- clock ---- */
 
-/* Chooses the clock: TSC where it is invariant and the kernel trusts it, else CLOCK_MONOTONIC ns. */
+/* Chooses the clock: TSC where it is invariant and the kernel trusts it, else CLOCK_MONOTONIC ns.
+ */
 uint32_t agent_clock_choose(void);
 uint64_t agent_clock_monotonic(void);
 
@@ -72,15 +78,19 @@ static inline uint64_t agent_now(void)
 /* READY: idle, and the clock is the TSC, as the common case wants it. */
 enum agent_gate { AGENT_WIPED = 0, AGENT_READY = 1, AGENT_BUSY = 2, AGENT_IDLE = 3 };
 
-/* Open ranges of one domain on one thread: depth counts every push of the program, recorded or not. All zero = none yet. */
+/* Open ranges of one domain on one thread: depth counts every push of the program, recorded or not.
+ * All zero = none yet. */
 struct agent_level {
     uint32_t at;              /* as a record has it: min(depth, 255) << 24 | domain << 16 */
     volatile uint32_t common; /* not 0: `at` is set and all below is 0 */
-    volatile int32_t pending; /* pushes minus pops that a signal handler lost while the thread was busy; folded in afterwards */
+    volatile int32_t pending; /* pushes minus pops that a signal handler lost while the thread was
+                                 busy; folded in afterwards */
     uint32_t over;            /* depth beyond 255 */
-    uint32_t deep;    /* as `dropped`, deeper: depth + 1 of the outermost one not recorded, with all inside it; 0 = none */
-    uint32_t reason;  /* enum wire_loss_reason of the latest drop */
-    uint64_t dropped; /* bit d: the push at depth d was not recorded, so its pop must not be (d < 64) */
+    uint32_t deep;   /* as `dropped`, deeper: depth + 1 of the outermost one not recorded, with all
+                        inside it; 0 = none */
+    uint32_t reason; /* enum wire_loss_reason of the latest drop */
+    uint64_t
+        dropped; /* bit d: the push at depth d was not recorded, so its pop must not be (d < 64) */
 };
 #define AGENT_DEPTH_ONE ((uint32_t)1 << 24)
 
@@ -88,14 +98,15 @@ struct agent_thread {
     volatile uint32_t gate; /* enum agent_gate */
     uint32_t ordinal;
     char *pos, *end;           /* free part of the segment; both NULL when the thread holds none */
-    char *_Atomic common_end;  /* below it, an event is a common case: any record fits, nothing is paused. NULL = nowhere */
+    char *_Atomic common_end;  /* below it, an event is a common case: any record fits, nothing is
+                                  paused. NULL = nowhere */
     char *base;                /* first byte of the segment */
     struct wire_segment *line; /* its directory line */
     uint64_t chain_seq;        /* of the next segment */
     uint64_t range_seq;        /* start/end ranges begun here */
     _Atomic uint64_t skipped;  /* events skipped while recording was paused ... */
     _Atomic uint64_t counted;  /* ... and how many of them are in the loss table */
-    _Atomic uint32_t rename;   /* arena id of a name that another thread gave to this one, 0 = none */
+    _Atomic uint32_t rename; /* arena id of a name that another thread gave to this one, 0 = none */
     uint32_t tid;
     uint32_t known; /* has an ordinal in the current pool */
     uint32_t exits; /* rounds of thread exit destructors seen */
@@ -105,8 +116,8 @@ struct agent_thread {
 
 extern __thread struct agent_thread *agent_tls __attribute__((tls_model("initial-exec")));
 
-/* Makes or revives the state of the calling thread and enters it. NULL: no memory, or called from a signal handler that
- * interrupted the recorder. */
+/* Makes or revives the state of the calling thread and enters it. NULL: no memory, or called from a
+ * signal handler that interrupted the recorder. */
 struct agent_thread *agent_thread_open(void);
 /* Room for `bytes` in a new segment; NULL when there is none, with the reason in *reason. */
 char *agent_thread_room(struct agent_thread *t, size_t bytes, enum wire_loss_reason *reason);
@@ -119,7 +130,8 @@ void agent_thread_flush_all(void);
 void agent_thread_refresh(struct agent_thread *t);
 void agent_thread_stop_common(void);
 int agent_thread_start(void);
-/* Around fork, for one from a signal handler that interrupted the recorder: the child will finish what was interrupted. */
+/* Around fork, for one from a signal handler that interrupted the recorder: the child will finish
+ * what was interrupted. */
 void agent_thread_before_fork(void);
 void agent_thread_in_child(void);
 
@@ -136,18 +148,20 @@ struct agent_process {
     char *segments;
     uint32_t number; /* N of pool.PID.N */
     uint32_t pid;
-    uint32_t epoch;            /* generations of pools since the first ancestor, part of range ids */
-    _Atomic uint32_t why;      /* enum wire_loss_reason while no segment can be had */
+    uint32_t epoch;       /* generations of pools since the first ancestor, part of range ids */
+    _Atomic uint32_t why; /* enum wire_loss_reason while no segment can be had */
     _Atomic uint64_t retry_at; /* no attempt at a segment or pool before this time */
     struct agent_thread *live, *spare;
     _Atomic uint64_t early[WIRE_LOSS_COUNT]; /* losses before there is a pool to count them in */
-    struct wire_pool *_Atomic ancestor; /* its pool counts what this process loses, which may make neither a pool nor a name */
+    struct wire_pool *_Atomic ancestor; /* its pool counts what this process loses, which may make
+                                           neither a pool nor a name */
     /* pause.c */
     struct agent_thread *_Atomic pause_owner;
     uint32_t pause_domain, pause_depth;
     uint64_t random;
     _Atomic uint64_t steps;
-    /* cupti.c: device work is recorded in this very process, not in its parent. nccl.c: its slots are this process's own */
+    /* cupti.c: device work is recorded in this very process, not in its parent. nccl.c: its slots
+     * are this process's own */
     _Atomic uint32_t cuda_once, cuda_live;
     /* thread.c */
     uint32_t tid_names;
@@ -156,9 +170,11 @@ struct agent_process {
     } tid_name[AGENT_TID_NAMES];
 };
 extern struct agent_process *agent_process;
-/* Recording is paused for a step. Not on wiped pages: see agent_thread_open. Threads see it by their common_end, too. */
+/* Recording is paused for a step. Not on wiped pages: see agent_thread_open. Threads see it by
+ * their common_end, too. */
 extern _Atomic uint32_t agent_pause_flag;
-/* Somebody wants to see the pushes and pops of a thread (agent_cuda_range), so nothing takes the common case. Likewise. */
+/* Somebody wants to see the pushes and pops of a thread (agent_cuda_range), so nothing takes the
+ * common case. Likewise. */
 extern _Atomic uint32_t agent_watch_flag;
 
 /* Signals and cancellation off, errno kept: the thread cannot be taken out of a slow path. */
@@ -177,31 +193,37 @@ void agent_lose(enum wire_loss_reason reason, uint64_t n);
 
 /* ---- pool (agent_process.lock held) ---- */
 
-/* Makes sure that the process has a pool. False: no space or no permission; losses are kept until it works. */
+/* Makes sure that the process has a pool. False: no space or no permission; losses are kept until
+ * it works. */
 bool agent_pool_open(void);
 /* The process ends without a pool: its marker in the folder says how many events that cost. */
 void agent_pool_never(uint64_t lost);
 /* Takes a segment for `t`; false with the reason when there is none. */
 bool agent_pool_take(struct agent_thread *t, enum wire_loss_reason *reason);
-/* Backs bytes of any file of ours that is mapped at `map`: space on the disk first, then pages. fd < 0: pages alone. */
+/* Backs bytes of any file of ours that is mapped at `map`: space on the disk first, then pages. fd
+ * < 0: pages alone. */
 bool agent_pool_back(int fd, char *map, uint64_t offset, uint64_t bytes);
 /* Backs the arena up to `bytes`. */
 bool agent_pool_back_arena(uint64_t bytes);
-/* In a forked child: what is still written to the parent's pool goes to private pages from here on. No lock needed. */
+/* In a forked child: what is still written to the parent's pool goes to private pages from here on.
+ * No lock needed. */
 void agent_pool_detach(void);
 
 /* ---- names ---- */
 
-/* Arena id of a text; the same content gives the same id. 0 for "" and when the tables are full (counted). `keep`: the caller
- * hands the id out (registration), so it may use what is reserved for registrations. Fast when the text is known. */
+/* Arena id of a text; the same content gives the same id. 0 for "" and when the tables are full
+ * (counted). `keep`: the caller hands the id out (registration), so it may use what is reserved for
+ * registrations. Fast when the text is known. */
 uint32_t agent_name_intern(uint32_t type, const char *text, size_t bytes, bool keep);
-/* The same for a message of NVTX, at most WIRE_STRING_MAX bytes of it (cut and counted). NULL gives 0. */
+/* The same for a message of NVTX, at most WIRE_STRING_MAX bytes of it (cut and counted). NULL gives
+ * 0. */
 uint32_t agent_name(const char *text, bool keep);
 uint32_t agent_name_wide(const wchar_t *text, bool keep);
 /* Text of an id of this process; NULL when there is no pool. */
 const struct wire_text *agent_name_text(uint32_t id);
 
-/* Domains are handed out as AGENT_DOMAIN_TAG | index, so that a foreign handle can never lead outside a table. */
+/* Domains are handed out as AGENT_DOMAIN_TAG | index, so that a foreign handle can never lead
+ * outside a table. */
 #define AGENT_DOMAIN_TAG ((uintptr_t)0x7ac40000)
 nvtxDomainHandle_t agent_domain_create(uint32_t name);
 uint32_t agent_domain_count(void);
@@ -212,7 +234,8 @@ static inline uint32_t agent_domain_index(nvtxDomainHandle_t domain)
     return (uint32_t)((uintptr_t)domain & (WIRE_DOMAINS - 1));
 }
 
-/* Small map for rare look-ups; what a key belongs to stands in its upper bits. Lock-free reads; an entry never changes place.
+/* Small map for rare look-ups; what a key belongs to stands in its upper bits. Lock-free reads; an
+ * entry never changes place.
  */
 enum agent_map_kind {
     AGENT_MAP_CATEGORY = 1,
@@ -237,11 +260,13 @@ uint64_t agent_schema_register_enum(uint32_t domain, const nvtxPayloadEnumAttr_t
 uint64_t agent_schema_find(uint32_t domain, uint64_t id);
 /* Bytes of a payload of unknown size; 0 = cannot be told. */
 size_t agent_schema_size(uint64_t id, const void *data);
-/* Arena id of the message that a payload carries (an entry flagged EVENT_MESSAGE), else of the schema's name. */
+/* Arena id of the message that a payload carries (an entry flagged EVENT_MESSAGE), else of the
+ * schema's name. */
 uint32_t agent_schema_message(uint64_t id, const void *data, size_t bytes);
 size_t agent_schema_type_size(uint64_t type);
 
-/* One field of a schema as the arena text has it. `next`: start with NULL. Returns false after the last. */
+/* One field of a schema as the arena text has it. `next`: start with NULL. Returns false after the
+ * last. */
 struct agent_field {
     const char *next, *stop;
     char name[64];
@@ -258,16 +283,20 @@ void agent_counter_sample(uint32_t domain, uint64_t id, const void *values, size
 void agent_counter_none(uint32_t domain, uint64_t id, uint8_t reason);
 void agent_counter_batch(uint32_t domain, const nvtxCounterBatch_t *batch);
 
-/* Counters of the agent's own: a track of its process with that unit and device "gpu:N". 0: no room. */
+/* Counters of the agent's own: a track of its process with that unit and device "gpu:N". 0: no
+ * room. */
 uint32_t agent_counter_own(const char *name, const char *unit, int device);
 /* time: of the pool's clock. Not on a thread that is inside of NVTX. */
 void agent_counter_put(uint32_t id, double value, uint64_t time);
-/* A mark of the agent's own, with a payload of the schema (an arena id) and at most WIRE_PAYLOAD_MAX bytes. Likewise. */
-void agent_mark_put(uint32_t name, uint32_t schema, const void *data, uint32_t bytes, uint64_t time);
+/* A mark of the agent's own, with a payload of the schema (an arena id) and at most
+ * WIRE_PAYLOAD_MAX bytes. Likewise. */
+void agent_mark_put(uint32_t name, uint32_t schema, const void *data, uint32_t bytes,
+                    uint64_t time);
 
 /* ---- pausing ---- */
 
-/* At the push of a tacho.step, before it is recorded: whether recording is to be paused inside it. */
+/* At the push of a tacho.step, before it is recorded: whether recording is to be paused inside it.
+ */
 bool agent_pause_decide(struct agent_thread *t, uint32_t domain, uint32_t depth);
 /* After it was recorded (or dropped: `recorded` false gives the pause up). */
 void agent_pause_begin(struct agent_thread *t, bool recorded);
@@ -278,20 +307,23 @@ void agent_pause_abandon(struct agent_thread *t);
 
 /* ---- device work: cuda.c, cupti.c, cupti_buffer.c; collectives: nccl.c ---- */
 
-/* Where NVTX or NCCL call us for the first time in an object: starts recording device work if CUDA is up and its own injection
- * has not reached us. Never initialises CUDA. */
+/* Where NVTX or NCCL call us for the first time in an object: starts recording device work if CUDA
+ * is up and its own injection has not reached us. Never initialises CUDA. */
 void agent_cuda_look(void);
 /* Does this process record device work? */
 static inline bool agent_cuda_live(void)
 {
     return atomic_load_explicit(&agent_process->cuda_live, memory_order_acquire) != 0;
 }
-/* A tacho.step begins on this thread: opens or closes a capture window; closes it for a step that is paused. */
+/* A tacho.step begins on this thread: opens or closes a capture window; closes it for a step that
+ * is paused. */
 void agent_cuda_step(uint64_t index, bool paused);
-/* While agent_watch_flag is set: a range other than a step begins or ends on this thread. name: of a push. */
+/* While agent_watch_flag is set: a range other than a step begins or ends on this thread. name: of
+ * a push. */
 void agent_cuda_range(const struct agent_thread *t, bool push, uint32_t domain, uint32_t name);
 void agent_cuda_resume(void);
-/* A window of some steps or seconds opens or closes: collectives are followed to their true end inside it. */
+/* A window of some steps or seconds opens or closes: collectives are followed to their true end
+ * inside it. */
 void agent_nccl_detail(bool on);
 
 /* ---- NVTX ---- */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The three symbols that the loaders in NVTX look for, each to put our callbacks into the tables it is given.
+ * The three symbols that the loaders in NVTX look for, each to put our callbacks into the tables it
+ * is given.
  */
 #include "profiler/agent/core/agent.h"
 
 #define AGENT_EXPORT __attribute__((visibility("default"), used))
 
-static bool attach_table(const NvtxExportTableCallbacks *tables, NvtxCallbackModule module, const struct agent_slot *slot)
+static bool attach_table(const NvtxExportTableCallbacks *tables, NvtxCallbackModule module,
+                         const struct agent_slot *slot)
 {
     NvtxFunctionTable table = NULL;
     unsigned int size = 0;
@@ -31,7 +33,8 @@ static bool attach_extension(const nvtxExtModuleInfo_t *module, const struct age
 static int attach(NvtxGetExportTableFunc_t get)
 {
     const NvtxExportTableCallbacks *tables = get ? get(NVTX_ETID_CALLBACKS) : NULL;
-    if (!tables || tables->struct_size < sizeof *tables || !tables->GetModuleFunctionTable || !agent_start())
+    if (!tables || tables->struct_size < sizeof *tables || !tables->GetModuleFunctionTable ||
+        !agent_start())
         return 0;
     agent_cuda_look();
     bool ok = attach_table(tables, NVTX_CB_MODULE_CORE, agent_core);
@@ -43,7 +46,8 @@ AGENT_EXPORT int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get);
 AGENT_EXPORT int InitializeInjectionNvtx(NvtxGetExportTableFunc_t get);
 AGENT_EXPORT int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t *module);
 
-/* Called by each loaded object that has the NVTX 3 headers in it: each has tables of its own. Returns 1, or 0 = leave NVTX off.
+/* Called by each loaded object that has the NVTX 3 headers in it: each has tables of its own.
+ * Returns 1, or 0 = leave NVTX off.
  */
 int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t get)
 {

@@ -20,16 +20,19 @@ uint64_t agent_clock_monotonic(void)
 }
 
 #if defined(__x86_64__)
-/* The kernel falls back to these clock sources when it found the TSC to stop, drift or differ between sockets. */
+/* The kernel falls back to these clock sources when it found the TSC to stop, drift or differ
+ * between sockets. */
 static bool kernel_distrusts_tsc(void)
 {
     char text[32] = "";
-    int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
+    int fd = open("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+                  O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
     ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
-    return n > 0 && (!strncmp(text, "hpet", 4) || !strncmp(text, "acpi_pm", 7) || !strncmp(text, "jiffies", 7));
+    return n > 0 && (!strncmp(text, "hpet", 4) || !strncmp(text, "acpi_pm", 7) ||
+                     !strncmp(text, "jiffies", 7));
 }
 
 static bool tsc_is_invariant(void)

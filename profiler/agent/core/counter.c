@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVTX counters. A counter of a plain type is one COUNTER entry of the arena; a group (its schema has fields) is one entry a
- * field, named "group.field", and a sample of it becomes one record a field, all of the same time.
+ * NVTX counters. A counter of a plain type is one COUNTER entry of the arena; a group (its schema
+ * has fields) is one entry a field, named "group.field", and a sample of it becomes one record a
+ * field, all of the same time.
  */
 #include <stdio.h>
 #include <string.h>
@@ -28,11 +29,13 @@ static uint32_t counter_text(uint32_t domain, const char *name, const char *fiel
     for (char *c = text; *c; c++)
         if (*c == '\t' || *c == '\n')
             *c = ' ';
-    n += snprintf(text + n, sizeof text - (size_t)n, "\t%u\t%llu", domain, (unsigned long long)schema);
+    n += snprintf(text + n, sizeof text - (size_t)n, "\t%u\t%llu", domain,
+                  (unsigned long long)schema);
     return agent_name_intern(WIRE_TEXT_COUNTER, text, (size_t)n, true);
 }
 
-/* Batches carry the program's timestamps; those of nvtxTimestampGet and of the pool's own clock can be placed. */
+/* Batches carry the program's timestamps; those of nvtxTimestampGet and of the pool's own clock can
+ * be placed. */
 static bool counter_timed(const nvtxSemanticsHeader_t *s)
 {
     for (; s; s = s->next) {
@@ -40,15 +43,19 @@ static bool counter_timed(const nvtxSemanticsHeader_t *s)
             continue;
         uint64_t source = ((const nvtxSemanticsTime_t *)(const void *)s)->timeDomainId;
         if (agent_setup.clock == WIRE_CLOCK_TSC)
-            return source == NVTX_TIMESTAMP_TYPE_TOOL_PROVIDED || source == NVTX_TIMESTAMP_TYPE_CPU_TSC;
-        return source == NVTX_TIMESTAMP_TYPE_TOOL_PROVIDED || source == NVTX_TIMESTAMP_TYPE_CPU_CLOCK_GETTIME_MONOTONIC;
+            return source == NVTX_TIMESTAMP_TYPE_TOOL_PROVIDED ||
+                   source == NVTX_TIMESTAMP_TYPE_CPU_TSC;
+        return source == NVTX_TIMESTAMP_TYPE_TOOL_PROVIDED ||
+               source == NVTX_TIMESTAMP_TYPE_CPU_CLOCK_GETTIME_MONOTONIC;
     }
     return true;
 }
 
-static void group_fill(struct counter_group *g, uint32_t domain, const nvtxCounterAttr_t *a, const char *name)
+static void group_fill(struct counter_group *g, uint32_t domain, const nvtxCounterAttr_t *a,
+                       const char *name)
 {
-    size_t plain = a->schemaId < NVTX_PAYLOAD_SCHEMA_ID_STATIC_START ? agent_schema_type_size(a->schemaId) : 0;
+    size_t plain =
+        a->schemaId < NVTX_PAYLOAD_SCHEMA_ID_STATIC_START ? agent_schema_type_size(a->schemaId) : 0;
     memset(g, 0, sizeof *g);
     g->timed = counter_timed(a->semantics);
     if (plain) {
@@ -70,8 +77,8 @@ static void group_fill(struct counter_group *g, uint32_t domain, const nvtxCount
     g->bytes = (uint32_t)agent_schema_size(AGENT_ID_DYNAMIC | schema, NULL);
 }
 
-/* Ids are AGENT_ID_DYNAMIC | AGENT_ID_GROUP | index; a counter that finds no room in the table is known by its arena id and
- * takes plain values only. Groups of one definition share an index. */
+/* Ids are AGENT_ID_DYNAMIC | AGENT_ID_GROUP | index; a counter that finds no room in the table is
+ * known by its arena id and takes plain values only. Groups of one definition share an index. */
 uint64_t agent_counter_register(uint32_t domain, const nvtxCounterAttr_t *a)
 {
     struct counter_group made;
@@ -85,7 +92,8 @@ uint64_t agent_counter_register(uint32_t domain, const nvtxCounterAttr_t *a)
     agent_quiet_begin(&quiet);
     agent_lock();
     uint32_t i = 0;
-    while (i < groups && (group[i].fields != made.fields || memcmp(group[i].id, made.id, sizeof made.id)))
+    while (i < groups &&
+           (group[i].fields != made.fields || memcmp(group[i].id, made.id, sizeof made.id)))
         i++;
     if (i == groups && i < GROUPS) {
         group[i] = made;
@@ -95,7 +103,8 @@ uint64_t agent_counter_register(uint32_t domain, const nvtxCounterAttr_t *a)
     agent_quiet_end(&quiet);
     uint64_t id = AGENT_ID_DYNAMIC | (i < GROUPS ? AGENT_ID_GROUP | i : made.id[0]);
     if (a->structSize >= offsetof(nvtxCounterAttr_t, counterId) + sizeof a->counterId &&
-        a->counterId >= NVTX_COUNTER_ID_STATIC_START && a->counterId < NVTX_COUNTER_ID_DYNAMIC_START) {
+        a->counterId >= NVTX_COUNTER_ID_STATIC_START &&
+        a->counterId < NVTX_COUNTER_ID_DYNAMIC_START) {
         agent_map_set(AGENT_MAP_COUNTER, domain, a->counterId, id);
         return a->counterId;
     }
@@ -214,8 +223,8 @@ static uint32_t value_read(uint64_t type, const char *from, uint64_t *word)
     default:
         *word = 0;
         memcpy(word, from, size < 8 ? size : 8); /* unsigned, or 64 bits wide */
-        if (size < 8 || !(*word >> 63) || type == NVTX_PAYLOAD_ENTRY_TYPE_INT64 || type == NVTX_PAYLOAD_ENTRY_TYPE_LONG ||
-            type == NVTX_PAYLOAD_ENTRY_TYPE_LONGLONG)
+        if (size < 8 || !(*word >> 63) || type == NVTX_PAYLOAD_ENTRY_TYPE_INT64 ||
+            type == NVTX_PAYLOAD_ENTRY_TYPE_LONG || type == NVTX_PAYLOAD_ENTRY_TYPE_LONGLONG)
             return WIRE_VALUE_I64;
         d = (double)*word; /* beyond what a signed counter holds */
     }
@@ -223,7 +232,8 @@ static uint32_t value_read(uint64_t type, const char *from, uint64_t *word)
     return WIRE_VALUE_F64;
 }
 
-static void group_put(const struct counter_group *g, uint32_t domain, const char *values, size_t bytes, uint64_t time)
+static void group_put(const struct counter_group *g, uint32_t domain, const char *values,
+                      size_t bytes, uint64_t time)
 {
     for (uint32_t i = 0; i < g->fields; i++) {
         uint64_t word = 0;
@@ -246,18 +256,23 @@ void agent_counter_none(uint32_t domain, uint64_t id, uint8_t reason)
     const struct counter_group *g = counter_group(counter_find(domain, id));
     uint64_t now = agent_now();
     for (uint32_t i = 0; g && i < g->fields; i++)
-        counter_put(domain, g->id[i], reason == NVTX_COUNTER_SAMPLE_ZERO ? WIRE_VALUE_I64 : WIRE_VALUE_NONE,
+        counter_put(domain, g->id[i],
+                    reason == NVTX_COUNTER_SAMPLE_ZERO ? WIRE_VALUE_I64 : WIRE_VALUE_NONE,
                     reason == NVTX_COUNTER_SAMPLE_ZERO ? 0 : reason, now);
 }
 
 /* Time of sample `i` of `n` in a batch; 0 = cannot be placed. */
-static uint64_t batch_time(const struct counter_group *g, const nvtxCounterBatch_t *b, size_t i, size_t n, uint64_t now)
+static uint64_t batch_time(const struct counter_group *g, const nvtxCounterBatch_t *b, size_t i,
+                           size_t n, uint64_t now)
 {
-    const uint64_t interval = ((uint64_t)1 << 32) | ((uint64_t)2 << 32); /* the header's own (1 << 32) does not fit an int */
+    const uint64_t interval =
+        ((uint64_t)1 << 32) |
+        ((uint64_t)2 << 32); /* the header's own (1 << 32) does not fit an int */
     struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_acquire);
     if (!b->timestamps)
         return n == 1 ? now : 0;
-    if (!g->timed || b->flags & interval || b->timestampsSize < n * sizeof *b->timestamps || b->timestamps[i] < 0)
+    if (!g->timed || b->flags & interval || b->timestampsSize < n * sizeof *b->timestamps ||
+        b->timestamps[i] < 0)
         return 0;
     uint64_t time = (uint64_t)b->timestamps[i];
     return time <= now && (!pool || time >= pool->created) ? time : 0;

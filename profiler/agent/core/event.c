@@ -27,7 +27,8 @@ static uint32_t payload_size(uint64_t id, const void *data, size_t bytes)
 }
 
 /* One payload a record: the first. */
-void agent_event_payload(struct agent_event *e, uint32_t domain, const nvtxPayloadData_t *p, size_t count)
+void agent_event_payload(struct agent_event *e, uint32_t domain, const nvtxPayloadData_t *p,
+                         size_t count)
 {
     if (!p || !count || !p->payload || !p->size)
         return;
@@ -36,7 +37,8 @@ void agent_event_payload(struct agent_event *e, uint32_t domain, const nvtxPaylo
         id = agent_schema_find(domain, id);
     e->schema = (uint32_t)id;
     e->step = (id & AGENT_ID_STEP) != 0;
-    e->bytes = agent_likely(p->size <= WIRE_PAYLOAD_MAX) ? (uint32_t)p->size : payload_size(id, p->payload, p->size);
+    e->bytes = agent_likely(p->size <= WIRE_PAYLOAD_MAX) ? (uint32_t)p->size
+                                                         : payload_size(id, p->payload, p->size);
     e->data = e->bytes ? p->payload : NULL;
     if (agent_unlikely(count > 1) && !agent_paused())
         agent_lose(WIRE_LOSS_PAYLOAD_CUT, count - 1);
@@ -74,7 +76,8 @@ void agent_event_read(struct agent_event *e, uint32_t domain, const nvtxEventAtt
         e->category_name = (uint32_t)agent_map_get(AGENT_MAP_CATEGORY, domain, a->category);
     }
     if (a->payloadType == NVTX_PAYLOAD_TYPE_EXT)
-        agent_event_payload(e, domain, (const nvtxPayloadData_t *)(uintptr_t)a->payload.ullValue, (size_t)a->reserved0);
+        agent_event_payload(e, domain, (const nvtxPayloadData_t *)(uintptr_t)a->payload.ullValue,
+                            (size_t)a->reserved0);
     else if (agent_unlikely(a->payloadType != NVTX_PAYLOAD_UNKNOWN))
         event_scalar(e, a);
 }

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names: an append-only arena in the pool, and private tables that find in it what is known already. Look-ups take no lock: an
- * entry is one 64-bit word, stored after what it stands for is complete. Insertions hold the lock of the process.
+ * Names: an append-only arena in the pool, and private tables that find in it what is known
+ * already. Look-ups take no lock: an entry is one 64-bit word, stored after what it stands for is
+ * complete. Insertions hold the lock of the process.
  */
 #include <string.h>
 #include <wchar.h>
 
 #include "profiler/agent/core/agent.h"
 
-#define TABLE_SLOTS   65536u
-#define TABLE_FILL    (TABLE_SLOTS / 2) /* names met in events; each is one entry for good, so a program that makes up ... */
-#define TABLE_KEEP    (TABLE_SLOTS / 4 * 3) /* ... names without end must leave room for what is registered */
+#define TABLE_SLOTS 65536u
+#define TABLE_FILL \
+    (TABLE_SLOTS / \
+     2) /* names met in events; each is one entry for good, so a program that makes up ... */
+#define TABLE_KEEP \
+    (TABLE_SLOTS / 4 * 3) /* ... names without end must leave room for what is registered */
 #define ARENA_FILL(b) ((b) / 4 * 3)
 
 #define MAP_SLOTS 4096u
@@ -48,7 +52,8 @@ static uint64_t hash_text(uint32_t type, const char *s, size_t n)
         memcpy(&b, s + n - 4, 4);
         w = a | (uint64_t)b << 32;
     } else if (n) {
-        w = (uint64_t)(unsigned char)s[0] | (uint64_t)(unsigned char)s[n / 2] << 8 | (uint64_t)(unsigned char)s[n - 1] << 16;
+        w = (uint64_t)(unsigned char)s[0] | (uint64_t)(unsigned char)s[n / 2] << 8 |
+            (uint64_t)(unsigned char)s[n - 1] << 16;
     }
     h = (h ^ w) * k;
     return h ^ h >> 32;
@@ -66,7 +71,8 @@ const struct wire_text *agent_name_text(uint32_t id)
 }
 
 /* Id of a known text, else 0 with the empty slot in *slot (TABLE_SLOTS: none). */
-static uint32_t table_find(const char *arena, uint64_t hash, uint32_t type, const char *text, size_t bytes, uint32_t *slot)
+static uint32_t table_find(const char *arena, uint64_t hash, uint32_t type, const char *text,
+                           size_t bytes, uint32_t *slot)
 {
     uint32_t i = (uint32_t)hash & (TABLE_SLOTS - 1);
     for (uint32_t probes = 0; probes < TABLE_SLOTS; probes++, i = (i + 1) & (TABLE_SLOTS - 1)) {
@@ -91,7 +97,8 @@ static uint32_t arena_add(uint32_t type, const char *text, size_t bytes, bool ke
     struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_relaxed);
     uint64_t used = atomic_load_explicit(&pool->arena_used, memory_order_relaxed);
     uint64_t size = (sizeof(struct wire_text) + bytes + 1 + 7) & ~(uint64_t)7;
-    if (used + size > (keep ? pool->arena_cap : ARENA_FILL(pool->arena_cap)) || !agent_pool_back_arena(used + size))
+    if (used + size > (keep ? pool->arena_cap : ARENA_FILL(pool->arena_cap)) ||
+        !agent_pool_back_arena(used + size))
         return 0;
     char *to = atomic_load_explicit(&agent_process->arena, memory_order_relaxed) + used;
     struct wire_text head = {.bytes = (uint32_t)bytes, .type = type};
@@ -117,7 +124,8 @@ static uint32_t intern_new(uint64_t hash, uint32_t type, const char *text, size_
         return 0;
     }
     id = arena_add(type, text, bytes, keep);
-    if (id && used < TABLE_KEEP && slot < TABLE_SLOTS) { /* a registered text works without an entry too */
+    if (id && used < TABLE_KEEP &&
+        slot < TABLE_SLOTS) { /* a registered text works without an entry too */
         atomic_store_explicit(&table[slot], (hash >> 32) << 32 | id, memory_order_release);
         atomic_store_explicit(&table_used, used + 1, memory_order_relaxed);
     }
@@ -247,9 +255,10 @@ nvtxDomainHandle_t agent_domain_create(uint32_t name)
 {
     static const char other_text[] = "(other domains)";
     struct agent_quiet quiet;
-    uint32_t other = agent_domain_count() >= WIRE_DOMAINS - 1
-                         ? agent_name_intern(WIRE_TEXT_NAME, other_text, sizeof other_text - 1, true)
-                         : 0;
+    uint32_t other =
+        agent_domain_count() >= WIRE_DOMAINS - 1
+            ? agent_name_intern(WIRE_TEXT_NAME, other_text, sizeof other_text - 1, true)
+            : 0;
     agent_quiet_begin(&quiet);
     agent_lock();
     uint32_t index = domain_find(name, other);
@@ -273,7 +282,8 @@ static uint32_t map_find(uint64_t key)
     return MAP_SLOTS;
 }
 
-/* Kinds and domains above, 48 bits of the user's key below: ids given out fit, and static ones are below 2^32. */
+/* Kinds and domains above, 48 bits of the user's key below: ids given out fit, and static ones are
+ * below 2^32. */
 static uint64_t map_key(enum agent_map_kind kind, uint32_t domain, uint64_t key)
 {
     return (uint64_t)kind << 56 | (uint64_t)domain << 48 | (key & 0xffffffffffffu);
@@ -295,7 +305,8 @@ bool agent_map_set(enum agent_map_kind kind, uint32_t domain, uint64_t key, uint
     agent_quiet_begin(&quiet);
     agent_lock();
     uint32_t i = map_find(full);
-    bool ok = i < MAP_SLOTS && (map_used < MAP_FILL || atomic_load_explicit(&map[i].key, memory_order_relaxed) == full);
+    bool ok = i < MAP_SLOTS && (map_used < MAP_FILL ||
+                                atomic_load_explicit(&map[i].key, memory_order_relaxed) == full);
     if (ok) {
         map_used += atomic_load_explicit(&map[i].key, memory_order_relaxed) == 0;
         atomic_store_explicit(&map[i].value, value, memory_order_relaxed);

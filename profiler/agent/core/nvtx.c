@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The callbacks of NVTX. Pops and ends take their time as soon as the thread is busy, pushes and starts last, so that the
- * recorder's own cost lies outside of what is measured.
+ * The callbacks of NVTX. Pops and ends take their time as soon as the thread is busy, pushes and
+ * starts last, so that the recorder's own cost lies outside of what is measured.
  */
 #include <string.h>
 #include <sys/syscall.h>
@@ -56,21 +56,25 @@ static __attribute__((noinline)) void mark_any(uint32_t domain, const nvtxEventA
     mark(domain, &e);
 }
 
-/* A registered name, no category, and either no payload or one that fits, of a schema registered with us. */
+/* A registered name, no category, and either no payload or one that fits, of a schema registered
+ * with us. */
 AGENT_INLINE bool event_is_common(const nvtxEventAttributes_t *a, const nvtxPayloadData_t **payload)
 {
-    if (agent_unlikely(!a) || agent_unlikely(a->messageType != NVTX_MESSAGE_TYPE_REGISTERED) || agent_unlikely(a->category))
+    if (agent_unlikely(!a) || agent_unlikely(a->messageType != NVTX_MESSAGE_TYPE_REGISTERED) ||
+        agent_unlikely(a->category))
         return false;
     if (a->payloadType != NVTX_PAYLOAD_TYPE_EXT)
         return agent_likely(a->payloadType == NVTX_PAYLOAD_UNKNOWN);
     const nvtxPayloadData_t *p = (const nvtxPayloadData_t *)(uintptr_t)a->payload.ullValue;
     *payload = p;
-    return agent_likely(a->reserved0 == 1) && agent_likely(p != NULL) && agent_likely(p->payload != NULL) &&
-           agent_likely(p->size - 1 < WIRE_PAYLOAD_MAX) && agent_likely(p->schemaId >= NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START);
+    return agent_likely(a->reserved0 == 1) && agent_likely(p != NULL) &&
+           agent_likely(p->payload != NULL) && agent_likely(p->size - 1 < WIRE_PAYLOAD_MAX) &&
+           agent_likely(p->schemaId >= NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START);
 }
 
-/* Range ids: 8 bits generation of the process since its first recording ancestor (an id made before a fork cannot equal one
- * made after), 20 bits thread, 36 bits number. A range that is not recorded has DROPPED and the reason in the top byte instead.
+/* Range ids: 8 bits generation of the process since its first recording ancestor (an id made before
+ * a fork cannot equal one made after), 20 bits thread, 36 bits number. A range that is not recorded
+ * has DROPPED and the reason in the top byte instead.
  */
 #define RANGE_DROPPED 0xf0u
 #define RANGE_EPOCHS  0xefu
@@ -96,8 +100,8 @@ __attribute__((noinline)) uint64_t agent_range_start(uint32_t domain, struct age
         /* The id needs the thread's ordinal and so a segment. */
         if (agent_unlikely(!t->line))
             agent_thread_room(t, WIRE_RECORD_MAX, &reason);
-        e->range = (uint64_t)(agent_process->epoch % RANGE_EPOCHS + 1) << 56 | (uint64_t)(t->ordinal & 0xfffff) << 36 |
-                   (++t->range_seq & 0xfffffffff);
+        e->range = (uint64_t)(agent_process->epoch % RANGE_EPOCHS + 1) << 56 |
+                   (uint64_t)(t->ordinal & 0xfffff) << 36 | (++t->range_seq & 0xfffffffff);
         if (t->line && agent_append(t, WIRE_START, domain, 0, 0, e, &reason)) {
             id = e->range;
         } else {
@@ -138,7 +142,8 @@ static int NVTX_API cb_domain_push(nvtxDomainHandle_t h, const nvtxEventAttribut
     if (!event_is_common(a, &p))
         return push_any(domain, a);
     uint32_t name = (uint32_t)(uintptr_t)a->message.registered;
-    return p ? agent_push_fast(domain, name, p->schemaId, p->payload, p->size) : agent_push_fast(domain, name, 0, NULL, 0);
+    return p ? agent_push_fast(domain, name, p->schemaId, p->payload, p->size)
+             : agent_push_fast(domain, name, 0, NULL, 0);
 }
 
 static int NVTX_API cb_domain_pop(nvtxDomainHandle_t h)
@@ -215,7 +220,8 @@ static void NVTX_API cb_mark(const nvtxEventAttributes_t *a)
     { \
         agent_mark_fast(0, agent_paused() ? 0 : intern(message, false), 0, NULL, 0); \
     } \
-    static void NVTX_API cb_domain_category_##suffix(nvtxDomainHandle_t h, uint32_t category, const ctype *name) \
+    static void NVTX_API cb_domain_category_##suffix(nvtxDomainHandle_t h, uint32_t category, \
+                                                     const ctype *name) \
     { \
         agent_map_set(AGENT_MAP_CATEGORY, agent_domain_index(h), category, intern(name, true)); \
     } \
@@ -268,7 +274,8 @@ static void NVTX_API cb_initialize(const void *reserved)
 
 /* ---- payload and counter callbacks ---- */
 
-AGENT_INLINE void event_of_payload(struct agent_event *e, uint32_t domain, const nvtxPayloadData_t *p, size_t count, bool named)
+AGENT_INLINE void event_of_payload(struct agent_event *e, uint32_t domain,
+                                   const nvtxPayloadData_t *p, size_t count, bool named)
 {
     agent_event_payload(e, domain, p, count);
     if (named && e->data && !agent_paused())
@@ -296,14 +303,16 @@ static int cb_payload_pop(nvtxDomainHandle_t h, const nvtxPayloadData_t *p, size
     return range_pop(agent_domain_index(h), &e);
 }
 
-static nvtxRangeId_t cb_payload_start(nvtxDomainHandle_t h, const nvtxPayloadData_t *p, size_t count)
+static nvtxRangeId_t cb_payload_start(nvtxDomainHandle_t h, const nvtxPayloadData_t *p,
+                                      size_t count)
 {
     struct agent_event e = {0};
     event_of_payload(&e, agent_domain_index(h), p, count, true);
     return agent_range_start(agent_domain_index(h), &e);
 }
 
-static void cb_payload_end(nvtxDomainHandle_t h, nvtxRangeId_t id, const nvtxPayloadData_t *p, size_t count)
+static void cb_payload_end(nvtxDomainHandle_t h, nvtxRangeId_t id, const nvtxPayloadData_t *p,
+                           size_t count)
 {
     struct agent_event e = {0};
     event_of_payload(&e, agent_domain_index(h), p, count, false);

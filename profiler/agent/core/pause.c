@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measuring the recorder's own cost: recording pauses for whole steps chosen at random, and the steps' durations with and
- * without it are compared outside. One thread owns a pause, from the push of its tacho.step to the pop.
+ * Measuring the recorder's own cost: recording pauses for whole steps chosen at random, and the
+ * steps' durations with and without it are compared outside. One thread owns a pause, from the push
+ * of its tacho.step to the pop.
  */
 #include "profiler/agent/core/agent.h"
 
@@ -32,7 +33,8 @@ bool agent_pause_decide(struct agent_thread *t, uint32_t domain, uint32_t depth)
         return true;
     if (step < PAUSE_WARM_UP)
         return false;
-    if (!atomic_compare_exchange_strong_explicit(&self->pause_owner, &none, t, memory_order_acquire, memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&self->pause_owner, &none, t, memory_order_acquire,
+                                                 memory_order_relaxed))
         return false;
     if (pause_random(self) >= agent_setup.pause_below && agent_setup.pause_below != UINT64_MAX) {
         atomic_store_explicit(&self->pause_owner, NULL, memory_order_release);
@@ -60,8 +62,8 @@ void agent_pause_begin(struct agent_thread *t, bool recorded)
 bool agent_pause_end(struct agent_thread *t, uint32_t domain, uint32_t depth)
 {
     struct agent_process *self = agent_process;
-    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != t || self->pause_domain != domain ||
-        self->pause_depth < depth)
+    if (atomic_load_explicit(&self->pause_owner, memory_order_relaxed) != t ||
+        self->pause_domain != domain || self->pause_depth < depth)
         return false;
     agent_pause_abandon(t);
     return true;

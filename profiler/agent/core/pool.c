@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pool file. It is opened again by name for each growth: a descriptor kept open could be closed by the program and its
- * number used for a file of the program's own. Pages are backed before they are touched (fallocate, then populated), because
- * a write to a sparse page on a full disk raises SIGBUS.
+ * The pool file. It is opened again by name for each growth: a descriptor kept open could be closed
+ * by the program and its number used for a file of the program's own. Pages are backed before they
+ * are touched (fallocate, then populated), because a write to a sparse page on a full disk raises
+ * SIGBUS.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,12 +22,14 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define POOL_NAMES    10000u /* files one pid may leave behind (exec, reuse of the pid) */
-#define POOL_FIRST    2u     /* segments backed when the pool is made: most forked helpers need no more */
-#define POOL_RETRY_MS 100u   /* after "no space" */
-#define SEGMENT_RETRY 1u     /* ms after "pool at its cap" */
+#define POOL_NAMES 10000u /* files one pid may leave behind (exec, reuse of the pid) */
+#define POOL_FIRST 2u /* segments backed when the pool is made: most forked helpers need no more \
+                       */
+#define POOL_RETRY_MS 100u /* after "no space" */
+#define SEGMENT_RETRY 1u   /* ms after "pool at its cap" */
 
-/* The pool whose arena a child copies: the latest one that this process or an ancestor of it made. */
+/* The pool whose arena a child copies: the latest one that this process or an ancestor of it made.
+ */
 static struct wire_pool *inherited;
 static uint32_t inherited_epoch;
 
@@ -40,7 +43,8 @@ static void pool_path(char *path, size_t size, const char *prefix, uint32_t pid,
     snprintf(path, size, "%s/%s%u.%u", agent_setup.folder, prefix, pid, number);
 }
 
-/* Backs [offset, offset + bytes) of the file `fd`, or of the mapping alone where the file cannot be opened any more (chroot).
+/* Backs [offset, offset + bytes) of the file `fd`, or of the mapping alone where the file cannot be
+ * opened any more (chroot).
  */
 bool agent_pool_back(int fd, char *map, uint64_t offset, uint64_t bytes)
 {
@@ -123,9 +127,12 @@ static void read_text(const char *path, char *to, size_t size)
 
 static void pool_identify(struct wire_pool *pool)
 {
-    static const char *const rank[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", NULL};
-    static const char *const local[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", NULL};
-    static const char *const world[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS", NULL};
+    static const char *const rank[] = {"RANK",     "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                       "PMI_RANK", "SLURM_PROCID",         NULL};
+    static const char *const local[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                        "MPI_LOCALRANKID", "SLURM_LOCALID", NULL};
+    static const char *const world[] = {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "SLURM_NTASKS", NULL};
     char text[1024];
     pool->version = WIRE_VERSION;
     pool->clock = agent_setup.clock;
@@ -139,7 +146,8 @@ static void pool_identify(struct wire_pool *pool)
     text[n > 0 ? n : 0] = 0;
     const char *base = strrchr(text, '/');
     snprintf(pool->program, sizeof pool->program, "%.127s", base ? base + 1 : text);
-    /* start time: field 22; the command in field 2 may hold blanks and brackets, so count from its closing one */
+    /* start time: field 22; the command in field 2 may hold blanks and brackets, so count from its
+     * closing one */
     read_text("/proc/self/stat", text, sizeof text);
     const char *p = strrchr(text, ')');
     for (int field = 2; p && field < 22; field++)
@@ -147,20 +155,23 @@ static void pool_identify(struct wire_pool *pool)
     pool->start_ticks = p ? strtoull(p + 1, NULL, 10) : 0;
 }
 
-/* Names, domains and losses that the process has before its own pool: of its ancestors, or counted while none could be made. */
+/* Names, domains and losses that the process has before its own pool: of its ancestors, or counted
+ * while none could be made. */
 static bool pool_inherit(struct wire_pool *pool, int fd)
 {
     char *arena = (char *)pool + pool->arena_offset;
     uint64_t used = 16; /* id 0: the empty string */
     if (inherited) {
         uint64_t theirs = atomic_load_explicit(&inherited->arena_used, memory_order_acquire);
-        if (theirs > WIRE_ARENA_GROW && !agent_pool_back(fd, (char *)pool, pool->arena_offset, theirs))
+        if (theirs > WIRE_ARENA_GROW &&
+            !agent_pool_back(fd, (char *)pool, pool->arena_offset, theirs))
             return false;
         memcpy(arena, (char *)inherited + inherited->arena_offset, theirs);
         used = theirs;
     }
     uint64_t backed = (used + WIRE_ARENA_GROW - 1) / WIRE_ARENA_GROW * WIRE_ARENA_GROW;
-    atomic_store_explicit(&pool->arena_backed, used > WIRE_ARENA_GROW ? page_up(used) : backed, memory_order_relaxed);
+    atomic_store_explicit(&pool->arena_backed, used > WIRE_ARENA_GROW ? page_up(used) : backed,
+                          memory_order_relaxed);
     atomic_store_explicit(&pool->arena_used, used, memory_order_relaxed);
     uint32_t domains = agent_domain_count();
     for (uint32_t i = 0; i < domains; i++)
@@ -173,14 +184,15 @@ void agent_pool_detach(void)
 {
     if (!inherited)
         return;
-    size_t used = inherited->arena_offset + atomic_load_explicit(&inherited->arena_used, memory_order_acquire);
+    size_t used = inherited->arena_offset +
+                  atomic_load_explicit(&inherited->arena_used, memory_order_acquire);
     size_t bytes = inherited->file_bytes;
     void *copy = mmap(NULL, used, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (copy == MAP_FAILED)
         return;
     memcpy(copy, inherited, used);
-    if (mmap(inherited, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) !=
-        MAP_FAILED)
+    if (mmap(inherited, bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) != MAP_FAILED)
         memcpy(inherited, copy, used);
     munmap(copy, used);
 }
@@ -191,7 +203,9 @@ static uint32_t pool_cap(uint64_t segments_offset)
     uint64_t cap = agent_setup.segment_cap;
     /* Growing a file beyond RLIMIT_FSIZE raises SIGXFSZ: stay below. */
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-        uint64_t room = limit.rlim_cur > segments_offset ? (limit.rlim_cur - segments_offset) / WIRE_SEGMENT_BYTES : 0;
+        uint64_t room = limit.rlim_cur > segments_offset
+                            ? (limit.rlim_cur - segments_offset) / WIRE_SEGMENT_BYTES
+                            : 0;
         cap = room < cap ? room : cap;
     }
     return (uint32_t)cap;
@@ -303,9 +317,11 @@ static enum wire_loss_reason pool_mark_none(void)
         close(fd);
         return WIRE_LOSS_NO_SPACE;
     }
-    /* Behind a chroot or with another user's rights: the nearest ancestor's pool is still mapped, and counts for this process.
+    /* Behind a chroot or with another user's rights: the nearest ancestor's pool is still mapped,
+     * and counts for this process.
      */
-    bool space = errno == ENOSPC || errno == EDQUOT || errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+    bool space =
+        errno == ENOSPC || errno == EDQUOT || errno == EMFILE || errno == ENFILE || errno == ENOMEM;
     atomic_store_explicit(&agent_process->ancestor, inherited, memory_order_release);
     return space ? WIRE_LOSS_NO_SPACE : WIRE_LOSS_NO_FOLDER;
 }
@@ -328,7 +344,8 @@ bool agent_pool_open(void)
         return false;
     if (!pool_build()) {
         atomic_store_explicit(&self->why, pool_mark_none(), memory_order_relaxed);
-        atomic_store_explicit(&self->retry_at, now + POOL_RETRY_MS * agent_setup.tick_ms, memory_order_relaxed);
+        atomic_store_explicit(&self->retry_at, now + POOL_RETRY_MS * agent_setup.tick_ms,
+                              memory_order_relaxed);
         return false;
     }
     bool late = false;
@@ -351,9 +368,11 @@ static uint32_t segment_find(struct wire_pool *pool, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
         uint32_t free_state = WIRE_FREE;
-        if (atomic_load_explicit(&agent_process->directory[i].state, memory_order_relaxed) == WIRE_FREE &&
-            atomic_compare_exchange_strong_explicit(&agent_process->directory[i].state, &free_state, WIRE_TAKEN,
-                                                    memory_order_acquire, memory_order_relaxed))
+        if (atomic_load_explicit(&agent_process->directory[i].state, memory_order_relaxed) ==
+                WIRE_FREE &&
+            atomic_compare_exchange_strong_explicit(&agent_process->directory[i].state, &free_state,
+                                                    WIRE_TAKEN, memory_order_acquire,
+                                                    memory_order_relaxed))
             return i;
     }
     return pool->segment_cap;
@@ -385,7 +404,8 @@ bool agent_pool_take(struct agent_thread *t, enum wire_loss_reason *reason)
     struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_relaxed);
     uint32_t i = segment_reserve(pool, reason);
     if (i == pool->segment_cap) {
-        uint64_t wait = (*reason == WIRE_LOSS_NO_SPACE ? POOL_RETRY_MS : SEGMENT_RETRY) * agent_setup.tick_ms;
+        uint64_t wait =
+            (*reason == WIRE_LOSS_NO_SPACE ? POOL_RETRY_MS : SEGMENT_RETRY) * agent_setup.tick_ms;
         atomic_store_explicit(&agent_process->why, (uint32_t)*reason, memory_order_relaxed);
         atomic_store_explicit(&agent_process->retry_at, agent_now() + wait, memory_order_relaxed);
         return false;

@@ -18,7 +18,8 @@ _Atomic uint32_t agent_pause_flag, agent_watch_flag;
 static pthread_once_t start_once = PTHREAD_ONCE_INIT;
 static bool start_ok;
 
-/* Where the kernel cannot wipe pages at fork (before 4.14), the fork handler does it; raw clone is then not covered. */
+/* Where the kernel cannot wipe pages at fork (before 4.14), the fork handler does it; raw clone is
+ * then not covered. */
 static bool wipe_by_hand;
 
 static void in_child(void)
@@ -33,7 +34,8 @@ static void in_child(void)
 
 static bool process_page_map(void)
 {
-    void *page = mmap(NULL, sizeof *agent_process, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *page = mmap(NULL, sizeof *agent_process, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
         return false;
     agent_process = page;
@@ -54,7 +56,9 @@ static void setup_read(const char *folder)
     }
     agent_setup.segment_cap = (uint32_t)cap;
     double p = pause ? strtod(pause, NULL) : 0;
-    agent_setup.pause_below = !(p > 0) ? 0 : p >= 1 ? UINT64_MAX : (uint64_t)(p * 18446744073709549568.0);
+    agent_setup.pause_below = !(p > 0) ? 0
+                              : p >= 1 ? UINT64_MAX
+                                       : (uint64_t)(p * 18446744073709549568.0);
 }
 
 static void start(void)
@@ -104,7 +108,8 @@ static void futex(_Atomic uint32_t *word, int op, uint32_t value)
 void agent_lock(void)
 {
     uint32_t seen = 0;
-    if (atomic_compare_exchange_strong_explicit(&agent_process->lock, &seen, 1, memory_order_acquire, memory_order_relaxed))
+    if (atomic_compare_exchange_strong_explicit(&agent_process->lock, &seen, 1,
+                                                memory_order_acquire, memory_order_relaxed))
         return;
     while (atomic_exchange_explicit(&agent_process->lock, 2, memory_order_acquire) != 0)
         futex(&agent_process->lock, FUTEX_WAIT, 2);
@@ -131,19 +136,22 @@ void agent_lose(enum wire_loss_reason reason, uint64_t n)
     struct wire_loss *loss = &pool->loss[reason];
     uint64_t now = agent_now(), none = 0;
     if (atomic_load_explicit(&loss->first, memory_order_relaxed) == 0)
-        atomic_compare_exchange_strong_explicit(&loss->first, &none, now, memory_order_relaxed, memory_order_relaxed);
+        atomic_compare_exchange_strong_explicit(&loss->first, &none, now, memory_order_relaxed,
+                                                memory_order_relaxed);
     atomic_store_explicit(&loss->last, now, memory_order_relaxed);
     atomic_fetch_add_explicit(&loss->count, n, memory_order_relaxed);
 }
 
-/* The process runs its exit handlers. Threads may still run and record: nothing is taken from them. */
+/* The process runs its exit handlers. Threads may still run and record: nothing is taken from them.
+ */
 __attribute__((destructor)) static void process_finish(void)
 {
     if (!start_ok)
         return;
     struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_acquire);
     if (!pool) {
-        uint64_t lost = atomic_load_explicit(&agent_process->early[WIRE_LOSS_NO_SPACE], memory_order_relaxed);
+        uint64_t lost =
+            atomic_load_explicit(&agent_process->early[WIRE_LOSS_NO_SPACE], memory_order_relaxed);
         if (lost)
             agent_pool_never(lost);
         return;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Nesting when something was not recorded. The depth always counts what the program did; beside it a bit per level says which
- * pushes are missing from the file, so that exactly their pops are left out too.
+ * Nesting when something was not recorded. The depth always counts what the program did; beside it
+ * a bit per level says which pushes are missing from the file, so that exactly their pops are left
+ * out too.
  */
 #include "profiler/agent/core/record.h"
 
@@ -17,7 +18,8 @@ static void level_move(struct agent_level *level, uint32_t domain, uint32_t dept
     level->over = depth - shown;
 }
 
-/* Says whether the level is a common one. A signal handler may make it an odd one meanwhile: what it sets is not overwritten.
+/* Says whether the level is a common one. A signal handler may make it an odd one meanwhile: what
+ * it sets is not overwritten.
  */
 static void level_settle(struct agent_level *level, uint32_t domain)
 {
@@ -40,7 +42,8 @@ static void level_drop(struct agent_level *level, uint32_t depth, enum wire_loss
 }
 
 /* Whether the range that a pop closes at `depth` has no push in the file; forgets it. */
-static bool level_was_dropped(struct agent_level *level, uint32_t depth, enum wire_loss_reason *reason)
+static bool level_was_dropped(struct agent_level *level, uint32_t depth,
+                              enum wire_loss_reason *reason)
 {
     *reason = (enum wire_loss_reason)level->reason;
     if (depth < 64) {
@@ -70,7 +73,8 @@ static void level_fold(struct agent_level *level, uint32_t domain)
     level_move(level, domain, depth);
 }
 
-/* An event of a signal handler that interrupted the recorder, or of a thread that could get no state. `step`: 1 push, -1 pop.
+/* An event of a signal handler that interrupted the recorder, or of a thread that could get no
+ * state. `step`: 1 push, -1 pop.
  */
 int agent_level_signal(uint32_t domain, int step)
 {
@@ -100,7 +104,8 @@ static bool step_index(const struct agent_event *e, uint64_t *index)
 }
 
 /* A tacho.step is recorded also where recording is paused, and may begin a pause. */
-static int push_step(struct agent_thread *t, uint32_t domain, struct agent_level *level, const struct agent_event *e)
+static int push_step(struct agent_thread *t, uint32_t domain, struct agent_level *level,
+                     const struct agent_event *e)
 {
     enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
     const uint32_t depth = level_depth(level);
@@ -109,7 +114,8 @@ static int push_step(struct agent_thread *t, uint32_t domain, struct agent_level
     uint64_t index;
     if (agent_cuda_live() && step_index(e, &index))
         agent_cuda_step(index, pause); /* before the step begins: what it costs lies outside */
-    bool done = !level->deep && agent_append(t, WIRE_PUSH | (pause ? WIRE_PAUSED : 0u), domain, depth, 0, e, &reason);
+    bool done = !level->deep && agent_append(t, WIRE_PUSH | (pause ? WIRE_PAUSED : 0u), domain,
+                                             depth, 0, e, &reason);
     if (pause)
         agent_pause_begin(t, done);
     if (!done) {
@@ -119,7 +125,8 @@ static int push_step(struct agent_thread *t, uint32_t domain, struct agent_level
     return (int)depth;
 }
 
-static int push(struct agent_thread *t, uint32_t domain, struct agent_level *level, const struct agent_event *e)
+static int push(struct agent_thread *t, uint32_t domain, struct agent_level *level,
+                const struct agent_event *e)
 {
     enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
     if (level->pending)
@@ -127,7 +134,8 @@ static int push(struct agent_thread *t, uint32_t domain, struct agent_level *lev
     if (e->step)
         return push_step(t, domain, level, e);
     if (agent_unlikely(atomic_load_explicit(&agent_watch_flag, memory_order_relaxed)))
-        agent_cuda_range(t, true, domain, e->name); /* before the range begins: what it costs lies outside */
+        agent_cuda_range(t, true, domain,
+                         e->name); /* before the range begins: what it costs lies outside */
     const uint32_t depth = level_depth(level);
     level_move(level, domain, depth + 1);
     if (agent_paused()) {
@@ -142,7 +150,8 @@ static int push(struct agent_thread *t, uint32_t domain, struct agent_level *lev
     return (int)depth;
 }
 
-static int pop(struct agent_thread *t, uint32_t domain, struct agent_level *level, uint64_t time, const struct agent_event *e)
+static int pop(struct agent_thread *t, uint32_t domain, struct agent_level *level, uint64_t time,
+               const struct agent_event *e)
 {
     enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
     if (level->pending)
@@ -162,7 +171,8 @@ static int pop(struct agent_thread *t, uint32_t domain, struct agent_level *leve
             agent_lose(reason, 1);
         return (int)depth;
     }
-    /* A range whose push was recorded is closed even inside a pause: a missing end would be worse than one record. */
+    /* A range whose push was recorded is closed even inside a pause: a missing end would be worse
+     * than one record. */
     if (!agent_append(t, WIRE_POP, domain, depth, time, e, &reason))
         agent_lose(reason, 1);
     if (agent_paused() && agent_pause_end(t, domain, depth))
@@ -186,7 +196,8 @@ int agent_pop(struct agent_thread *t, uint32_t domain, uint64_t time, const stru
     return at;
 }
 
-void agent_single(struct agent_thread *t, uint32_t kind, uint32_t domain, uint64_t time, const struct agent_event *e)
+void agent_single(struct agent_thread *t, uint32_t kind, uint32_t domain, uint64_t time,
+                  const struct agent_event *e)
 {
     enum wire_loss_reason reason = WIRE_LOSS_NO_SEGMENT;
     bool done = true;
@@ -211,7 +222,8 @@ static struct agent_event event_of(uint32_t name, uint64_t schema, const void *d
                                 .step = (schema & AGENT_ID_STEP) != 0};
 }
 
-int agent_push_rest(struct agent_thread *t, uint32_t domain, uint32_t name, uint64_t schema, const void *data, size_t bytes)
+int agent_push_rest(struct agent_thread *t, uint32_t domain, uint32_t name, uint64_t schema,
+                    const void *data, size_t bytes)
 {
     struct agent_event e = event_of(name, schema, data, bytes);
     int level = agent_push(t, domain, &e);
@@ -227,7 +239,8 @@ int agent_pop_rest(struct agent_thread *t, uint32_t domain, uint64_t time)
     return level;
 }
 
-void agent_mark_rest(struct agent_thread *t, uint32_t domain, uint32_t name, uint64_t schema, const void *data, size_t bytes)
+void agent_mark_rest(struct agent_thread *t, uint32_t domain, uint32_t name, uint64_t schema,
+                     const void *data, size_t bytes)
 {
     struct agent_event e = event_of(name, schema, data, bytes);
     agent_single(t, WIRE_MARK, domain, 0, &e);
@@ -237,17 +250,20 @@ void agent_mark_rest(struct agent_thread *t, uint32_t domain, uint32_t name, uin
 int agent_push_cold(uint32_t domain, uint32_t name, uint64_t schema, const void *data, size_t bytes)
 {
     struct agent_thread *t = agent_enter();
-    return t ? agent_push_rest(t, domain, name, schema, data, bytes) : agent_level_signal(domain, 1);
+    return t ? agent_push_rest(t, domain, name, schema, data, bytes)
+             : agent_level_signal(domain, 1);
 }
 
-/* The time is taken when the thread is busy already: a signal handler could otherwise record later times before it. */
+/* The time is taken when the thread is busy already: a signal handler could otherwise record later
+ * times before it. */
 int agent_pop_cold(uint32_t domain)
 {
     struct agent_thread *t = agent_enter();
     return t ? agent_pop_rest(t, domain, agent_now()) : agent_level_signal(domain, -1);
 }
 
-void agent_mark_cold(uint32_t domain, uint32_t name, uint64_t schema, const void *data, size_t bytes)
+void agent_mark_cold(uint32_t domain, uint32_t name, uint64_t schema, const void *data,
+                     size_t bytes)
 {
     struct agent_thread *t = agent_enter();
     if (t)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to profiler/agent/: the append path, inlined into each NVTX callback. No lock, no system call, no allocation; what
- * can go wrong is a call into thread.c.
+ * Private to profiler/agent/: the append path, inlined into each NVTX callback. No lock, no system
+ * call, no allocation; what can go wrong is a call into thread.c.
  */
 #ifndef TACHO_AGENT_RECORD_H
 #define TACHO_AGENT_RECORD_H
@@ -25,10 +25,12 @@ struct agent_event {
     bool step;      /* the payload is a tacho.step */
 };
 
-/* event.c: what the attributes of an event say. `e` starts all zero. The strings and payloads stay the program's. */
+/* event.c: what the attributes of an event say. `e` starts all zero. The strings and payloads stay
+ * the program's. */
 void agent_event_read(struct agent_event *e, uint32_t domain, const nvtxEventAttributes_t *a);
 /* One payload a record: the first of `count`; the others are counted as cut. */
-void agent_event_payload(struct agent_event *e, uint32_t domain, const nvtxPayloadData_t *p, size_t count);
+void agent_event_payload(struct agent_event *e, uint32_t domain, const nvtxPayloadData_t *p,
+                         size_t count);
 
 /* Marks the thread busy. NULL: nothing may be recorded now; agent_thread_open has said why. */
 AGENT_INLINE struct agent_thread *agent_enter(void)
@@ -54,7 +56,8 @@ AGENT_INLINE bool agent_paused(void)
     return atomic_load_explicit(&agent_pause_flag, memory_order_relaxed) != 0;
 }
 
-/* Counts an event that a pause skips; into the loss table 64 at a time, because the pause must cost next to nothing. */
+/* Counts an event that a pause skips; into the loss table 64 at a time, because the pause must cost
+ * next to nothing. */
 AGENT_INLINE void agent_skip(struct agent_thread *t)
 {
     uint64_t n = atomic_load_explicit(&t->skipped, memory_order_relaxed) + 1;
@@ -67,8 +70,9 @@ AGENT_INLINE void agent_skip(struct agent_thread *t)
 
 typedef uint64_t agent_word __attribute__((may_alias, aligned(1)));
 
-/* Copies a payload of at most WIRE_PAYLOAD_MAX bytes. By words, never wider: the program has just written these words one by
- * one, and a wide load that spans several stores in flight has to wait for all of them. Reads no byte outside the source. */
+/* Copies a payload of at most WIRE_PAYLOAD_MAX bytes. By words, never wider: the program has just
+ * written these words one by one, and a wide load that spans several stores in flight has to wait
+ * for all of them. Reads no byte outside the source. */
 AGENT_INLINE void agent_copy(char *to, const char *from, size_t n)
 {
     volatile agent_word *w = (volatile agent_word *)(void *)to;
@@ -98,10 +102,10 @@ AGENT_INLINE void agent_put_pair(char *to, uint32_t first, uint32_t second)
 #endif
 }
 
-/* Writes the head of a record that is otherwise complete, and publishes it. `at`: domain << 16 | depth << 24. False: not
- * published, see below. */
-AGENT_INLINE bool agent_publish(struct agent_thread *t, char *p, size_t size, uint32_t kind, uint32_t at, uint32_t name,
-                                uint64_t time)
+/* Writes the head of a record that is otherwise complete, and publishes it. `at`: domain << 16 |
+ * depth << 24. False: not published, see below. */
+AGENT_INLINE bool agent_publish(struct agent_thread *t, char *p, size_t size, uint32_t kind,
+                                uint32_t at, uint32_t name, uint64_t time)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     agent_put_pair(p + 8, at | (uint32_t)(size / 8) << 8 | kind, name);
@@ -114,7 +118,8 @@ AGENT_INLINE bool agent_publish(struct agent_thread *t, char *p, size_t size, ui
     memcpy(p + 8, &head.kind, 8);
 #endif
     *(volatile agent_word *)(void *)p = time;
-    /* A signal handler that forked here left this process wiped pages: what was just written is the parent's to publish. */
+    /* A signal handler that forked here left this process wiped pages: what was just written is the
+     * parent's to publish. */
     if (agent_unlikely(t->gate != AGENT_BUSY))
         return false;
     t->pos = p + size;
@@ -122,16 +127,18 @@ AGENT_INLINE bool agent_publish(struct agent_thread *t, char *p, size_t size, ui
     return true;
 }
 
-/* Appends any record. `time` 0 = now, read as late as possible. `depth` is the value type of a COUNTER.
- * False: dropped, with the reason in *reason and not yet counted. `kind` is a constant at each call. */
-AGENT_INLINE bool agent_append(struct agent_thread *t, uint32_t kind, uint32_t domain, uint32_t depth, uint64_t time,
-                               const struct agent_event *e, enum wire_loss_reason *reason)
+/* Appends any record. `time` 0 = now, read as late as possible. `depth` is the value type of a
+ * COUNTER. False: dropped, with the reason in *reason and not yet counted. `kind` is a constant at
+ * each call. */
+AGENT_INLINE bool agent_append(struct agent_thread *t, uint32_t kind, uint32_t domain,
+                               uint32_t depth, uint64_t time, const struct agent_event *e,
+                               enum wire_loss_reason *reason)
 {
     const uint32_t code = kind & WIRE_KIND_MASK;
     const bool ranged = code == WIRE_START || code == WIRE_END;
     size_t payload = e->data ? 8 + (((size_t)e->bytes + 7) & ~(size_t)7) : 0;
-    size_t size =
-        sizeof(struct wire_record) + (e->category ? 8 : 0) + payload + (code == WIRE_COUNTER ? 8 : 0) + (ranged ? 8 : 0);
+    size_t size = sizeof(struct wire_record) + (e->category ? 8 : 0) + payload +
+                  (code == WIRE_COUNTER ? 8 : 0) + (ranged ? 8 : 0);
     char *p = t->pos;
     if (agent_unlikely((uintptr_t)p + size > (uintptr_t)t->end)) {
         p = agent_thread_room(t, size, reason);
@@ -166,23 +173,26 @@ AGENT_INLINE bool agent_append(struct agent_thread *t, uint32_t kind, uint32_t d
     return false;
 }
 
-/* range.c: an event of a signal handler that interrupted the recorder, or of a thread that could get no state. `step`: 1 push,
- * -1 pop. Returns the level. */
+/* range.c: an event of a signal handler that interrupted the recorder, or of a thread that could
+ * get no state. `step`: 1 push, -1 pop. Returns the level. */
 int agent_level_signal(uint32_t domain, int step);
 
-/* range.c: the three shapes of an event with all that can happen to them, the thread being entered. Push and pop return what
- * NVTX wants: the level of the range, from 0, negative on error. */
+/* range.c: the three shapes of an event with all that can happen to them, the thread being entered.
+ * Push and pop return what NVTX wants: the level of the range, from 0, negative on error. */
 int agent_push(struct agent_thread *t, uint32_t domain, const struct agent_event *e);
 int agent_pop(struct agent_thread *t, uint32_t domain, uint64_t time, const struct agent_event *e);
-void agent_single(struct agent_thread *t, uint32_t kind, uint32_t domain, uint64_t time, const struct agent_event *e);
+void agent_single(struct agent_thread *t, uint32_t kind, uint32_t domain, uint64_t time,
+                  const struct agent_event *e);
 
-/* nvtx.c: a start/end range from outside of NVTX; the thread is not entered. The id says whether it was recorded. */
+/* nvtx.c: a start/end range from outside of NVTX; the thread is not entered. The id says whether it
+ * was recorded. */
 uint64_t agent_range_start(uint32_t domain, struct agent_event *e);
 void agent_range_end(uint32_t domain, uint64_t id, struct agent_event *e);
 
 /* ---- the common case ----
- * A registered name, at most one payload of a known schema, room in the segment, nothing lost, nothing paused, TSC. These have
- * no call in them but the ones in tail position, so that the compiler keeps everything in the registers of a leaf function. */
+ * A registered name, at most one payload of a known schema, room in the segment, nothing lost,
+ * nothing paused, TSC. These have no call in them but the ones in tail position, so that the
+ * compiler keeps everything in the registers of a leaf function. */
 
 AGENT_INLINE uint64_t agent_tsc(void)
 {
@@ -193,14 +203,19 @@ AGENT_INLINE uint64_t agent_tsc(void)
 #endif
 }
 
-/* The rest of a push, a pop or a mark that turned out not to be common; the thread is entered and is left here. */
-int agent_push_rest(struct agent_thread *t, uint32_t domain, uint32_t name, uint64_t schema, const void *data, size_t bytes);
+/* The rest of a push, a pop or a mark that turned out not to be common; the thread is entered and
+ * is left here. */
+int agent_push_rest(struct agent_thread *t, uint32_t domain, uint32_t name, uint64_t schema,
+                    const void *data, size_t bytes);
 int agent_pop_rest(struct agent_thread *t, uint32_t domain, uint64_t time);
-void agent_mark_rest(struct agent_thread *t, uint32_t domain, uint32_t name, uint64_t schema, const void *data, size_t bytes);
+void agent_mark_rest(struct agent_thread *t, uint32_t domain, uint32_t name, uint64_t schema,
+                     const void *data, size_t bytes);
 /* The same where the thread is not entered yet. */
-int agent_push_cold(uint32_t domain, uint32_t name, uint64_t schema, const void *data, size_t bytes);
+int agent_push_cold(uint32_t domain, uint32_t name, uint64_t schema, const void *data,
+                    size_t bytes);
 int agent_pop_cold(uint32_t domain);
-void agent_mark_cold(uint32_t domain, uint32_t name, uint64_t schema, const void *data, size_t bytes);
+void agent_mark_cold(uint32_t domain, uint32_t name, uint64_t schema, const void *data,
+                     size_t bytes);
 
 AGENT_INLINE bool agent_ready(const struct agent_thread *t)
 {
@@ -218,9 +233,10 @@ AGENT_INLINE void agent_leave_ready(struct agent_thread *t)
     t->gate = AGENT_READY;
 }
 
-/* The record of a push or a mark at `p`. Twice, because with the size of tacho.work known much of it is known. */
-AGENT_INLINE void agent_put(struct agent_thread *t, char *p, uint32_t kind, uint32_t at, uint32_t name, uint64_t schema,
-                            const void *data, size_t bytes)
+/* The record of a push or a mark at `p`. Twice, because with the size of tacho.work known much of
+ * it is known. */
+AGENT_INLINE void agent_put(struct agent_thread *t, char *p, uint32_t kind, uint32_t at,
+                            uint32_t name, uint64_t schema, const void *data, size_t bytes)
 {
     const size_t work = 48;
     if (!data) {
@@ -236,10 +252,12 @@ AGENT_INLINE void agent_put(struct agent_thread *t, char *p, uint32_t kind, uint
     if (bytes & 7)
         *(volatile agent_word *)(void *)(p + 24 + (bytes & ~(size_t)7)) = 0;
     agent_copy(p + 24, data, bytes);
-    agent_publish(t, p, 24 + ((bytes + 7) & ~(size_t)7), kind | WIRE_PAYLOAD, at, name, agent_tsc());
+    agent_publish(t, p, 24 + ((bytes + 7) & ~(size_t)7), kind | WIRE_PAYLOAD, at, name,
+                  agent_tsc());
 }
 
-AGENT_INLINE int agent_push_fast(uint32_t domain, uint32_t name, uint64_t schema, const void *data, size_t bytes)
+AGENT_INLINE int agent_push_fast(uint32_t domain, uint32_t name, uint64_t schema, const void *data,
+                                 size_t bytes)
 {
     struct agent_thread *t = agent_tls;
     if (!agent_ready(t))
@@ -249,7 +267,8 @@ AGENT_INLINE int agent_push_fast(uint32_t domain, uint32_t name, uint64_t schema
     struct agent_level *level = &t->level[domain];
     char *p = t->pos;
     uint32_t at = level->at, next;
-    if (agent_unlikely(!level->common) || agent_unlikely(__builtin_add_overflow(at, AGENT_DEPTH_ONE, &next)) ||
+    if (agent_unlikely(!level->common) ||
+        agent_unlikely(__builtin_add_overflow(at, AGENT_DEPTH_ONE, &next)) ||
         agent_unlikely(schema & AGENT_ID_STEP) || !agent_common(t, p))
         return agent_push_rest(t, domain, name, schema, data, bytes);
     level->at = next;
@@ -269,7 +288,8 @@ AGENT_INLINE int agent_pop_fast(uint32_t domain)
     struct agent_level *level = &t->level[domain];
     char *p = t->pos;
     uint32_t at;
-    if (agent_unlikely(!level->common) || agent_unlikely(__builtin_sub_overflow(level->at, AGENT_DEPTH_ONE, &at)) ||
+    if (agent_unlikely(!level->common) ||
+        agent_unlikely(__builtin_sub_overflow(level->at, AGENT_DEPTH_ONE, &at)) ||
         !agent_common(t, p))
         return agent_pop_rest(t, domain, time);
     level->at = at;
@@ -278,7 +298,8 @@ AGENT_INLINE int agent_pop_fast(uint32_t domain)
     return (int)(at >> 24);
 }
 
-AGENT_INLINE void agent_mark_fast(uint32_t domain, uint32_t name, uint64_t schema, const void *data, size_t bytes)
+AGENT_INLINE void agent_mark_fast(uint32_t domain, uint32_t name, uint64_t schema, const void *data,
+                                  size_t bytes)
 {
     struct agent_thread *t = agent_tls;
     if (!agent_ready(t)) {

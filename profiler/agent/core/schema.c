@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Payload schemas become text in the arena (wire.h): the reader then needs nothing of NVTX. C types are replaced by their exact
- * widths, nested schemas and short arrays are written out as fields of their own ("outer.inner", "dims[1]"), and a field whose
- * place is not fixed (pointers into the payload, arrays of variable length) is left out: absent is better than wrong.
- * A line may have a fourth column: the number of characters or bytes of an embedded string.
+ * Payload schemas become text in the arena (wire.h): the reader then needs nothing of NVTX. C types
+ * are replaced by their exact widths, nested schemas and short arrays are written out as fields of
+ * their own ("outer.inner", "dims[1]"), and a field whose place is not fixed (pointers into the
+ * payload, arrays of variable length) is left out: absent is better than wrong. A line may have a
+ * fourth column: the number of characters or bytes of an embedded string.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +81,8 @@ static const struct schema_type *type_find(uint64_t type)
 
 static bool type_is_text(uint64_t type)
 {
-    return type == T(CSTRING) || type == T(CSTRING_UTF8) || type == T(CSTRING_UTF16) || type == T(CSTRING_UTF32);
+    return type == T(CSTRING) || type == T(CSTRING_UTF8) || type == T(CSTRING_UTF16) ||
+           type == T(CSTRING_UTF32);
 }
 
 size_t agent_schema_type_size(uint64_t type)
@@ -143,17 +145,19 @@ struct schema_text {
 };
 
 /* Names come from the program: what separates fields here must not be in them. */
-static int put_field(struct schema_text *s, const char *outer, const char *name, int index, uint64_t type, uint64_t offset,
-                     uint64_t count)
+static int put_field(struct schema_text *s, const char *outer, const char *name, int index,
+                     uint64_t type, uint64_t offset, uint64_t count)
 {
     char full[64], line[128];
-    int n = snprintf(full, sizeof full, "%s%s%s", outer ? outer : "", outer ? "." : "", name ? name : "");
+    int n = snprintf(full, sizeof full, "%s%s%s", outer ? outer : "", outer ? "." : "",
+                     name ? name : "");
     if (index >= 0 && n < (int)sizeof full)
         snprintf(full + n, sizeof full - (size_t)n, "[%d]", index);
     for (char *c = full; *c; c++)
         if (*c == '\t' || *c == '\n')
             *c = ' ';
-    n = snprintf(line, sizeof line, "\n%s\t%llu\t%llu", full, (unsigned long long)type, (unsigned long long)offset);
+    n = snprintf(line, sizeof line, "\n%s\t%llu\t%llu", full, (unsigned long long)type,
+                 (unsigned long long)offset);
     if (count > 1)
         n += snprintf(line + n, sizeof line - (size_t)n, "\t%llu", (unsigned long long)count);
     if (s->used + (size_t)n >= sizeof s->text)
@@ -163,7 +167,8 @@ static int put_field(struct schema_text *s, const char *outer, const char *name,
     return 0;
 }
 
-static uint64_t place(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, bool first, uint64_t align)
+static uint64_t place(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, bool first,
+                      uint64_t align)
 {
     if (s->pack && align > s->pack)
         align = s->pack;
@@ -177,7 +182,8 @@ static uint64_t place(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, 
     return (s->offset + align - 1) / align * align;
 }
 
-static void put_nested(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, bool first, uint32_t schema)
+static void put_nested(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, bool first,
+                       uint32_t schema)
 {
     size_t size = schema_static_size(schema);
     uint64_t at = place(s, e, first, 8);
@@ -198,9 +204,12 @@ static void put_entry(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, 
         type = as_enum;
     if (e->flags & NVTX_PAYLOAD_ENTRY_FLAG_POINTER)
         type = T(ADDRESS);
-    else if (array == NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE || (type_is_text(type) && !array && e->arrayOrUnionDetail))
+    else if (array == NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE ||
+             (type_is_text(type) && !array && e->arrayOrUnionDetail))
         count = e->arrayOrUnionDetail;
-    else if (array || (e->flags & (NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE | NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE)) ||
+    else if (array ||
+             (e->flags & (NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_BASE |
+                          NVTX_PAYLOAD_ENTRY_FLAG_OFFSET_FROM_HERE)) ||
              (type_is_text(type) && !(e->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE))) {
         s->placed = false;
         return;
@@ -220,7 +229,9 @@ static void put_entry(struct schema_text *s, const nvtxPayloadSchemaEntry_t *e, 
         return;
     if (e->flags & NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE) {
         bool by_pointer = type == T(ADDRESS);
-        uint64_t kind = by_pointer ? T(CSTRING) : type == T(NVTX_REGISTERED_STRING_HANDLE) ? type : T(CHAR);
+        uint64_t kind = by_pointer                                 ? T(CSTRING)
+                        : type == T(NVTX_REGISTERED_STRING_HANDLE) ? type
+                                                                   : T(CHAR);
         s->message = (uint64_t)1 << 62 | kind << 48 | (count & 0xffffff) << 24 | (at & 0xffffff);
     } else if (count > 1 && t->size > 1 && !type_is_text(type)) {
         for (uint64_t i = 0; i < count && i < SCHEMA_UNFOLD; i++)
@@ -236,10 +247,12 @@ static uint64_t schema_publish(struct schema_text *s, uint64_t static_id, const 
     uint32_t id = agent_name_intern(WIRE_TEXT_SCHEMA, s->text, s->used, true);
     if (!id)
         return 0;
-    uint64_t ours = AGENT_ID_DYNAMIC | id | (name && !strcmp(name, "tacho.step") ? AGENT_ID_STEP : 0);
+    uint64_t ours =
+        AGENT_ID_DYNAMIC | id | (name && !strcmp(name, "tacho.step") ? AGENT_ID_STEP : 0);
     if (s->message)
         agent_map_set(AGENT_MAP_MESSAGE, 0, id, s->message);
-    if (static_id >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START && static_id < NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START) {
+    if (static_id >= NVTX_PAYLOAD_SCHEMA_ID_STATIC_START &&
+        static_id < NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START) {
         agent_map_set(AGENT_MAP_SCHEMA, s->domain, static_id, ours);
         return static_id;
     }
@@ -261,14 +274,15 @@ uint64_t agent_schema_register(uint32_t domain, const nvtxPayloadSchemaAttr_t *a
     struct schema_text s;
     char body[SCHEMA_TEXT];
     uint64_t mask = a ? a->fieldMask : 0;
-    if (!a || !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES) || !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES) ||
-        !a->entries)
+    if (!a || !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES) ||
+        !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES) || !a->entries)
         return 0;
     memset(&s, 0, offsetof(struct schema_text, text));
     s.domain = domain;
     s.placed = true;
     s.pack = mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ALIGNMENT ? a->packAlign : 0;
-    bool fixed = !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE) || a->type == NVTX_PAYLOAD_SCHEMA_TYPE_STATIC ||
+    bool fixed = !(mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE) ||
+                 a->type == NVTX_PAYLOAD_SCHEMA_TYPE_STATIC ||
                  a->type == NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC;
     for (size_t i = 0; fixed && i < a->numEntries; i++)
         put_entry(&s, &a->entries[i], i == 0);
@@ -282,11 +296,13 @@ uint64_t agent_schema_register(uint32_t domain, const nvtxPayloadSchemaAttr_t *a
     memcpy(body + head, s.text, tail);
     memcpy(s.text, body, head + tail);
     s.used = head + tail;
-    return schema_publish(&s, mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID ? a->schemaId : 0, name);
+    return schema_publish(&s, mask & NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID ? a->schemaId : 0,
+                          name);
 }
 
 /* One field named "value" of a plain type. */
-static uint64_t schema_of_type(uint32_t domain, uint64_t static_id, const char *name, uint64_t type, size_t bytes)
+static uint64_t schema_of_type(uint32_t domain, uint64_t static_id, const char *name, uint64_t type,
+                               size_t bytes)
 {
     struct schema_text s;
     memset(&s, 0, offsetof(struct schema_text, text));
@@ -301,10 +317,15 @@ uint64_t agent_schema_register_enum(uint32_t domain, const nvtxPayloadEnumAttr_t
     if (!a)
         return 0;
     size_t bytes = a->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SIZE ? a->sizeOfEnum : 4;
-    uint64_t type = bytes == 1 ? T(UINT8) : bytes == 2 ? T(UINT16) : bytes == 8 ? T(UINT64) : T(INT32);
-    const char *name = a->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_NAME && a->name ? a->name : "enum";
-    uint64_t id =
-        schema_of_type(domain, a->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID ? a->schemaId : 0, name, type, bytes);
+    uint64_t type = bytes == 1   ? T(UINT8)
+                    : bytes == 2 ? T(UINT16)
+                    : bytes == 8 ? T(UINT64)
+                                 : T(INT32);
+    const char *name =
+        a->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_NAME && a->name ? a->name : "enum";
+    uint64_t id = schema_of_type(
+        domain, a->fieldMask & NVTX_PAYLOAD_ENUM_ATTR_FIELD_SCHEMA_ID ? a->schemaId : 0, name, type,
+        bytes);
     if (id)
         agent_map_set(AGENT_MAP_ENUM, domain, id, type);
     return id;
@@ -335,7 +356,8 @@ size_t agent_schema_size(uint64_t id, const void *data)
     uint32_t schema = (uint32_t)id;
     size_t bytes = schema_static_size(schema);
     struct agent_field f = {0};
-    if (!bytes && data && agent_schema_field(schema, &f) && (f.type == T(CSTRING) || f.type == T(CSTRING_UTF8)) && !f.offset)
+    if (!bytes && data && agent_schema_field(schema, &f) &&
+        (f.type == T(CSTRING) || f.type == T(CSTRING_UTF8)) && !f.offset)
         bytes = strnlen(data, WIRE_PAYLOAD_MAX);
     return bytes;
 }
@@ -347,7 +369,9 @@ uint32_t agent_schema_message(uint64_t id, const void *data, size_t bytes)
     const char *at = (const char *)data + (m & 0xffffff);
     uint64_t kind = m >> 48 & 0xff, count = m >> 24 & 0xffffff;
     if (m && data && kind == T(CHAR) && (m & 0xffffff) + count <= bytes)
-        return agent_name_intern(WIRE_TEXT_NAME, at, strnlen(at, count < WIRE_STRING_MAX ? count : WIRE_STRING_MAX), false);
+        return agent_name_intern(WIRE_TEXT_NAME, at,
+                                 strnlen(at, count < WIRE_STRING_MAX ? count : WIRE_STRING_MAX),
+                                 false);
     if (m && data && kind != T(CHAR) && (m & 0xffffff) + sizeof(void *) <= bytes) {
         uintptr_t word;
         memcpy(&word, at, sizeof word);
@@ -357,5 +381,6 @@ uint32_t agent_schema_message(uint64_t id, const void *data, size_t bytes)
     if (!text || text->type != WIRE_TEXT_SCHEMA)
         return 0;
     const char *tab = memchr(text->text, '\t', text->bytes);
-    return tab ? agent_name_intern(WIRE_TEXT_NAME, text->text, (size_t)(tab - text->text), false) : 0;
+    return tab ? agent_name_intern(WIRE_TEXT_NAME, text->text, (size_t)(tab - text->text), false)
+               : 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * State of threads. Structures come from chunks of wiped pages and are used again after a thread has ended; they are never
- * unmapped. After a fork the lists are empty and the forking thread's own structure, wiped but still in place, is used again.
+ * State of threads. Structures come from chunks of wiped pages and are used again after a thread
+ * has ended; they are never unmapped. After a fork the lists are empty and the forking thread's own
+ * structure, wiped but still in place, is used again.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,9 @@
 
 #define CHUNK_THREADS 16u
 #define THREAD_BYTES  ((sizeof(struct agent_thread) + 63) & ~(size_t)63)
-#define EXIT_ROUNDS   3u /* of the PTHREAD_DESTRUCTOR_ITERATIONS (4): other destructors may still record in the first ones */
+#define EXIT_ROUNDS \
+    3u /* of the PTHREAD_DESTRUCTOR_ITERATIONS (4): other destructors may still record in the \
+          first ones */
 
 __thread struct agent_thread *agent_tls __attribute__((tls_model("initial-exec")));
 
@@ -123,7 +126,8 @@ int agent_thread_start(void)
     return pthread_key_create(&exit_key, thread_exit);
 }
 
-/* A process forked during a pause starts with its parent's flags. No thread of it records before one has come here. Lock held.
+/* A process forked during a pause starts with its parent's flags. No thread of it records before
+ * one has come here. Lock held.
  */
 static void process_begin(void)
 {
@@ -170,9 +174,9 @@ void agent_thread_before_fork(void)
     fork_while_busy = agent_tls && agent_tls->gate == AGENT_BUSY;
 }
 
-/* The child returns from the handler into the middle of an event, with addresses of the parent's segment in its registers and
- * its own state wiped. The parent's pages become private to it, and its state such that the event ends nowhere and the next
- * one starts anew. */
+/* The child returns from the handler into the middle of an event, with addresses of the parent's
+ * segment in its registers and its own state wiped. The parent's pages become private to it, and
+ * its state such that the event ends nowhere and the next one starts anew. */
 void agent_thread_in_child(void)
 {
     static struct wire_segment nowhere;
@@ -189,13 +193,15 @@ void agent_thread_in_child(void)
 /* Appends {THREAD, name}: to a segment just taken, so there is room. */
 static void thread_put_name(struct agent_thread *t, uint32_t name)
 {
-    struct wire_record record = {.time = agent_now(), .kind = WIRE_THREAD, .words = sizeof record / 8, .name = name};
+    struct wire_record record = {
+        .time = agent_now(), .kind = WIRE_THREAD, .words = sizeof record / 8, .name = name};
     memcpy(t->pos, &record, sizeof record);
     t->pos += sizeof record;
     atomic_store_explicit(&t->line->committed, (uint32_t)(t->pos - t->base), memory_order_release);
 }
 
-/* At the first segment: a name given by NVTX before, else the kernel's name of a thread that is not the main one. */
+/* At the first segment: a name given by NVTX before, else the kernel's name of a thread that is not
+ * the main one. */
 static void thread_introduce(struct agent_thread *t)
 {
     char comm[17] = "";
@@ -268,7 +274,8 @@ void agent_thread_name(uint32_t tid, uint32_t name)
 
 /* ---- pauses ---- */
 
-/* Looks at the flags after the store, and who sets one clears common_end after that: one of the two sees the other. */
+/* Looks at the flags after the store, and who sets one clears common_end after that: one of the two
+ * sees the other. */
 void agent_thread_refresh(struct agent_thread *t)
 {
     if (!t->end || atomic_load_explicit(&agent_pause_flag, memory_order_relaxed) ||
@@ -292,7 +299,8 @@ void agent_thread_stop_common(void)
 
 void agent_thread_flush_skipped(struct agent_thread *t)
 {
-    /* The owner and a finishing process may both come here: what is added is the difference to what the other one added. */
+    /* The owner and a finishing process may both come here: what is added is the difference to what
+     * the other one added. */
     uint64_t total = atomic_load_explicit(&t->skipped, memory_order_relaxed);
     uint64_t before = atomic_exchange_explicit(&t->counted, total, memory_order_relaxed);
     if (total != before)

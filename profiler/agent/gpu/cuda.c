@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The doors to device work. The driver calls InitializeInjection out of cuInit where CUDA_INJECTION64_PATH names this library;
- * where it does not (the program cleared or replaced the variable) NVTX and NCCL bring us here, and recording starts if CUDA is
- * up already. CUDA is never initialised by us: a program that has not done it yet may still want to fork.
+ * The doors to device work. The driver calls InitializeInjection out of cuInit where
+ * CUDA_INJECTION64_PATH names this library; where it does not (the program cleared or replaced the
+ * variable) NVTX and NCCL bring us here, and recording starts if CUDA is up already. CUDA is never
+ * initialised by us: a program that has not done it yet may still want to fork.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -54,7 +55,8 @@ static int driver_version(void **library)
 static void start(int driver)
 {
     uint32_t none = 0;
-    if (asked_off() || !agent_start() || !atomic_compare_exchange_strong(&agent_process->cuda_once, &none, 1) ||
+    if (asked_off() || !agent_start() ||
+        !atomic_compare_exchange_strong(&agent_process->cuda_once, &none, 1) ||
         started_here_or_before)
         return;
     started_here_or_before = true;
@@ -78,7 +80,8 @@ static void chain(void)
     if (!path || !*path || atomic_exchange(&once, 1))
         return;
     void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-    int (*init)(void) = library ? (int (*)(void))(uintptr_t)dlsym(library, "InitializeInjection") : NULL;
+    int (*init)(void) =
+        library ? (int (*)(void))(uintptr_t)dlsym(library, "InitializeInjection") : NULL;
     if (init)
         init();
 }
@@ -86,7 +89,8 @@ static void chain(void)
 AGENT_EXPORT int InitializeInjection(void);
 AGENT_EXPORT void tacho_device_profiler(int active);
 
-/* Called by the driver inside cuInit. Always 1: a program must not fail because it is not recorded. */
+/* Called by the driver inside cuInit. Always 1: a program must not fail because it is not recorded.
+ */
 int InitializeInjection(void)
 {
     void *cuda = NULL;
@@ -95,7 +99,8 @@ int InitializeInjection(void)
     return 1;
 }
 
-/* For the Python hook: torch.profiler takes CUPTI's records from now on (1), or has given them up (0). */
+/* For the Python hook: torch.profiler takes CUPTI's records from now on (1), or has given them up
+ * (0). */
 void tacho_device_profiler(int active)
 {
     agent_cupti_foreign(active != 0);
@@ -103,13 +108,16 @@ void tacho_device_profiler(int active)
 
 void agent_cuda_look(void)
 {
-    if (!agent_process || atomic_load_explicit(&agent_process->cuda_once, memory_order_relaxed) || asked_off())
+    if (!agent_process || atomic_load_explicit(&agent_process->cuda_once, memory_order_relaxed) ||
+        asked_off())
         return;
     int saved = errno, count = 0;
     void *cuda = NULL;
     int version = driver_version(&cuda);
-    int (*devices)(int *) = cuda ? (int (*)(int *))(uintptr_t)dlsym(cuda, "cuDeviceGetCount") : NULL;
-    /* CUDA_ERROR_NOT_INITIALIZED: the driver will come to us when it is initialised, or not at all */
+    int (*devices)(int *) =
+        cuda ? (int (*)(int *))(uintptr_t)dlsym(cuda, "cuDeviceGetCount") : NULL;
+    /* CUDA_ERROR_NOT_INITIALIZED: the driver will come to us when it is initialised, or not at all
+     */
     if (devices && devices(&count) == 0 && count > 0)
         start(version);
     errno = saved;
@@ -139,7 +147,8 @@ void agent_cuda_range(const struct agent_thread *t, bool push, uint32_t domain, 
 
 void agent_cuda_resume(void)
 {
-    if (agent_cuda_live() && atomic_load_explicit(&agent_cuda.gpu->state, memory_order_relaxed) == WIRE_GPU_ON &&
+    if (agent_cuda_live() &&
+        atomic_load_explicit(&agent_cuda.gpu->state, memory_order_relaxed) == WIRE_GPU_ON &&
         !gpu_range_busy())
         agent_cupti_pause(false);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to profiler/agent/: recording of device work. cuda.c the doors (injection, lazily), cupti_find.c which libcupti,
- * cupti.c subscription, kinds, the flush thread, cupti_buffer.c the file of buffers.
+ * Private to profiler/agent/: recording of device work. cuda.c the doors (injection, lazily),
+ * cupti_find.c which libcupti, cupti.c subscription, kinds, the flush thread, cupti_buffer.c the
+ * file of buffers.
  *
- * All of this belongs to the process that started it. agent_process->cuda_live is 0 in every child, however it was made: there
- * nothing of CUPTI is ever called, because CUPTI hangs in forked children.
+ * All of this belongs to the process that started it. agent_process->cuda_live is 0 in every child,
+ * however it was made: there nothing of CUPTI is ever called, because CUPTI hangs in forked
+ * children.
  */
 #ifndef TACHO_AGENT_CUDA_H
 #define TACHO_AGENT_CUDA_H
@@ -22,7 +24,7 @@ struct agent_cuda {
     uint8_t *buffers;
     uint32_t number;                    /* N of gpu.PID.N */
     const struct wire_control *control; /* NULL: no windows */
-    _Atomic uint32_t wake;              /* futex: the flush thread has something to do, or must stop */
+    _Atomic uint32_t wake; /* futex: the flush thread has something to do, or must stop */
     _Atomic uint32_t stop;
     _Atomic uint32_t want_buffers;
     _Atomic uint64_t requests, completions, records; /* ever */
@@ -30,8 +32,10 @@ struct agent_cuda {
 };
 extern struct agent_cuda agent_cuda;
 
-/* cupti_find.c. Loads libcupti and looks up its functions. False: *stage says what is missing; path gets where it was found. */
-bool agent_cupti_find(struct cupti *c, int driver_version, char *path, size_t size, enum wire_gpu_stage *stage);
+/* cupti_find.c. Loads libcupti and looks up its functions. False: *stage says what is missing; path
+ * gets where it was found. */
+bool agent_cupti_find(struct cupti *c, int driver_version, char *path, size_t size,
+                      enum wire_gpu_stage *stage);
 
 /* cupti.c. Starts recording; the file exists. False: the stage and error are in the file. */
 bool agent_cupti_start(void);
@@ -39,9 +43,11 @@ bool agent_cupti_start(void);
 void agent_cupti_foreign(bool active);
 /* The process ends in an orderly way: the last flush. */
 void agent_cupti_end(void);
-/* A thread that gets no signals, detached: it may be inside of CUPTI when the process ends. `stack`: bytes. */
+/* A thread that gets no signals, detached: it may be inside of CUPTI when the process ends.
+ * `stack`: bytes. */
 bool agent_cuda_thread(void *(*run)(void *), size_t stack);
-/* Reads the control word and opens or closes the window. index: of the tacho.step that begins, -1 = no step. */
+/* Reads the control word and opens or closes the window. index: of the tacho.step that begins, -1 =
+ * no step. */
 void agent_cupti_window(int64_t index);
 /* Is `word` one of those in $TACHO_GPU? */
 bool agent_cupti_option(const char *word);
@@ -54,7 +60,8 @@ void agent_cupti_pause(bool paused);
 bool agent_buffer_open(int driver_version);
 /* CUPTI's callbacks. */
 void agent_buffer_request(uint8_t **buffer, size_t *size, size_t *max_records);
-void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
+void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+                           size_t valid);
 /* On the flush thread: backs more buffers when few are free. */
 void agent_buffer_grow(void);
 /* Has CUPTI written into any lent buffer since the last call? On the flush thread. */

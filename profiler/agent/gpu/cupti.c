@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Subscription, kinds, capture windows, the flush thread, and noticing that another profiler took the records.
+ * Subscription, kinds, capture windows, the flush thread, and noticing that another profiler took
+ * the records.
  *
- * Taken over: CUPTI has one pair of buffer callbacks for the whole process, and torch.profiler replaces it without an error. So
- * when nothing has come for two seconds, launches are counted by callback for a second; if there were some, and yet CUPTI
- * neither called us nor wrote into any buffer of ours, then it is another's. The gap ends when its profiler says so
- * (tacho_device_profiler, called by the Python hook), or when launches no longer carry the external ids that Kineto puts on
- * them.
+ * Taken over: CUPTI has one pair of buffer callbacks for the whole process, and torch.profiler
+ * replaces it without an error. So when nothing has come for two seconds, launches are counted by
+ * callback for a second; if there were some, and yet CUPTI neither called us nor wrote into any
+ * buffer of ours, then it is another's. The gap ends when its profiler says so
+ * (tacho_device_profiler, called by the Python hook), or when launches no longer carry the external
+ * ids that Kineto puts on them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +28,9 @@
 #define TICK_NS     100000000 /* the flush thread looks at the control word and at free buffers */
 #define FLUSH_TICKS 10u       /* between flushes */
 #define SILENT      2u        /* flushes without a record before launches are counted */
-#define QUIET       3u        /* flushes with launches that carry no foreign id before the records are taken back */
-#define END_WAIT_S  3         /* for a flush that is under way when the process ends */
+#define QUIET \
+    3u /* flushes with launches that carry no foreign id before the records are taken back */
+#define END_WAIT_S 3 /* for a flush that is under way when the process ends */
 
 static struct {
     void *subscriber;
@@ -93,9 +96,11 @@ static void apply_apis(uint8_t enable)
 #undef CBID
     };
     const struct cupti *c = &agent_cuda.cupti;
-    for (size_t i = 0; enable && c->ActivityEnableRuntimeApi && i < sizeof muted / sizeof *muted; i++)
+    for (size_t i = 0; enable && c->ActivityEnableRuntimeApi && i < sizeof muted / sizeof *muted;
+         i++)
         c->ActivityEnableRuntimeApi(muted[i], 0);
-    for (size_t i = 0; state.chosen[CUPTI_KIND_RUNTIME] && c->ActivityEnableDriverApi && i < sizeof driver / sizeof *driver;
+    for (size_t i = 0; state.chosen[CUPTI_KIND_RUNTIME] && c->ActivityEnableDriverApi &&
+                       i < sizeof driver / sizeof *driver;
          i++)
         c->ActivityEnableDriverApi(driver[i], enable);
 }
@@ -110,7 +115,8 @@ static int enable_kinds(void)
         if (!state.chosen[kind])
             continue;
         int rc = agent_cuda.cupti.ActivityEnable(kind);
-        atomic_store_explicit(&agent_cuda.gpu->kind_error[kind], (uint32_t)rc, memory_order_relaxed);
+        atomic_store_explicit(&agent_cuda.gpu->kind_error[kind], (uint32_t)rc,
+                              memory_order_relaxed);
         if (kind == CUPTI_KIND_CONCURRENT_KERNEL)
             kernels = rc;
     }
@@ -143,7 +149,8 @@ static bool control_read(struct wire_control *copy)
         return false;
     for (int i = 0; i < 100; i++) {
         uint32_t before = atomic_load_explicit(&c->sequence, memory_order_acquire);
-        atomic_store_explicit(&copy->mode, atomic_load_explicit(&c->mode, memory_order_relaxed), memory_order_relaxed);
+        atomic_store_explicit(&copy->mode, atomic_load_explicit(&c->mode, memory_order_relaxed),
+                              memory_order_relaxed);
         copy->from = atomic_load_explicit(&c->from, memory_order_relaxed);
         copy->to = atomic_load_explicit(&c->to, memory_order_relaxed);
         copy->every = atomic_load_explicit(&c->every, memory_order_relaxed);
@@ -174,9 +181,11 @@ static int wanted(int64_t index)
     case WIRE_CAPTURE_UNTIL:
         return (int64_t)agent_clock_monotonic() < c.until;
     case WIRE_CAPTURE_STEPS:
-        if (index < 0) /* before the first step there is no window; between steps it stays as it is */
+        if (index <
+            0) /* before the first step there is no window; between steps it stays as it is */
             return atomic_load_explicit(&agent_cuda.gpu->step, memory_order_relaxed) ? -1 : 0;
-        return index >= c.from && index <= c.to && (c.every <= 1 || (index - c.from) % c.every == 0);
+        return index >= c.from && index <= c.to &&
+               (c.every <= 1 || (index - c.from) % c.every == 0);
     case WIRE_CAPTURE_ALL:
         break;
     }
@@ -264,7 +273,8 @@ static void probe(bool on)
     atomic_store_explicit(&state.launches, 0, memory_order_relaxed);
     atomic_store_explicit(&state.foreign_ids, 0, memory_order_relaxed);
     for (size_t i = 0; i < sizeof launch_call / sizeof *launch_call; i++)
-        agent_cuda.cupti.EnableCallback(on, state.subscriber, (int)launch_call[i].domain, launch_call[i].cbid);
+        agent_cuda.cupti.EnableCallback(on, state.subscriber, (int)launch_call[i].domain,
+                                        launch_call[i].cbid);
     atomic_store_explicit(&state.probing, on, memory_order_relaxed);
 }
 
@@ -323,7 +333,8 @@ static void take_back(void)
     if (wanted(-1) != 0)
         enable_kinds();
     pthread_mutex_unlock(&state.window);
-    atomic_store_explicit(&g->gap[(n - 1) % WIRE_GPU_GAPS].t1, (int64_t)agent_clock_monotonic(), memory_order_release);
+    atomic_store_explicit(&g->gap[(n - 1) % WIRE_GPU_GAPS].t1, (int64_t)agent_clock_monotonic(),
+                          memory_order_release);
     state.silent = state.quiet = 0;
     state.alive_at = (int64_t)agent_clock_monotonic();
     probe(false);
@@ -392,7 +403,8 @@ static void watch(void)
 
 void agent_cupti_foreign(bool active)
 {
-    if (!agent_cuda_live() || atomic_load_explicit(&agent_cuda.gpu->state, memory_order_relaxed) != WIRE_GPU_ON)
+    if (!agent_cuda_live() ||
+        atomic_load_explicit(&agent_cuda.gpu->state, memory_order_relaxed) != WIRE_GPU_ON)
         return;
     if (active) {
         atomic_store_explicit(&state.told, 1, memory_order_release);
@@ -416,7 +428,8 @@ static void *flush_main(void *arg)
         if (atomic_load_explicit(&agent_cuda.stop, memory_order_acquire))
             break;
         agent_cupti_window(-1);
-        if (atomic_load_explicit(&agent_cuda.want_buffers, memory_order_relaxed) || tick % FLUSH_TICKS == 0)
+        if (atomic_load_explicit(&agent_cuda.want_buffers, memory_order_relaxed) ||
+            tick % FLUSH_TICKS == 0)
             agent_buffer_grow();
         if (tick % FLUSH_TICKS)
             continue;
@@ -461,7 +474,8 @@ static int subscribe(void)
 {
     struct cupti *c = &agent_cuda.cupti;
     char old[CUPTI_OLD_NAME_BYTES] = "";
-    struct cupti_subscriber_params params = {.struct_size = sizeof params, .name = "tacho", .old = old, .old_size = sizeof old};
+    struct cupti_subscriber_params params = {
+        .struct_size = sizeof params, .name = "tacho", .old = old, .old_size = sizeof old};
     int rc = CUPTI_OK;
     if (c->Subscribe_v2)
         rc = c->Subscribe_v2(&state.subscriber, on_callback, NULL, &params);
@@ -487,8 +501,10 @@ static void configure(void)
         c->SetThreadIdType(CUPTI_THREAD_ID_SYSTEM);
     if (c->ActivitySetAttribute)
         c->ActivitySetAttribute(CUPTI_ATTR_ZEROED_BUFFER, &one_byte, &yes);
-    /* CUPTI's own clock needs no callback: anchors tie it to ours. On request, where the callback is known to be safe. */
-    if (agent_cupti_option("timestamp-callback") && agent_cuda.gpu->cupti_version >= CUPTI_VERSION_TIMESTAMP_OK &&
+    /* CUPTI's own clock needs no callback: anchors tie it to ours. On request, where the callback
+     * is known to be safe. */
+    if (agent_cupti_option("timestamp-callback") &&
+        agent_cuda.gpu->cupti_version >= CUPTI_VERSION_TIMESTAMP_OK &&
         c->ActivityRegisterTimestampCallback)
         c->ActivityRegisterTimestampCallback(timestamp);
     if (c->EnableCallback && state.subscriber)
@@ -510,7 +526,8 @@ bool agent_cupti_start(void)
     choose_kinds();
     configure();
     agent_buffer_anchor();
-    if ((rc = self->cupti.ActivityRegisterCallbacks(agent_buffer_request, agent_buffer_complete)) != 0)
+    if ((rc = self->cupti.ActivityRegisterCallbacks(agent_buffer_request, agent_buffer_complete)) !=
+        0)
         stage = WIRE_GPU_STAGE_REGISTER;
     control_map();
     if (!rc && wanted(-1) == 1 && (rc = enable_kinds()) != 0)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to profiler/agent/: what the agent must know of CUPTI's binary interface, CUDA 11.0 to 13.x. Own declarations,
- * because the library is found at run time and tacho builds without a CUDA toolkit. tests/unit/agent/test_agent_cupti_abi.c
- * compares them with the real headers where they are installed. Everything is looked up by name; a function that is absent is a
- * feature missing.
+ * Private to profiler/agent/: what the agent must know of CUPTI's binary interface, CUDA 11.0
+ * to 13.x. Own declarations, because the library is found at run time and tacho builds without a
+ * CUDA toolkit. tests/unit/agent/test_agent_cupti_abi.c compares them with the real headers where
+ * they are installed. Everything is looked up by name; a function that is absent is a feature
+ * missing.
  */
 #ifndef TACHO_AGENT_CUPTI_ABI_H
 #define TACHO_AGENT_CUPTI_ABI_H
@@ -59,7 +60,8 @@ enum cupti_domain {
 enum { CUPTI_RESOURCE_MODULE_UNLOAD = 7 };
 enum { CUPTI_EXTERNAL_CUSTOM0 = 3, CUPTI_EXTERNAL_CUSTOM1 = 4 };
 
-/* Calls of the driver interface that launch work: those of programs that do not use the runtime (Triton, JAX). */
+/* Calls of the driver interface that launch work: those of programs that do not use the runtime
+ * (Triton, JAX). */
 #define CUPTI_DRIVER_LAUNCH_MAP(X) \
     X(cuLaunchKernel, 307) \
     X(cuLaunchKernel_ptsz, 442) \
@@ -126,7 +128,8 @@ struct cupti_callback_data {
 
 typedef void (*cupti_callback)(void *user, int domain, uint32_t cbid, const void *data);
 typedef void (*cupti_request)(uint8_t **buffer, size_t *size, size_t *max_records);
-typedef void (*cupti_complete)(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid);
+typedef void (*cupti_complete)(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+                               size_t valid);
 
 /* name after "cupti", required, result and arguments */
 #define CUPTI_FUNCTION_MAP(X) \
@@ -134,7 +137,9 @@ typedef void (*cupti_complete)(void *context, uint32_t stream, uint8_t *buffer, 
     X(GetTimestamp, 0, (uint64_t * time)) \
     X(GetCallbackName, 0, (int domain, uint32_t cbid, const char **name)) \
     X(Subscribe, 0, (void **subscriber, cupti_callback callback, void *user)) \
-    X(Subscribe_v2, 0, (void **subscriber, cupti_callback callback, void *user, struct cupti_subscriber_params *params)) \
+    X(Subscribe_v2, 0, \
+      (void **subscriber, cupti_callback callback, void *user, \
+       struct cupti_subscriber_params *params)) \
     X(Unsubscribe, 0, (void *subscriber)) \
     X(EnableCallback, 0, (uint32_t enable, void *subscriber, int domain, uint32_t cbid)) \
     X(SetThreadIdType, 0, (int type)) \
@@ -159,7 +164,8 @@ struct cupti {
 };
 
 /* Versions as cuptiGetVersion counts them. */
-#define CUPTI_VERSION_NULL_BUFFER_OK 27u     /* 12.9: a NULL buffer no longer crashes */
-#define CUPTI_VERSION_TIMESTAMP_OK   130100u /* 13.1: the timestamp callback no longer loses kernel times */
+#define CUPTI_VERSION_NULL_BUFFER_OK 27u /* 12.9: a NULL buffer no longer crashes */
+#define CUPTI_VERSION_TIMESTAMP_OK \
+    130100u /* 13.1: the timestamp callback no longer loses kernel times */
 
 #endif

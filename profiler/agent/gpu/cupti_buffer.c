@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file of buffers that CUPTI fills and the collector decodes (profiler/wire.h). CUPTI asks for a buffer on the program's
- * own threads: there one is only taken, never made; the flush thread keeps some ready.
+ * The file of buffers that CUPTI fills and the collector decodes (profiler/wire.h). CUPTI asks for
+ * a buffer on the program's own threads: there one is only taken, never made; the flush thread
+ * keeps some ready.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,18 +17,21 @@
 
 #include "profiler/agent/gpu/cuda.h"
 
-#define FIRST         4u          /* buffers backed at the start */
-#define READY         3u          /* free ones that the flush thread keeps */
-#define SCRATCH_BYTES (64u << 10) /* given to CUPTI where there is none: what it writes there is counted and lost */
-#define SCRATCHES     64u
+#define FIRST 4u /* buffers backed at the start */
+#define READY 3u /* free ones that the flush thread keeps */
+#define SCRATCH_BYTES \
+    (64u << 10) /* given to CUPTI where there is none: what it writes there is counted and lost */
+#define SCRATCHES 64u
 
 struct agent_cuda agent_cuda;
 
-/* Only around the walk over a buffer; the request path never takes it (CUPTI holds locks of its own there). */
+/* Only around the walk over a buffer; the request path never takes it (CUPTI holds locks of its own
+ * there). */
 static pthread_mutex_t walk_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER; /* takes no other */
 static _Atomic(uint8_t *) scratch[SCRATCHES];                 /* free ones */
-static uint32_t written[WIRE_GPU_BUFFERS * 64u];              /* flush thread: how far a lent buffer was filled */
+static uint32_t
+    written[WIRE_GPU_BUFFERS * 64u]; /* flush thread: how far a lent buffer was filled */
 
 static uint64_t page_up(uint64_t n)
 {
@@ -44,7 +48,8 @@ static uint32_t buffer_cap(uint64_t offset)
     if (mib && atol(mib) > 0)
         cap = (uint64_t)atol(mib) * (1u << 20) / WIRE_GPU_BUFFER_BYTES;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-        uint64_t room = limit.rlim_cur > offset ? (limit.rlim_cur - offset) / WIRE_GPU_BUFFER_BYTES : 0;
+        uint64_t room =
+            limit.rlim_cur > offset ? (limit.rlim_cur - offset) / WIRE_GPU_BUFFER_BYTES : 0;
         cap = room < cap ? room : cap;
     }
     const uint64_t most = sizeof written / sizeof *written;
@@ -53,7 +58,8 @@ static uint32_t buffer_cap(uint64_t offset)
 
 static void file_path(char *path, size_t size, const char *prefix)
 {
-    snprintf(path, size, "%s/%s%u.%u", agent_setup.folder, prefix, agent_process->pid, agent_cuda.number);
+    snprintf(path, size, "%s/%s%u.%u", agent_setup.folder, prefix, agent_process->pid,
+             agent_cuda.number);
 }
 
 bool agent_buffer_open(int driver_version)
@@ -62,7 +68,8 @@ bool agent_buffer_open(int driver_version)
     const struct wire_pool *pool = atomic_load_explicit(&agent_process->pool, memory_order_acquire);
     uint64_t directory = page_up(sizeof(struct wire_gpu));
     uint64_t most = page_up(sizeof written / sizeof *written * sizeof(struct wire_buffer));
-    uint64_t names = directory + most, buffers = page_up(names + WIRE_GPU_NAMES * sizeof(struct wire_gpu_name));
+    uint64_t names = directory + most,
+             buffers = page_up(names + WIRE_GPU_NAMES * sizeof(struct wire_gpu_name));
     uint32_t cap = buffer_cap(buffers), first = cap < FIRST ? cap : FIRST;
     uint64_t bytes = buffers + (uint64_t)cap * WIRE_GPU_BUFFER_BYTES;
     char path[4096], final[4096];
@@ -72,10 +79,13 @@ bool agent_buffer_open(int driver_version)
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return false;
-    char *map = ftruncate(fd, (off_t)bytes) ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    char *map = ftruncate(fd, (off_t)bytes)
+                    ? MAP_FAILED
+                    : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         goto fail;
-    if (!agent_pool_back(fd, map, 0, buffers) || !agent_pool_back(fd, map, buffers, (uint64_t)first * WIRE_GPU_BUFFER_BYTES)) {
+    if (!agent_pool_back(fd, map, 0, buffers) ||
+        !agent_pool_back(fd, map, buffers, (uint64_t)first * WIRE_GPU_BUFFER_BYTES)) {
         munmap(map, bytes);
         goto fail;
     }
@@ -110,7 +120,8 @@ static uint32_t ready_buffers(uint32_t backed)
 {
     uint32_t ready = 0;
     for (uint32_t i = 0; i < backed; i++)
-        ready += atomic_load_explicit(&agent_cuda.directory[i].state, memory_order_relaxed) == WIRE_BUFFER_FREE;
+        ready += atomic_load_explicit(&agent_cuda.directory[i].state, memory_order_relaxed) ==
+                 WIRE_BUFFER_FREE;
     return ready;
 }
 
@@ -124,7 +135,8 @@ static void grow(uint32_t least)
     uint32_t backed = atomic_load_explicit(&g->buffers_backed, memory_order_relaxed);
     if (backed == g->buffer_cap || ready_buffers(backed) >= least)
         goto out;
-    uint32_t target = backed + WIRE_GPU_GROW < g->buffer_cap ? backed + WIRE_GPU_GROW : g->buffer_cap;
+    uint32_t target =
+        backed + WIRE_GPU_GROW < g->buffer_cap ? backed + WIRE_GPU_GROW : g->buffer_cap;
     file_path(path, sizeof path, WIRE_GPU_PREFIX);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd >= 0 && (fstat(fd, &st) || (uint64_t)st.st_size != g->file_bytes)) {
@@ -164,7 +176,8 @@ static void scratch_give(uint8_t *p)
     memset(p, 0, SCRATCH_BYTES);
     for (unsigned i = 0; i < SCRATCHES; i++) {
         uint8_t *none = NULL;
-        if (atomic_compare_exchange_strong_explicit(&scratch[i], &none, p, memory_order_acq_rel, memory_order_relaxed))
+        if (atomic_compare_exchange_strong_explicit(&scratch[i], &none, p, memory_order_acq_rel,
+                                                    memory_order_relaxed))
             return;
     }
     munmap(p, SCRATCH_BYTES);
@@ -180,8 +193,9 @@ static uint8_t *buffer_take(void)
         uint32_t state = WIRE_BUFFER_FREE;
         if (atomic_load_explicit(&b->state, memory_order_relaxed) != WIRE_BUFFER_FREE)
             continue;
-        if (!taken && atomic_compare_exchange_strong_explicit(&b->state, &state, WIRE_BUFFER_LENT, memory_order_acquire,
-                                                              memory_order_relaxed)) {
+        if (!taken &&
+            atomic_compare_exchange_strong_explicit(&b->state, &state, WIRE_BUFFER_LENT,
+                                                    memory_order_acquire, memory_order_relaxed)) {
             b->generation++;
             b->valid = b->records = b->dropped = 0;
             b->sequence = 0;
@@ -203,7 +217,8 @@ void agent_buffer_request(uint8_t **buffer, size_t *size, size_t *max_records)
     if (agent_cuda_live()) {
         atomic_fetch_add_explicit(&agent_cuda.requests, 1, memory_order_relaxed);
         *buffer = buffer_take();
-        if (!*buffer) { /* many threads at once: better a stall here, once, than records that are lost */
+        if (!*buffer) { /* many threads at once: better a stall here, once, than records that are
+                           lost */
             int saved = errno;
             grow(1);
             errno = saved;
@@ -239,10 +254,12 @@ static uint32_t name_intern(const char *text)
     return agent_name_intern(WIRE_TEXT_NAME, text, strnlen(text, WIRE_GPU_NAME_MAX), true);
 }
 
-/* The arena id of a name, by its address: the text behind an address may change only when a module was unloaded. */
+/* The arena id of a name, by its address: the text behind an address may change only when a module
+ * was unloaded. */
 static uint32_t name_of(uint64_t pointer)
 {
-    uint32_t epoch = atomic_load_explicit(&agent_cuda.epoch, memory_order_acquire), mask = WIRE_GPU_NAMES - 1;
+    uint32_t epoch = atomic_load_explicit(&agent_cuda.epoch, memory_order_acquire),
+             mask = WIRE_GPU_NAMES - 1;
     uint32_t i = (uint32_t)((pointer * 0x9e3779b97f4a7c15u) >> 40) & mask;
     if (!pointer)
         return 0;
@@ -274,24 +291,29 @@ static void replace_name(uint8_t *record, size_t bytes, size_t at)
 static void note_api(unsigned domain, uint32_t cbid)
 {
     const char *name = NULL;
-    if (cbid >= WIRE_GPU_APIS || atomic_load_explicit(&agent_cuda.gpu->api_name[domain][cbid], memory_order_relaxed) ||
+    if (cbid >= WIRE_GPU_APIS ||
+        atomic_load_explicit(&agent_cuda.gpu->api_name[domain][cbid], memory_order_relaxed) ||
         !agent_cuda.cupti.GetCallbackName ||
-        agent_cuda.cupti.GetCallbackName(domain ? CUPTI_DOMAIN_RUNTIME : CUPTI_DOMAIN_DRIVER, cbid, &name) || !name)
+        agent_cuda.cupti.GetCallbackName(domain ? CUPTI_DOMAIN_RUNTIME : CUPTI_DOMAIN_DRIVER, cbid,
+                                         &name) ||
+        !name)
         return;
     size_t n = strnlen(name, 256), digits = n;
     while (digits && name[digits - 1] >= '0' && name[digits - 1] <= '9')
         digits--;
     if (domain && digits < n && digits > 2 && name[digits - 1] == 'v' && name[digits - 2] == '_')
         n = digits - 2;
-    atomic_store_explicit(&agent_cuda.gpu->api_name[domain][cbid], agent_name_intern(WIRE_TEXT_NAME, name, n, true),
-                          memory_order_release);
+    atomic_store_explicit(&agent_cuda.gpu->api_name[domain][cbid],
+                          agent_name_intern(WIRE_TEXT_NAME, name, n, true), memory_order_release);
 }
 
 static void note_record(uint8_t *record, size_t bytes)
 {
     uint32_t kind = read32(record);
-    if (kind < WIRE_GPU_KINDS && bytes && !atomic_load_explicit(&agent_cuda.gpu->record_bytes[kind], memory_order_relaxed))
-        atomic_store_explicit(&agent_cuda.gpu->record_bytes[kind], (uint32_t)bytes, memory_order_release);
+    if (kind < WIRE_GPU_KINDS && bytes &&
+        !atomic_load_explicit(&agent_cuda.gpu->record_bytes[kind], memory_order_relaxed))
+        atomic_store_explicit(&agent_cuda.gpu->record_bytes[kind], (uint32_t)bytes,
+                              memory_order_release);
     switch (kind) {
     case CUPTI_KIND_KERNEL:
     case CUPTI_KIND_CONCURRENT_KERNEL:
@@ -332,7 +354,8 @@ static uint32_t walk(uint8_t *buffer, size_t valid, bool note)
     return count;
 }
 
-static void buffer_done(struct wire_buffer *b, void *context, uint32_t stream, uint8_t *data, size_t valid)
+static void buffer_done(struct wire_buffer *b, void *context, uint32_t stream, uint8_t *data,
+                        size_t valid)
 {
     size_t dropped = 0;
     pthread_mutex_lock(&walk_lock);
@@ -343,16 +366,19 @@ static void buffer_done(struct wire_buffer *b, void *context, uint32_t stream, u
     b->sequence = atomic_fetch_add_explicit(&agent_cuda.gpu->sequence, 1, memory_order_relaxed) + 1;
     pthread_mutex_unlock(&walk_lock);
     if (agent_cuda.cupti.ActivityGetNumDroppedRecords &&
-        agent_cuda.cupti.ActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_OK && dropped) {
+        agent_cuda.cupti.ActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_OK &&
+        dropped) {
         b->dropped = (uint32_t)dropped;
         agent_lose(WIRE_LOSS_GPU_DROPPED, dropped);
     }
     atomic_fetch_add_explicit(&agent_cuda.records, b->records, memory_order_relaxed);
-    atomic_store_explicit(&b->state, valid ? WIRE_BUFFER_DONE : WIRE_BUFFER_FREE, memory_order_release);
+    atomic_store_explicit(&b->state, valid ? WIRE_BUFFER_DONE : WIRE_BUFFER_FREE,
+                          memory_order_release);
 }
 
 /* On a thread of CUPTI's, or on one that flushes. */
-void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
+void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size,
+                           size_t valid)
 {
     if (!buffer || !agent_cuda_live())
         return;
@@ -362,8 +388,10 @@ void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size
     if (valid > size)
         valid = size;
     atomic_fetch_add_explicit(&agent_cuda.completions, 1, memory_order_relaxed);
-    if (buffer >= agent_cuda.buffers && offset < (uint64_t)g->buffer_cap * g->buffer_bytes && offset % g->buffer_bytes == 0) {
-        buffer_done(&agent_cuda.directory[offset / g->buffer_bytes], context, stream, buffer, valid);
+    if (buffer >= agent_cuda.buffers && offset < (uint64_t)g->buffer_cap * g->buffer_bytes &&
+        offset % g->buffer_bytes == 0) {
+        buffer_done(&agent_cuda.directory[offset / g->buffer_bytes], context, stream, buffer,
+                    valid);
     } else {
         uint32_t lost = walk(buffer, valid, false);
         if (lost)
@@ -375,7 +403,8 @@ void agent_buffer_complete(void *context, uint32_t stream, uint8_t *buffer, size
 
 /* ---- for the watchdog ---- */
 
-/* A glance at memory that CUPTI may be writing at this moment: whether anything is there is all that is asked. */
+/* A glance at memory that CUPTI may be writing at this moment: whether anything is there is all
+ * that is asked. */
 __attribute__((no_sanitize("thread"))) bool agent_buffer_written(void)
 {
     const struct wire_gpu *g = agent_cuda.gpu;
@@ -383,7 +412,8 @@ __attribute__((no_sanitize("thread"))) bool agent_buffer_written(void)
     bool grew = false;
     for (uint32_t i = 0; i < backed; i++) {
         uint32_t from = written[i];
-        if (atomic_load_explicit(&agent_cuda.directory[i].state, memory_order_acquire) != WIRE_BUFFER_LENT) {
+        if (atomic_load_explicit(&agent_cuda.directory[i].state, memory_order_acquire) !=
+            WIRE_BUFFER_LENT) {
             written[i] = 0;
             continue;
         }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which libcupti. First a copy that the program has mapped already: two copies in one process fight for the driver's single
- * tools slot. Then beside the CUDA libraries that are mapped (a wheel of PyTorch or JAX, a toolkit), the environments of
- * Python, the loader's own search, and the usual places of a toolkit. The version of the mapped CUDA runtime, or of the driver,
- * goes first.
+ * Which libcupti. First a copy that the program has mapped already: two copies in one process fight
+ * for the driver's single tools slot. Then beside the CUDA libraries that are mapped (a wheel of
+ * PyTorch or JAX, a toolkit), the environments of Python, the loader's own search, and the usual
+ * places of a toolkit. The version of the mapped CUDA runtime, or of the driver, goes first.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -51,7 +51,8 @@ static void add_sites_of(struct search *s, const char *prefix)
     char pattern[FOLDER_MAX];
     glob_t g;
     if (!prefix || !*prefix ||
-        snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages", prefix) >= (int)sizeof pattern)
+        snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages", prefix) >=
+            (int)sizeof pattern)
         return;
     if (glob(pattern, 0, NULL, &g) == 0)
         for (size_t i = 0; i < g.gl_pathc; i++)
@@ -71,7 +72,8 @@ static void add_toolkit(struct search *s, const char *root)
 static void look_at_path(struct search *s, const char *path)
 {
     static const char *const packages[] = {"/site-packages/", "/dist-packages/"};
-    static const char *const cuda[] = {"libcudart.so", "libcublas.so", "libnvrtc.so", "libcublasLt.so"};
+    static const char *const cuda[] = {"libcudart.so", "libcublas.so", "libnvrtc.so",
+                                       "libcublasLt.so"};
     const char *base = strrchr(path, '/');
     for (size_t i = 0; i < sizeof packages / sizeof *packages; i++) {
         const char *at = strstr(path, packages[i]);
@@ -89,7 +91,8 @@ static void look_at_path(struct search *s, const char *path)
     }
 }
 
-/* Paths of the mapped files, each line's part from its first '/'. Read in pieces: the file may be long. */
+/* Paths of the mapped files, each line's part from its first '/'. Read in pieces: the file may be
+ * long. */
 static void look_at_maps(struct search *s)
 {
     char text[8192];
@@ -129,10 +132,12 @@ static void order_majors(struct search *s, int driver_version)
 }
 
 /* "libcupti.so.13"; CUDA 11 counted its minor versions in the name. */
-static void *try_names(const struct search *s, const char *folder, int flags, char *found, size_t size)
+static void *try_names(const struct search *s, const char *folder, int flags, char *found,
+                       size_t size)
 {
     for (unsigned i = 0; i < MAJORS; i++)
-        for (int minor = s->major[i] == 11 ? 8 : -1; minor >= (s->major[i] == 11 ? 0 : -1); minor--) {
+        for (int minor = s->major[i] == 11 ? 8 : -1; minor >= (s->major[i] == 11 ? 0 : -1);
+             minor--) {
             char path[FOLDER_MAX + 32], name[32];
             if (minor < 0)
                 snprintf(name, sizeof name, "libcupti.so.%d", s->major[i]);
@@ -179,7 +184,8 @@ static void *find_library(int driver_version, char *found, size_t size)
     return h;
 }
 
-bool agent_cupti_find(struct cupti *c, int driver_version, char *path, size_t size, enum wire_gpu_stage *stage)
+bool agent_cupti_find(struct cupti *c, int driver_version, char *path, size_t size,
+                      enum wire_gpu_stage *stage)
 {
     *stage = WIRE_GPU_STAGE_LIBRARY;
     path[0] = 0;

@@ -23,7 +23,8 @@ static struct {
 
 static bool asked(enum wire_counters which)
 {
-    return atomic_load_explicit(&agent_cuda.gpu->counters[which].state, memory_order_relaxed) != WIRE_COUNTERS_OFF;
+    return atomic_load_explicit(&agent_cuda.gpu->counters[which].state, memory_order_relaxed) !=
+           WIRE_COUNTERS_OFF;
 }
 
 void gpu_counters_fail(enum wire_counters which, enum wire_counters_stage stage, int error)
@@ -53,16 +54,20 @@ uint64_t gpu_counters_time(uint64_t cupti)
     if (agent_cuda.cupti.GetTimestamp)
         agent_cuda.cupti.GetTimestamp(&now_cupti);
     double ago = (double)(int64_t)(now_cupti - cupti);
-    if (!(ago >= 0 && ago < 60e9)) /* of another clock: when it was read is the best that is known */
+    if (!(ago >= 0 &&
+          ago < 60e9)) /* of another clock: when it was read is the best that is known */
         return pool;
-    double a_ns = monotonic > state.monotonic0 ? (double)(pool - state.pool0) / (double)(monotonic - state.monotonic0) : 1;
+    double a_ns = monotonic > state.monotonic0
+                      ? (double)(pool - state.pool0) / (double)(monotonic - state.monotonic0)
+                      : 1;
     return pool - (uint64_t)(ago * a_ns);
 }
 
 static void find_driver(void)
 {
     void *cuda = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-#define SYMBOL(field, name) gpu_driver.field = cuda ? (__typeof__(gpu_driver.field))(uintptr_t)dlsym(cuda, name) : NULL
+#define SYMBOL(field, name) \
+    gpu_driver.field = cuda ? (__typeof__(gpu_driver.field))(uintptr_t)dlsym(cuda, name) : NULL
     SYMBOL(count, "cuDeviceGetCount");
     SYMBOL(device, "cuDeviceGet");
     SYMBOL(primary, "cuDevicePrimaryCtxGetState");
@@ -81,7 +86,8 @@ static void look_for_devices(bool *seen)
     for (int i = 0; i < n && i < GPU_DEVICES; i++) {
         int device, active = 0;
         unsigned flags;
-        if (!seen[i] && gpu_driver.device(&device, i) == 0 && gpu_driver.primary(device, &flags, &active) == 0 && active)
+        if (!seen[i] && gpu_driver.device(&device, i) == 0 &&
+            gpu_driver.primary(device, &flags, &active) == 0 && active)
             seen[i] = gpu_pm_look(i) || true;
     }
 }
@@ -113,7 +119,8 @@ static void *counters_main(void *arg)
 static void begin(enum wire_counters which, const char *word)
 {
     if (agent_cupti_option(word))
-        atomic_store_explicit(&agent_cuda.gpu->counters[which].state, WIRE_COUNTERS_WAITING, memory_order_relaxed);
+        atomic_store_explicit(&agent_cuda.gpu->counters[which].state, WIRE_COUNTERS_WAITING,
+                              memory_order_relaxed);
 }
 
 void agent_counters_start(void)

@@ -7,19 +7,23 @@
 
 bool gpu_host_functions(struct profiler_functions *f, void *library)
 {
-#define LOOK_UP(name, type) f->name = (int (*)(struct type *))(uintptr_t)dlsym(library, "cupti" #name);
+#define LOOK_UP(name, type) \
+    f->name = (int (*)(struct type *))(uintptr_t)dlsym(library, "cupti" #name);
     PROFILER_FUNCTION_MAP(LOOK_UP)
 #undef LOOK_UP
-    return f->ProfilerHostInitialize && f->ProfilerHostDeinitialize && f->ProfilerHostGetMetricProperties &&
-           f->ProfilerHostConfigAddMetrics && f->ProfilerHostGetConfigImageSize && f->ProfilerHostGetConfigImage &&
+    return f->ProfilerHostInitialize && f->ProfilerHostDeinitialize &&
+           f->ProfilerHostGetMetricProperties && f->ProfilerHostConfigAddMetrics &&
+           f->ProfilerHostGetConfigImageSize && f->ProfilerHostGetConfigImage &&
            f->ProfilerHostGetNumOfPasses && f->ProfilerHostEvaluateToGpuValues;
 }
 
-static int object_open(const struct profiler_functions *f, int type, const char *chip, const uint8_t *availability,
-                       void **object)
+static int object_open(const struct profiler_functions *f, int type, const char *chip,
+                       const uint8_t *availability, void **object)
 {
-    struct profiler_host_open p = {
-        .size = PROFILER_SIZE(profiler_host_open, host), .type = type, .chip = chip, .availability = availability};
+    struct profiler_host_open p = {.size = PROFILER_SIZE(profiler_host_open, host),
+                                   .type = type,
+                                   .chip = chip,
+                                   .availability = availability};
     int rc = f->ProfilerHostInitialize(&p);
     *object = p.host;
     return rc;
@@ -27,26 +31,34 @@ static int object_open(const struct profiler_functions *f, int type, const char 
 
 static void object_close(const struct profiler_functions *f, void *object)
 {
-    struct profiler_host_close p = {.size = PROFILER_SIZE(profiler_host_close, host), .host = object};
+    struct profiler_host_close p = {.size = PROFILER_SIZE(profiler_host_close, host),
+                                    .host = object};
     if (object)
         f->ProfilerHostDeinitialize(&p);
 }
 
-/* Makes the configuration of `count` metrics in a fresh object. 0, or CUPTI's result; *image belongs to the caller. */
-static int configure(const struct gpu_host *h, void *object, uint8_t **image, size_t *bytes, size_t *passes)
+/* Makes the configuration of `count` metrics in a fresh object. 0, or CUPTI's result; *image
+ * belongs to the caller. */
+static int configure(const struct gpu_host *h, void *object, uint8_t **image, size_t *bytes,
+                     size_t *passes)
 {
     const char *names[GPU_HOST_METRICS];
     memcpy(names, h->name, sizeof names);
-    struct profiler_host_add add = {
-        .size = PROFILER_SIZE(profiler_host_add, count), .host = object, .names = names, .count = h->count};
-    struct profiler_host_config_bytes size = {.size = PROFILER_SIZE(profiler_host_config_bytes, bytes), .host = object};
+    struct profiler_host_add add = {.size = PROFILER_SIZE(profiler_host_add, count),
+                                    .host = object,
+                                    .names = names,
+                                    .count = h->count};
+    struct profiler_host_config_bytes size = {
+        .size = PROFILER_SIZE(profiler_host_config_bytes, bytes), .host = object};
     int rc = h->f->ProfilerHostConfigAddMetrics(&add);
     *image = NULL;
     if (rc || (rc = h->f->ProfilerHostGetConfigImageSize(&size)))
         return rc;
     *image = malloc(size.bytes ? size.bytes : 1);
-    struct profiler_host_config config = {
-        .size = PROFILER_SIZE(profiler_host_config, image), .host = object, .bytes = size.bytes, .image = *image};
+    struct profiler_host_config config = {.size = PROFILER_SIZE(profiler_host_config, image),
+                                          .host = object,
+                                          .bytes = size.bytes,
+                                          .image = *image};
     struct profiler_host_passes count = {
         .size = PROFILER_SIZE(profiler_host_passes, passes), .bytes = size.bytes, .image = *image};
     rc = *image ? h->f->ProfilerHostGetConfigImage(&config) : -1;
@@ -57,18 +69,21 @@ static int configure(const struct gpu_host *h, void *object, uint8_t **image, si
     return rc;
 }
 
-/* Does the chip know the name? Some names of another chip are taken by ConfigAddMetrics and fail later. */
+/* Does the chip know the name? Some names of another chip are taken by ConfigAddMetrics and fail
+ * later. */
 static bool known(const struct gpu_host *h, const char *name)
 {
-    struct profiler_host_metric p = {.size = PROFILER_SIZE(profiler_host_metric, type), .host = h->object, .name = name};
+    struct profiler_host_metric p = {
+        .size = PROFILER_SIZE(profiler_host_metric, type), .host = h->object, .name = name};
     return h->f->ProfilerHostGetMetricProperties(&p) == 0;
 }
 
 /* Tries the names of a metric one by one at the end of the list. */
-static int take(struct gpu_host *h, int type, const char *chip, const uint8_t *availability, const struct gpu_metric *m,
-                size_t most_passes)
+static int take(struct gpu_host *h, int type, const char *chip, const uint8_t *availability,
+                const struct gpu_metric *m, size_t most_passes)
 {
-    for (size_t i = 0; i < GPU_METRIC_CANDIDATES && m->candidate[i] && h->count < GPU_HOST_METRICS; i++) {
+    for (size_t i = 0; i < GPU_METRIC_CANDIDATES && m->candidate[i] && h->count < GPU_HOST_METRICS;
+         i++) {
         void *object = NULL;
         uint8_t *image = NULL;
         size_t bytes = 0, passes = 0;
@@ -97,8 +112,9 @@ static int take(struct gpu_host *h, int type, const char *chip, const uint8_t *a
     return 0;
 }
 
-int gpu_host_open(struct gpu_host *h, const struct profiler_functions *f, int type, const char *chip,
-                  const uint8_t *availability, const struct gpu_metric *wanted, size_t n, size_t most_passes)
+int gpu_host_open(struct gpu_host *h, const struct profiler_functions *f, int type,
+                  const char *chip, const uint8_t *availability, const struct gpu_metric *wanted,
+                  size_t n, size_t most_passes)
 {
     *h = (struct gpu_host){.f = f};
     int rc = object_open(f, type, chip, availability, &h->object);
@@ -115,7 +131,8 @@ void gpu_host_close(struct gpu_host *h)
     *h = (struct gpu_host){0};
 }
 
-int gpu_host_values(const struct gpu_host *h, const uint8_t *data, size_t bytes, size_t index, double *values)
+int gpu_host_values(const struct gpu_host *h, const uint8_t *data, size_t bytes, size_t index,
+                    double *values)
 {
     const char *names[GPU_HOST_METRICS];
     memcpy(names, h->name, sizeof names);

@@ -16,8 +16,10 @@ static bool open_range(struct gpu_plan *p, uint16_t domain, uint32_t name, bool 
     return true;
 }
 
-/* Closes the innermost range of the domain: ranges of two domains may overlap. False: it has none open that is told apart. */
-static bool close_range(struct gpu_plan *p, uint16_t domain, unsigned *level, uint32_t *name, bool *chosen)
+/* Closes the innermost range of the domain: ranges of two domains may overlap. False: it has none
+ * open that is told apart. */
+static bool close_range(struct gpu_plan *p, uint16_t domain, unsigned *level, uint32_t *name,
+                        bool *chosen)
 {
     unsigned i = p->opened;
     if (p->deeper) {
@@ -86,8 +88,8 @@ int gpu_plan_cut(struct gpu_plan *p, bool push, uint16_t domain, uint32_t name)
 {
     const struct gpu_plan_event *e = p->next < p->events ? &p->event[p->next] : NULL;
     unsigned level;
-    bool chosen = e && push && e->push && e->domain == domain && e->name == name && e->level == p->opened + 1 &&
-                  (!p->opened || p->open[p->opened - 1].chosen);
+    bool chosen = e && push && e->push && e->domain == domain && e->name == name &&
+                  e->level == p->opened + 1 && (!p->opened || p->open[p->opened - 1].chosen);
     if (push) {
         if (!open_range(p, domain, name, chosen) || !chosen)
             return -1;

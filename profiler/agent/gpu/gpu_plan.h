@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to profiler/agent/: where a step is cut to count its ranges one by one. The ranges are those that the thread of the
- * step pushes and pops inside it. The step is cut at each push and pop, so a piece lies in one range and in none inside that:
- * pieces add up, and one pass of the counters serves all levels.
+ * Private to profiler/agent/: where a step is cut to count its ranges one by one. The ranges are
+ * those that the thread of the step pushes and pops inside it. The step is cut at each push and
+ * pop, so a piece lies in one range and in none inside that: pieces add up, and one pass of the
+ * counters serves all levels.
  *
- * A counting pass is a step, so the steps must have the same ranges: a plan is made of one step and held against the others.
- * What a step has beyond its plan (a garbage collection) belongs to the piece around it; what it lacks spoils the pass. Depends
- * on nothing of the agent.
+ * A counting pass is a step, so the steps must have the same ranges: a plan is made of one step and
+ * held against the others. What a step has beyond its plan (a garbage collection) belongs to the
+ * piece around it; what it lacks spoils the pass. Depends on nothing of the agent.
  */
 #ifndef TACHO_AGENT_GPU_PLAN_H
 #define TACHO_AGENT_GPU_PLAN_H
@@ -28,7 +29,8 @@ struct gpu_plan_event {
     bool push;
 };
 struct gpu_plan {
-    struct gpu_plan_event event[GPU_PLAN_EVENTS]; /* pushes and pops of ranges down to `levels`, in order */
+    struct gpu_plan_event
+        event[GPU_PLAN_EVENTS]; /* pushes and pops of ranges down to `levels`, in order */
     size_t events;
     unsigned levels; /* the deepest of which all fit; 0: not even the first one */
     struct {

@@ -7,8 +7,9 @@
 
 #include "profiler/agent/gpu/gpu_counters.h"
 
-#define INTERVAL_NS    5000000u /* 200 samples a second */
-#define INTERVAL_TICKS 8000000u /* about the same, where the chip triggers by cycles of its system clock only */
+#define INTERVAL_NS 5000000u /* 200 samples a second */
+#define INTERVAL_TICKS \
+    8000000u /* about the same, where the chip triggers by cycles of its system clock only */
 #define HARDWARE_BYTES ((size_t)16 << 20)
 #define SAMPLES        1024u /* a read; ten a second */
 
@@ -23,7 +24,8 @@ static struct sampler sampler[GPU_DEVICES];
 
 static bool fail(struct sampler *s, enum wire_counters_stage stage, int error)
 {
-    struct profiler_pm_sampler p = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler), .sampler = s->object};
+    struct profiler_pm_sampler p = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler),
+                                    .sampler = s->object};
     if (s->object && gpu_functions.PmSamplingDisable)
         gpu_functions.PmSamplingDisable(&p);
     gpu_host_close(&s->host);
@@ -36,17 +38,18 @@ static bool fail(struct sampler *s, enum wire_counters_stage stage, int error)
 static bool complete(void)
 {
     const struct profiler_functions *f = &gpu_functions;
-    return f->DeviceGetChipName && f->PmSamplingGetCounterAvailability && f->PmSamplingEnable && f->PmSamplingDisable &&
-           f->PmSamplingSetConfig && f->PmSamplingGetCounterDataSize && f->PmSamplingCounterDataImageInitialize &&
-           f->PmSamplingStart && f->PmSamplingStop && f->PmSamplingDecodeData && f->PmSamplingGetCounterDataInfo &&
+    return f->DeviceGetChipName && f->PmSamplingGetCounterAvailability && f->PmSamplingEnable &&
+           f->PmSamplingDisable && f->PmSamplingSetConfig && f->PmSamplingGetCounterDataSize &&
+           f->PmSamplingCounterDataImageInitialize && f->PmSamplingStart && f->PmSamplingStop &&
+           f->PmSamplingDecodeData && f->PmSamplingGetCounterDataInfo &&
            f->PmSamplingCounterDataGetSampleInfo;
 }
 
 static int open_host(struct sampler *s, int device, enum wire_counters_stage *stage)
 {
     const char *chip;
-    struct profiler_pm_availability free_ones = {.size = PROFILER_SIZE(profiler_pm_availability, image),
-                                                 .device = (size_t)device};
+    struct profiler_pm_availability free_ones = {
+        .size = PROFILER_SIZE(profiler_pm_availability, image), .device = (size_t)device};
     *stage = WIRE_COUNTERS_STAGE_CHIP;
     int rc = gpu_counters_chip(WIRE_COUNTERS_PM, device, &chip);
     if (rc)
@@ -58,8 +61,8 @@ static int open_host(struct sampler *s, int device, enum wire_counters_stage *st
     rc = free_ones.image ? gpu_functions.PmSamplingGetCounterAvailability(&free_ones) : -1;
     if (!rc) {
         *stage = WIRE_COUNTERS_STAGE_METRICS;
-        rc = gpu_host_open(&s->host, &gpu_functions, PROFILER_PM_SAMPLING, chip, free_ones.image, gpu_pm_metrics,
-                           GPU_PM_METRICS, 1);
+        rc = gpu_host_open(&s->host, &gpu_functions, PROFILER_PM_SAMPLING, chip, free_ones.image,
+                           gpu_pm_metrics, GPU_PM_METRICS, 1);
     }
     free(free_ones.image);
     return rc ? rc : s->host.count ? 0 : -1;
@@ -78,7 +81,8 @@ static int configure(struct sampler *s)
     int rc = gpu_functions.PmSamplingSetConfig(&p);
     if (!rc)
         return 0;
-    p.trigger = PROFILER_TRIGGER_CYCLES; /* GA100 and Turing know no other; Turing keeps the oldest, too */
+    p.trigger =
+        PROFILER_TRIGGER_CYCLES; /* GA100 and Turing know no other; Turing keeps the oldest, too */
     p.interval = INTERVAL_TICKS;
     if ((rc = gpu_functions.PmSamplingSetConfig(&p))) {
         p.append = PROFILER_KEEP_OLDEST;
@@ -90,8 +94,10 @@ static int configure(struct sampler *s)
 /* Empties the image. */
 static int reset(struct sampler *s)
 {
-    struct profiler_pm_data p = {
-        .size = PROFILER_SIZE(profiler_pm_data, data), .sampler = s->object, .bytes = s->data_bytes, .data = s->data};
+    struct profiler_pm_data p = {.size = PROFILER_SIZE(profiler_pm_data, data),
+                                 .sampler = s->object,
+                                 .bytes = s->data_bytes,
+                                 .data = s->data};
     return gpu_functions.PmSamplingCounterDataImageInitialize(&p);
 }
 
@@ -116,7 +122,8 @@ bool gpu_pm_look(int device)
 {
     struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_PM];
     struct sampler *s = &sampler[device];
-    struct profiler_pm_enable enable = {.size = PROFILER_SIZE(profiler_pm_enable, sampler), .device = (size_t)device};
+    struct profiler_pm_enable enable = {.size = PROFILER_SIZE(profiler_pm_enable, sampler),
+                                        .device = (size_t)device};
     enum wire_counters_stage stage;
     if (!complete())
         return fail(s, WIRE_COUNTERS_STAGE_LIBRARY, 0);
@@ -128,7 +135,8 @@ bool gpu_pm_look(int device)
     s->object = enable.sampler;
     if ((rc = configure(s)) || (rc = make_image(s)))
         return fail(s, WIRE_COUNTERS_STAGE_CONFIG, rc);
-    struct profiler_pm_sampler start = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler), .sampler = s->object};
+    struct profiler_pm_sampler start = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler),
+                                        .sampler = s->object};
     if ((rc = gpu_functions.PmSamplingStart(&start)))
         return fail(s, WIRE_COUNTERS_STAGE_START, rc);
     for (size_t i = 0; i < s->host.count; i++)
@@ -153,7 +161,8 @@ static int read_sample(struct sampler *s, size_t index)
     uint64_t time = gpu_counters_time(p.end);
     for (size_t i = 0; i < s->host.count; i++)
         agent_counter_put(s->counter[i], value[i], time);
-    atomic_fetch_add_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].values, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].values, 1,
+                              memory_order_relaxed);
     return 0;
 }
 
@@ -163,15 +172,17 @@ static void read_device(struct sampler *s)
                                         .sampler = s->object,
                                         .data = s->data,
                                         .data_bytes = s->data_bytes};
-    struct profiler_pm_info info = {
-        .size = PROFILER_SIZE(profiler_pm_info, completed), .data = s->data, .data_bytes = s->data_bytes};
+    struct profiler_pm_info info = {.size = PROFILER_SIZE(profiler_pm_info, completed),
+                                    .data = s->data,
+                                    .data_bytes = s->data_bytes};
     int rc = gpu_functions.PmSamplingDecodeData(&decode);
     if (!rc)
         rc = gpu_functions.PmSamplingGetCounterDataInfo(&info);
     for (size_t i = 0; i < info.completed && !rc; i++)
         rc = read_sample(s, i);
     if (decode.overflow)
-        atomic_fetch_add_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].overflows, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_PM].overflows, 1,
+                                  memory_order_relaxed);
     if (rc || (rc = reset(s)))
         fail(s, WIRE_COUNTERS_STAGE_DECODE, rc);
 }
@@ -187,7 +198,8 @@ void gpu_pm_stop(void)
 {
     for (int i = 0; i < GPU_DEVICES; i++) {
         struct sampler *s = &sampler[i];
-        struct profiler_pm_sampler p = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler), .sampler = s->object};
+        struct profiler_pm_sampler p = {.size = PROFILER_SIZE(profiler_pm_sampler, sampler),
+                                        .sampler = s->object};
         if (!s->object)
             continue;
         gpu_functions.PmSamplingStop(&p);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counting over whole steps, then over the ranges inside them. The metrics take several passes; a pass is a step, from its
- * begin to the begin of the next one, so the steps must be alike. Meanwhile nothing is recorded on the device: tracing and
- * counting would change each other. The device is synchronised at both ends of a pass, and at each end of a range that is
- * counted, so that a kernel belongs to the range that launched it. It is done once: from the fourth step on, or in the window
- * of --steps.
+ * Counting over whole steps, then over the ranges inside them. The metrics take several passes; a
+ * pass is a step, from its begin to the begin of the next one, so the steps must be alike.
+ * Meanwhile nothing is recorded on the device: tracing and counting would change each other. The
+ * device is synchronised at both ends of a pass, and at each end of a range that is counted, so
+ * that a kernel belongs to the range that launched it. It is done once: from the fourth step on, or
+ * in the window of --steps.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +18,8 @@
 #define WARM_UP 3u /* steps that are let go by: memory pools, autotuning */
 #define TRIES   3u /* plans for the ranges */
 
-/* The thread of the steps goes from phase to phase; the counters' thread tells what is ready (whole, parts). */
+/* The thread of the steps goes from phase to phase; the counters' thread tells what is ready
+ * (whole, parts). */
 enum phase { IDLE, WHOLE, LOOKING, PARTS, DONE };
 enum values { NONE, READY, TOLD };
 
@@ -49,7 +51,8 @@ static void watch(bool on)
 
 static void release(void)
 {
-    struct profiler_range_object p = {.size = PROFILER_SIZE(profiler_range_object, profiler), .profiler = range.profiler};
+    struct profiler_range_object p = {.size = PROFILER_SIZE(profiler_range_object, profiler),
+                                      .profiler = range.profiler};
     if (range.profiler)
         gpu_functions.RangeProfilerDisable(&p);
     range.profiler = NULL;
@@ -75,17 +78,19 @@ static void fail(enum wire_counters_stage stage, int error)
 static bool complete(void)
 {
     const struct profiler_functions *f = &gpu_functions;
-    return f->DeviceGetChipName && f->RangeProfilerEnable && f->RangeProfilerDisable && f->RangeProfilerGetCounterDataSize &&
-           f->RangeProfilerCounterDataImageInitialize && f->RangeProfilerSetConfig && f->RangeProfilerStart &&
-           f->RangeProfilerStop && f->RangeProfilerPushRange && f->RangeProfilerPopRange && f->RangeProfilerDecodeData &&
-           f->RangeProfilerGetCounterDataInfo && f->RangeProfilerCounterDataGetRangeInfo && gpu_driver.current &&
-           gpu_driver.current_device && gpu_driver.synchronize;
+    return f->DeviceGetChipName && f->RangeProfilerEnable && f->RangeProfilerDisable &&
+           f->RangeProfilerGetCounterDataSize && f->RangeProfilerCounterDataImageInitialize &&
+           f->RangeProfilerSetConfig && f->RangeProfilerStart && f->RangeProfilerStop &&
+           f->RangeProfilerPushRange && f->RangeProfilerPopRange && f->RangeProfilerDecodeData &&
+           f->RangeProfilerGetCounterDataInfo && f->RangeProfilerCounterDataGetRangeInfo &&
+           gpu_driver.current && gpu_driver.current_device && gpu_driver.synchronize;
 }
 
 static int open_host(void *context, enum wire_counters_stage *stage)
 {
     const char *chip;
-    struct profiler_availability counters = {.size = PROFILER_SIZE(profiler_availability, image), .context = context};
+    struct profiler_availability counters = {.size = PROFILER_SIZE(profiler_availability, image),
+                                             .context = context};
     *stage = WIRE_COUNTERS_STAGE_CHIP;
     int rc = gpu_counters_chip(WIRE_COUNTERS_RANGE, range.device, &chip);
     if (rc)
@@ -99,8 +104,8 @@ static int open_host(void *context, enum wire_counters_stage *stage)
     }
     if (!rc) {
         *stage = WIRE_COUNTERS_STAGE_METRICS;
-        rc = gpu_host_open(&range.host, &gpu_functions, PROFILER_RANGE, chip, counters.image, gpu_range_metrics,
-                           GPU_RANGE_METRICS, 0);
+        rc = gpu_host_open(&range.host, &gpu_functions, PROFILER_RANGE, chip, counters.image,
+                           gpu_range_metrics, GPU_RANGE_METRICS, 0);
     }
     free(counters.image);
     return rc ? rc : range.host.count ? 0 : -1;
@@ -112,7 +117,8 @@ static int make_image(size_t pieces)
 {
     const char *names[GPU_HOST_METRICS];
     memcpy(names, range.host.name, sizeof names);
-    struct profiler_range_data_bytes size = {.size = PROFILER_SIZE(profiler_range_data_bytes, bytes),
+    struct profiler_range_data_bytes size = {.size =
+                                                 PROFILER_SIZE(profiler_range_data_bytes, bytes),
                                              .profiler = range.profiler,
                                              .names = names,
                                              .count = range.host.count,
@@ -123,8 +129,10 @@ static int make_image(size_t pieces)
         return rc;
     range.data_bytes = size.bytes;
     range.data = calloc(size.bytes ? size.bytes : 1, 1);
-    struct profiler_range_data image = {
-        .size = PROFILER_SIZE(profiler_range_data, data), .profiler = range.profiler, .bytes = size.bytes, .data = range.data};
+    struct profiler_range_data image = {.size = PROFILER_SIZE(profiler_range_data, data),
+                                        .profiler = range.profiler,
+                                        .bytes = size.bytes,
+                                        .data = range.data};
     return range.data ? gpu_functions.RangeProfilerCounterDataImageInitialize(&image) : -1;
 }
 
@@ -150,19 +158,22 @@ static int push(size_t piece)
 {
     char name[16];
     snprintf(name, sizeof name, "%zu", piece);
-    struct profiler_range_push p = {.size = PROFILER_SIZE(profiler_range_push, name), .profiler = range.profiler, .name = name};
+    struct profiler_range_push p = {
+        .size = PROFILER_SIZE(profiler_range_push, name), .profiler = range.profiler, .name = name};
     return gpu_functions.RangeProfilerPushRange(&p);
 }
 
 static int pop(void)
 {
-    struct profiler_range_object p = {.size = PROFILER_SIZE(profiler_range_object, profiler), .profiler = range.profiler};
+    struct profiler_range_object p = {.size = PROFILER_SIZE(profiler_range_object, profiler),
+                                      .profiler = range.profiler};
     return gpu_functions.RangeProfilerPopRange(&p);
 }
 
 static int start_pass(void)
 {
-    struct profiler_range_object start = {.size = PROFILER_SIZE(profiler_range_object, profiler), .profiler = range.profiler};
+    struct profiler_range_object start = {.size = PROFILER_SIZE(profiler_range_object, profiler),
+                                          .profiler = range.profiler};
     int rc = gpu_driver.synchronize();
     if (!rc)
         rc = gpu_functions.RangeProfilerStart(&start);
@@ -171,7 +182,8 @@ static int start_pass(void)
 
 static int end_pass(bool *all)
 {
-    struct profiler_range_stop stop = {.size = PROFILER_SIZE(profiler_range_stop, all_passes), .profiler = range.profiler};
+    struct profiler_range_stop stop = {.size = PROFILER_SIZE(profiler_range_stop, all_passes),
+                                       .profiler = range.profiler};
     int rc = gpu_driver.synchronize();
     if (!rc)
         rc = pop();
@@ -183,7 +195,8 @@ static int end_pass(bool *all)
 
 static int open_session(void *context, size_t pieces, enum wire_counters_stage *stage)
 {
-    struct profiler_range_enable enable = {.size = PROFILER_SIZE(profiler_range_enable, profiler), .context = context};
+    struct profiler_range_enable enable = {.size = PROFILER_SIZE(profiler_range_enable, profiler),
+                                           .context = context};
     *stage = WIRE_COUNTERS_STAGE_ENABLE;
     int rc = gpu_functions.RangeProfilerEnable(&enable);
     range.profiler = rc ? NULL : enable.profiler;
@@ -202,9 +215,11 @@ static int open_session(void *context, size_t pieces, enum wire_counters_stage *
 /* Values of all pieces into value[piece]. A piece without work may be missing. */
 static int read_values(double (*value)[GPU_HOST_METRICS], size_t pieces)
 {
-    struct profiler_range_decode decode = {.size = PROFILER_SIZE(profiler_range_decode, dropped), .profiler = range.profiler};
-    struct profiler_range_info info = {
-        .size = PROFILER_SIZE(profiler_range_info, total), .data = range.data, .data_bytes = range.data_bytes};
+    struct profiler_range_decode decode = {.size = PROFILER_SIZE(profiler_range_decode, dropped),
+                                           .profiler = range.profiler};
+    struct profiler_range_info info = {.size = PROFILER_SIZE(profiler_range_info, total),
+                                       .data = range.data,
+                                       .data_bytes = range.data_bytes};
     int rc = gpu_functions.RangeProfilerDecodeData(&decode);
     rc = rc ? rc : decode.dropped ? -1 : gpu_functions.RangeProfilerGetCounterDataInfo(&info);
     for (size_t i = 0; i < info.total && !rc; i++) {
@@ -216,7 +231,9 @@ static int read_values(double (*value)[GPU_HOST_METRICS], size_t pieces)
         rc = gpu_functions.RangeProfilerCounterDataGetRangeInfo(&p);
         size_t piece = rc || !p.name ? pieces : (size_t)strtoul(p.name, NULL, 10);
         if (!rc)
-            rc = piece < pieces ? gpu_host_values(&range.host, range.data, range.data_bytes, i, value[piece]) : -1;
+            rc = piece < pieces
+                     ? gpu_host_values(&range.host, range.data, range.data_bytes, i, value[piece])
+                     : -1;
     }
     return rc;
 }
@@ -278,16 +295,19 @@ static void begin_parts(void)
     agent_cupti_pause(true);
     range.parts_begin = agent_now();
     gpu_plan_begin(&range.plan);
-    int rc = !range.piece || gpu_driver.current(&context) || !context ? -1 : open_session(context, pieces, &stage);
+    int rc = !range.piece || gpu_driver.current(&context) || !context
+                 ? -1
+                 : open_session(context, pieces, &stage);
     if (rc)
         fail(stage, rc);
     else
         set_phase(PARTS);
 }
 
-/* A pass has ended (rc): begins another one with the plan as `prepare` leaves it, or, when these were all, reads the values.
- * Are they read? What fails is told. */
-static bool all_counted(int rc, bool all, void (*prepare)(struct gpu_plan *), double (*value)[GPU_HOST_METRICS], size_t pieces)
+/* A pass has ended (rc): begins another one with the plan as `prepare` leaves it, or, when these
+ * were all, reads the values. Are they read? What fails is told. */
+static bool all_counted(int rc, bool all, void (*prepare)(struct gpu_plan *),
+                        double (*value)[GPU_HOST_METRICS], size_t pieces)
 {
     enum wire_counters_stage stage = WIRE_COUNTERS_STAGE_START;
     if (!rc && all) {
@@ -337,7 +357,8 @@ static void go_on_parts(void)
 void gpu_range_step(uint64_t index)
 {
     uint32_t phase = atomic_load_explicit(&range.phase, memory_order_relaxed);
-    uint32_t state = atomic_load_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE].state, memory_order_relaxed);
+    uint32_t state = atomic_load_explicit(&agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE].state,
+                                          memory_order_relaxed);
     if (state == WIRE_COUNTERS_OFF || state == WIRE_COUNTERS_FAILED || phase == DONE)
         return;
     if (phase == WHOLE)
@@ -381,8 +402,9 @@ static void tell_whole(void)
 {
     struct wire_gpu_counters *c = &agent_cuda.gpu->counters[WIRE_COUNTERS_RANGE];
     for (size_t i = 0; i < range.host.count; i++)
-        agent_counter_put(agent_counter_own(range.host.metric[i]->name, range.host.metric[i]->unit, range.device),
-                          range.value[i], range.begin);
+        agent_counter_put(
+            agent_counter_own(range.host.metric[i]->name, range.host.metric[i]->unit, range.device),
+            range.value[i], range.begin);
     atomic_fetch_add_explicit(&c->values, 1, memory_order_relaxed);
     atomic_store_explicit(&c->state, WIRE_COUNTERS_ON, memory_order_release);
 }
@@ -403,8 +425,8 @@ static void path_of(size_t piece, char path[PATH_BYTES])
     snprintf(path, PATH_BYTES, "%s", n ? "" : "(no range)");
     for (size_t i = 0; i < n && at < PATH_BYTES - 1; i++) {
         const struct wire_text *text = agent_name_text(name[i]);
-        int more =
-            snprintf(path + at, PATH_BYTES - at, "%s%.*s", i ? "/" : "", text ? (int)text->bytes : 1, text ? text->text : "?");
+        int more = snprintf(path + at, PATH_BYTES - at, "%s%.*s", i ? "/" : "",
+                            text ? (int)text->bytes : 1, text ? text->text : "?");
         at += more > 0 ? (size_t)more : 0;
     }
 }
@@ -416,12 +438,14 @@ static bool is_mean(const struct gpu_metric *m)
 }
 
 /* Of all pieces with this path. */
-static double over_pieces(const char (*path)[PATH_BYTES], size_t first, size_t pieces, size_t metric, size_t time)
+static double over_pieces(const char (*path)[PATH_BYTES], size_t first, size_t pieces,
+                          size_t metric, size_t time)
 {
     double sum = 0, weight = 0;
     bool mean = is_mean(range.host.metric[metric]);
     for (size_t i = first; i < pieces; i++) {
-        double v = range.piece[i][metric], w = mean && time < range.host.count ? range.piece[i][time] : 1;
+        double v = range.piece[i][metric],
+               w = mean && time < range.host.count ? range.piece[i][time] : 1;
         if (strcmp(path[i], path[first]) != 0 || !isfinite(v) || !(w > 0))
             continue;
         sum += v * w;
@@ -434,23 +458,27 @@ static double over_pieces(const char (*path)[PATH_BYTES], size_t first, size_t p
 static uint32_t schema_of(size_t first)
 {
     char text[640];
-    int n = snprintf(text, sizeof text, "tacho.counted\t%zu\ndevice\t%d\t0\npieces\t%d\t4\n", sizeof(struct counted),
-                     NVTX_PAYLOAD_ENTRY_TYPE_UINT32, NVTX_PAYLOAD_ENTRY_TYPE_UINT32);
+    int n = snprintf(text, sizeof text, "tacho.counted\t%zu\ndevice\t%d\t0\npieces\t%d\t4\n",
+                     sizeof(struct counted), NVTX_PAYLOAD_ENTRY_TYPE_UINT32,
+                     NVTX_PAYLOAD_ENTRY_TYPE_UINT32);
     for (size_t i = first; i < range.host.count && i < first + FIELDS; i++)
-        n += snprintf(text + n, sizeof text - (size_t)n, "%.60s\t%d\t%zu\n", range.host.metric[i]->name,
-                      NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, offsetof(struct counted, value) + 8 * (i - first));
+        n += snprintf(text + n, sizeof text - (size_t)n, "%.60s\t%d\t%zu\n",
+                      range.host.metric[i]->name, NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE,
+                      offsetof(struct counted, value) + 8 * (i - first));
     return agent_name_intern(WIRE_TEXT_SCHEMA, text, (size_t)n, true);
 }
 
 static void tell_path(const char (*path)[PATH_BYTES], size_t first, size_t pieces, size_t time)
 {
-    uint32_t same = 0, name = agent_name_intern(WIRE_TEXT_NAME, path[first], strlen(path[first]), true);
+    uint32_t same = 0,
+             name = agent_name_intern(WIRE_TEXT_NAME, path[first], strlen(path[first]), true);
     for (size_t i = first; i < pieces; i++)
         same += !strcmp(path[i], path[first]);
     for (size_t m = 0; m < range.host.count; m += FIELDS) {
         struct counted c = {.device = (uint32_t)range.device, .pieces = same};
         for (size_t i = 0; i < FIELDS; i++)
-            c.value[i] = m + i < range.host.count ? over_pieces(path, first, pieces, m + i, time) : 0;
+            c.value[i] =
+                m + i < range.host.count ? over_pieces(path, first, pieces, m + i, time) : 0;
         agent_mark_put(name, schema_of(m), &c, sizeof c, range.parts_begin);
     }
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NCCL's profiler plugin interface, versions 1 to 6 (NCCL 2.23.4 to 2.30): data symbols that NCCL finds in the library which
- * NCCL_PROFILER_PLUGIN names. A collective becomes a start/end range of the domain "NCCL profiler" with a tacho.comm payload.
+ * NCCL's profiler plugin interface, versions 1 to 6 (NCCL 2.23.4 to 2.30): data symbols that NCCL
+ * finds in the library which NCCL_PROFILER_PLUGIN names. A collective becomes a start/end range of
+ * the domain "NCCL profiler" with a tacho.comm payload.
  *
- * When it ends: NCCL's stop of a collective says that it was enqueued. Where its proxies and kernel channels are recorded too
- * (inside a capture window), it ends with the last of these; else at the stop.
+ * When it ends: NCCL's stop of a collective says that it was enqueued. Where its proxies and kernel
+ * channels are recorded too (inside a capture window), it ends with the last of these; else at the
+ * stop.
  *
- * Handles are numbers, not addresses: slot and generation. NCCL is known to send events after the stop, from threads of its
- * own; a number whose generation has passed is ignored. Nothing is ever freed, and no call fails: a plugin's error ends the
- * job.
+ * Handles are numbers, not addresses: slot and generation. NCCL is known to send events after the
+ * stop, from threads of its own; a number whose generation has passed is ignored. Nothing is ever
+ * freed, and no call fails: a plugin's error ends the job.
  */
 #include <string.h>
 
@@ -30,10 +32,10 @@ enum event_bits {
     CE_COLL = 4096,
 };
 
-/* Places of the fields of an event, by version of the interface. Those of the head are type at 0 (one byte up to version 4,
- * else eight) and parent at 8. 0 = it has none. */
+/* Places of the fields of an event, by version of the interface. Those of the head are type at 0
+ * (one byte up to version 4, else eight) and parent at 8. 0 = it has none. */
 static const struct layout {
-    uint8_t wide_type, as_text;                    /* func and datatype: texts, else numbers of NCCL's enums */
+    uint8_t wide_type, as_text; /* func and datatype: texts, else numbers of NCCL's enums */
     uint8_t hash, sequence, func, count, datatype; /* of a collective */
     uint8_t p2p_func, p2p_count, p2p_datatype;
     uint32_t mask;
@@ -42,24 +44,28 @@ static const struct layout {
     [2] = {0, 1, 32, 40, 48, 72, 88, 40, 64, 56, GROUP | COLL | P2P},
     [3] = {0, 1, 32, 40, 48, 72, 88, 40, 64, 56, GROUP | COLL | P2P},
     [4] = {0, 1, 0, 24, 32, 56, 72, 24, 48, 40, GROUP | COLL | P2P},
-    [5] = {1, 1, 0, 24, 32, 56, 72, 24, 48, 40, GROUP | COLL | P2P | GROUP_API | COLL_API | P2P_API},
-    [6] = {1, 1, 0, 24, 32, 56, 72, 24, 48, 40, GROUP | COLL | P2P | GROUP_API | COLL_API | P2P_API | CE_COLL},
+    [5] = {1, 1, 0, 24, 32, 56, 72, 24, 48, 40,
+           GROUP | COLL | P2P | GROUP_API | COLL_API | P2P_API},
+    [6] = {1, 1, 0, 24, 32, 56, 72, 24, 48, 40,
+           GROUP | COLL | P2P | GROUP_API | COLL_API | P2P_API | CE_COLL},
 };
 
 /* Names of NCCL's enums, for version 1. */
 static const char *const func_text[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
                                         "AllReduce", "SendRecv", "Send",      "Recv"};
-static const char *const type_text[] = {"ncclInt8",   "ncclUint8",   "ncclInt32",   "ncclUint32",  "ncclInt64",
-                                        "ncclUint64", "ncclFloat16", "ncclFloat32", "ncclFloat64", "ncclBfloat16"};
+static const char *const type_text[] = {"ncclInt8",    "ncclUint8",   "ncclInt32",   "ncclUint32",
+                                        "ncclInt64",   "ncclUint64",  "ncclFloat16", "ncclFloat32",
+                                        "ncclFloat64", "ncclBfloat16"};
 
 /* name after "nccl", number of tacho.comm, whether `count` is one rank's share of the bytes */
 static const struct {
     const char *name;
     uint32_t op;
     bool share;
-} operation[] = {{"AllReduce", 1, false}, {"AllGather", 2, true}, {"ReduceScatter", 3, true}, {"Broadcast", 4, false},
-                 {"Reduce", 5, false},    {"AlltoAll", 6, true},  {"AllToAll", 6, true},      {"Send", 7, false},
-                 {"Recv", 8, false},      {"Gather", 10, true},   {"Scatter", 11, true}};
+} operation[] = {{"AllReduce", 1, false}, {"AllGather", 2, true}, {"ReduceScatter", 3, true},
+                 {"Broadcast", 4, false}, {"Reduce", 5, false},   {"AlltoAll", 6, true},
+                 {"AllToAll", 6, true},   {"Send", 7, false},     {"Recv", 8, false},
+                 {"Gather", 10, true},    {"Scatter", 11, true}};
 
 /* As struct tacho_comm of include/tacho_nvtx.h. */
 struct comm_payload {
@@ -67,8 +73,10 @@ struct comm_payload {
     uint32_t op, ranks;
 };
 static const char schema_text[] =
-    "tacho.comm\t32\nbytes\t18\t0\ncommunicator\t18\t8\nsequence\t18\t16\nop\t16\t24\nranks\t16\t28\n";
-_Static_assert(NVTX_PAYLOAD_ENTRY_TYPE_UINT64 == 18 && NVTX_PAYLOAD_ENTRY_TYPE_UINT32 == 16, "types in schema_text");
+    "tacho."
+    "comm\t32\nbytes\t18\t0\ncommunicator\t18\t8\nsequence\t18\t16\nop\t16\t24\nranks\t16\t28\n";
+_Static_assert(NVTX_PAYLOAD_ENTRY_TYPE_UINT64 == 18 && NVTX_PAYLOAD_ENTRY_TYPE_UINT32 == 16,
+               "types in schema_text");
 _Static_assert(sizeof(struct comm_payload) == 32, "size in schema_text");
 
 struct comm {
@@ -94,14 +102,16 @@ static _Atomic uint32_t comm_domain, comm_schema;
 static _Atomic(int *) live_mask; /* NCCL's own word: it is read at each group */
 static _Atomic uint32_t base_mask, detail_on;
 
-/* Handles that stand for no collective: a group, an API call. NCCL gives them back as parents and wants them not to be NULL. */
+/* Handles that stand for no collective: a group, an API call. NCCL gives them back as parents and
+ * wants them not to be NULL. */
 #define HANDLE_OTHER ((void *)(uintptr_t)1)
 #define HANDLE_TAG   ((uintptr_t)0x4e << 56)
 #define HANDLE_CHILD ((uintptr_t)1 << 55)
 
 static void *handle_of(uint32_t slot, uint64_t generation, bool child)
 {
-    return (void *)(HANDLE_TAG | (child ? HANDLE_CHILD : 0) | (uintptr_t)(generation & 0x7fffffff) << 16 | slot);
+    return (void *)(HANDLE_TAG | (child ? HANDLE_CHILD : 0) |
+                    (uintptr_t)(generation & 0x7fffffff) << 16 | slot);
 }
 
 /* The slot of a handle if its generation is still running; *state as it was. */
@@ -112,7 +122,8 @@ static struct slot *slot_of(const void *handle, uint64_t *state)
         return NULL;
     struct slot *s = &slots[h & 0xffff];
     *state = atomic_load_explicit(&s->state, memory_order_acquire);
-    return (*state & IN_USE) && ((*state >> 32) & 0x7fffffff) == ((h >> 16) & 0x7fffffff) ? s : NULL;
+    return (*state & IN_USE) && ((*state >> 32) & 0x7fffffff) == ((h >> 16) & 0x7fffffff) ? s
+                                                                                          : NULL;
 }
 
 /* ---- what an event says ---- */
@@ -124,7 +135,8 @@ static uint64_t field64(const void *event, size_t at)
     return x;
 }
 
-static const char *field_text(const void *event, size_t at, bool as_text, const char *const *table, size_t entries)
+static const char *field_text(const void *event, size_t at, bool as_text, const char *const *table,
+                              size_t entries)
 {
     if (!as_text) {
         uint8_t i = ((const uint8_t *)event)[at];
@@ -150,7 +162,8 @@ static uint32_t type_bytes(const char *type)
     return n && (strchr(type, '8')) ? 1 : 0; /* Int8, Uint8, Float8e4m3 */
 }
 
-static void describe(struct comm_payload *p, const struct comm *c, const char *func, uint64_t count, const char *type)
+static void describe(struct comm_payload *p, const struct comm *c, const char *func, uint64_t count,
+                     const char *type)
 {
     p->bytes = count * type_bytes(type);
     p->ranks = c->ranks;
@@ -182,7 +195,8 @@ static void slot_end(struct slot *s, uint64_t state)
     struct agent_event e = {0};
     uint64_t range = s->range;
     uint64_t next = ((state >> 32) + 1) << 32; /* free, of the next generation */
-    if (!atomic_compare_exchange_strong_explicit(&s->state, &state, next, memory_order_acq_rel, memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&s->state, &state, next, memory_order_acq_rel,
+                                                 memory_order_relaxed))
         return; /* something began inside meanwhile, or another thread ended it */
     agent_range_end(atomic_load_explicit(&comm_domain, memory_order_relaxed), range, &e);
 }
@@ -194,8 +208,9 @@ static struct slot *slot_take(uint32_t *index, uint64_t *generation)
         struct slot *s = &slots[(from + i) % SLOTS];
         uint64_t state = atomic_load_explicit(&s->state, memory_order_relaxed);
         /* taken with one event inside, so that nobody ends it before its range has begun */
-        if (!(state & IN_USE) && atomic_compare_exchange_strong_explicit(&s->state, &state, state | IN_USE | 1,
-                                                                         memory_order_acquire, memory_order_relaxed)) {
+        if (!(state & IN_USE) &&
+            atomic_compare_exchange_strong_explicit(&s->state, &state, state | IN_USE | 1,
+                                                    memory_order_acquire, memory_order_relaxed)) {
             *index = (from + i) % SLOTS;
             *generation = state >> 32;
             return s;
@@ -219,10 +234,10 @@ static void *collective(const struct layout *l, const struct comm *c, const void
     struct slot *s = slot_take(&index, &generation);
     if (!s)
         return HANDLE_OTHER;
-    const char *func =
-        field_text(event, p2p ? l->p2p_func : l->func, l->as_text, func_text, sizeof func_text / sizeof *func_text);
-    const char *type =
-        field_text(event, p2p ? l->p2p_datatype : l->datatype, l->as_text, type_text, sizeof type_text / sizeof *type_text);
+    const char *func = field_text(event, p2p ? l->p2p_func : l->func, l->as_text, func_text,
+                                  sizeof func_text / sizeof *func_text);
+    const char *type = field_text(event, p2p ? l->p2p_datatype : l->datatype, l->as_text, type_text,
+                                  sizeof type_text / sizeof *type_text);
     struct comm_payload payload = {.communicator = l->hash ? field64(event, l->hash) : c->id,
                                    .sequence = p2p ? 0 : field64(event, l->sequence)};
     describe(&payload, c, func, field64(event, p2p ? l->p2p_count : l->count), type);
@@ -235,7 +250,8 @@ static void *collective(const struct layout *l, const struct comm *c, const void
     return handle_of(index, generation, false);
 }
 
-/* A proxy operation or kernel channel inside a collective. Of another process (PXN) the parent is an address over there. */
+/* A proxy operation or kernel channel inside a collective. Of another process (PXN) the parent is
+ * an address over there. */
 static void *inside(const void *event, bool proxy)
 {
     uint64_t state;
@@ -245,8 +261,8 @@ static void *inside(const void *event, bool proxy)
     if (proxy && (uint32_t)pid != agent_process->pid)
         return NULL;
     struct slot *s = slot_of(parent, &state);
-    while (s &&
-           !atomic_compare_exchange_weak_explicit(&s->state, &state, state + 1, memory_order_acq_rel, memory_order_relaxed))
+    while (s && !atomic_compare_exchange_weak_explicit(&s->state, &state, state + 1,
+                                                       memory_order_acq_rel, memory_order_relaxed))
         s = slot_of(parent, &state);
     return s ? handle_of((uint32_t)(s - slots), state >> 32, true) : NULL;
 }
@@ -340,7 +356,8 @@ static bool prepare(void)
 {
     if (atomic_load_explicit(&comm_schema, memory_order_acquire))
         return true;
-    uint32_t schema = agent_name_intern(WIRE_TEXT_SCHEMA, schema_text, sizeof schema_text - 1, true);
+    uint32_t schema =
+        agent_name_intern(WIRE_TEXT_SCHEMA, schema_text, sizeof schema_text - 1, true);
     uint32_t domain = agent_domain_index(agent_domain_create(agent_name(DOMAIN_NAME, true)));
     atomic_store_explicit(&comm_domain, domain, memory_order_relaxed);
     atomic_store_explicit(&comm_schema, schema, memory_order_release);
@@ -359,7 +376,10 @@ static int init(uint32_t version, void **context, int *mask, uint64_t id, int ra
     uint32_t n = atomic_fetch_add_explicit(&comm_count, 1, memory_order_relaxed);
     struct comm *c = n < COMMS ? &comms[n] : &others;
     if (n < COMMS)
-        *c = (struct comm){.id = id, .ranks = ranks > 0 ? (uint32_t)ranks : 0, .rank = (uint32_t)rank, .version = version};
+        *c = (struct comm){.id = id,
+                           .ranks = ranks > 0 ? (uint32_t)ranks : 0,
+                           .rank = (uint32_t)rank,
+                           .version = version};
     *context = c;
     atomic_store_explicit(&base_mask, layouts[version].mask, memory_order_relaxed);
     atomic_store_explicit(&live_mask, mask, memory_order_release);
@@ -372,7 +392,8 @@ static int init_first(uint32_t version, void **context, int *mask)
     return init(version, context, mask, 0, 0, 0);
 }
 
-static int init_fourth(void **context, int *mask, const char *name, uint64_t id, int nodes, int ranks, int rank, void *log)
+static int init_fourth(void **context, int *mask, const char *name, uint64_t id, int nodes,
+                       int ranks, int rank, void *log)
 {
     (void)name;
     (void)nodes;
@@ -396,7 +417,8 @@ static int init_later(uint32_t version, void **context, uint64_t id, int *mask, 
         return init_first(v, context, mask); \
     }
 #define INIT_LATER(v) \
-    static int init_##v(void **context, uint64_t id, int *mask, const char *name, int nodes, int ranks, int rank, void *log) \
+    static int init_##v(void **context, uint64_t id, int *mask, const char *name, int nodes, \
+                        int ranks, int rank, void *log) \
     { \
         (void)name; \
         (void)nodes; \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to profiler/agent/: CUPTI's profiler interfaces (host side, PM sampling, range profiler), CUDA 12.6 to 13.x, as far
- * as they are used. Own declarations, for the reasons of cupti_abi.h; tests/unit/agent/test_agent_cupti_abi.c compares them
- * with the real headers. Each call takes one structure that begins with its size: up to the end of the last field that the
- * caller knows.
+ * Private to profiler/agent/: CUPTI's profiler interfaces (host side, PM sampling, range profiler),
+ * CUDA 12.6 to 13.x, as far as they are used. Own declarations, for the reasons of cupti_abi.h;
+ * tests/unit/agent/test_agent_cupti_abi.c compares them with the real headers. Each call takes one
+ * structure that begins with its size: up to the end of the last field that the caller knows.
  */
 #ifndef TACHO_AGENT_PROFILER_ABI_H
 #define TACHO_AGENT_PROFILER_ABI_H

@@ -24,10 +24,11 @@ struct sink {
     int rc; /* of the callback: non-zero ends */
 };
 
-static void tell(struct sink *s, const char *group, const char *name, enum col_status status, int error, const char *text,
-                 const char *fix)
+static void tell(struct sink *s, const char *group, const char *name, enum col_status status,
+                 int error, const char *text, const char *fix)
 {
-    struct col_probe p = {.group = group, .name = name, .status = status, .error = error, .text = text, .fix = fix};
+    struct col_probe p = {
+        .group = group, .name = name, .status = status, .error = error, .text = text, .fix = fix};
     if (s->rc == 0)
         s->rc = s->row(s->ctx, &p);
 }
@@ -54,23 +55,27 @@ static void probe_agent(struct sink *s)
     if (access(path, R_OK) == 0)
         tell(s, "hooks", "cuBLAS", COL_STATUS_OK, 0, path, "");
     else
-        tell(s, "hooks", "cuBLAS", COL_STATUS_WARNING, errno, "run --gemm-shapes records nothing: no libtacho_gemm.so",
+        tell(s, "hooks", "cuBLAS", COL_STATUS_WARNING, errno,
+             "run --gemm-shapes records nothing: no libtacho_gemm.so",
              "'make' or 'make install' puts it beside libtacho.so");
 }
 
 static void probe_clock(struct sink *s)
 {
     char source[64] = "";
-    if (col_proc_read("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source) > 0)
+    if (col_proc_read("/sys/devices/system/clocksource/clocksource0/current_clocksource", source,
+                      sizeof source) > 0)
         source[strcspn(source, "\n")] = 0;
     char text[160];
     if (col_clock_invariant()) {
-        snprintf(text, sizeof text, "time stamp counter ticks at one rate (kernel uses %s)", source[0] ? source : "?");
+        snprintf(text, sizeof text, "time stamp counter ticks at one rate (kernel uses %s)",
+                 source[0] ? source : "?");
         tell(s, "clock", "invariant TSC", COL_STATUS_OK, 0, text, "");
     } else {
         tell(s, "clock", "invariant TSC", COL_STATUS_WARNING, 0,
              "no counter of constant rate: clock_gettime is used, ~10 ns slower",
-             "none needed: times are exact all the same; virtual machines can be given an invariant TSC by their host");
+             "none needed: times are exact all the same; virtual machines can be given an "
+             "invariant TSC by their host");
     }
 }
 
@@ -91,25 +96,30 @@ static void probe_storage(struct sink *s, const char *folder)
     struct statvfs v;
     int local = store_is_local(folder), refused = folder_refuses(folder);
     if (refused)
-        tell(s, "storage", "folder", COL_STATUS_DENIED, refused, strerror(refused), "record into another folder with -o");
+        tell(s, "storage", "folder", COL_STATUS_DENIED, refused, strerror(refused),
+             "record into another folder with -o");
     else if (local < 0)
         tell(s, "storage", "folder", COL_STATUS_WARNING, 0, "filesystem not recognised",
              "if recording fails there, give a file on a local disk: -o /tmp/run.tacho");
     else if (local == 0)
         tell(s, "storage", "folder", COL_STATUS_WARNING, 0,
              "network filesystem: the live file is kept in $TMPDIR or /tmp and copied at the end",
-             "none needed, if $TMPDIR or /tmp has room for the run; else record to a local disk with -o");
+             "none needed, if $TMPDIR or /tmp has room for the run; else record to a local disk "
+             "with -o");
     else
         tell(s, "storage", "folder", COL_STATUS_OK, 0, "local filesystem, writable", "");
     if (statvfs(folder, &v) == 0) {
         double room = (double)v.f_bavail * (double)v.f_frsize;
         snprintf(text, sizeof text, "%.1f GiB free", room / (1 << 30));
-        tell(s, "storage", "room", room < (double)COL_DEFAULT_MAX_BYTES ? COL_STATUS_WARNING : COL_STATUS_OK, 0, text,
-             room < (double)COL_DEFAULT_MAX_BYTES ? "less than the default of --max-size: make room or give a smaller one"
-                                                  : "");
+        tell(s, "storage", "room",
+             room < (double)COL_DEFAULT_MAX_BYTES ? COL_STATUS_WARNING : COL_STATUS_OK, 0, text,
+             room < (double)COL_DEFAULT_MAX_BYTES
+                 ? "less than the default of --max-size: make room or give a smaller one"
+                 : "");
     }
     if (statvfs("/dev/shm", &v) != 0 || access("/dev/shm", W_OK) != 0) {
-        tell(s, "storage", "tmpfs", COL_STATUS_WARNING, errno, "/dev/shm cannot be written: events pass through the disk",
+        tell(s, "storage", "tmpfs", COL_STATUS_WARNING, errno,
+             "/dev/shm cannot be written: events pass through the disk",
              "mount a tmpfs there (containers: --shm-size 1g)");
         return;
     }
@@ -122,14 +132,17 @@ static void probe_storage(struct sink *s, const char *folder)
 
 static void probe_system(struct sink *s)
 {
-    static const char *const path[] = {"/proc/self/stat", "/proc/self/io", "/proc/stat", "/proc/meminfo", "/proc/diskstats"};
+    static const char *const path[] = {"/proc/self/stat", "/proc/self/io", "/proc/stat",
+                                       "/proc/meminfo", "/proc/diskstats"};
     char text[16384];
     for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
         long n = col_proc_read(path[i], text, sizeof text);
         struct col_proc_disk disk;
         if (n <= 0)
-            tell(s, "system", path[i], n == -EACCES || n == -EPERM ? COL_STATUS_DENIED : COL_STATUS_NOT_SUPPORTED, (int)-n,
-                 n < 0 ? strerror((int)-n) : "empty", "mount /proc (containers, chroots): mount -t proc proc /proc");
+            tell(s, "system", path[i],
+                 n == -EACCES || n == -EPERM ? COL_STATUS_DENIED : COL_STATUS_NOT_SUPPORTED,
+                 (int)-n, n < 0 ? strerror((int)-n) : "empty",
+                 "mount /proc (containers, chroots): mount -t proc proc /proc");
         else if (strcmp(path[i], "/proc/diskstats") == 0 && col_proc_parse_disks(text, &disk) != 0)
             tell(s, "system", path[i], COL_STATUS_NOT_SUPPORTED, 0, "no disk in it",
                  "none needed: what disks move is not recorded");
@@ -156,7 +169,8 @@ static void probe_counters(struct sink *s)
 {
     struct col_perf *p = col_perf_open(0);
     if (!p) {
-        tell(s, "counters", "all", COL_STATUS_NOT_SUPPORTED, ENOMEM, "out of memory", "free some memory");
+        tell(s, "counters", "all", COL_STATUS_NOT_SUPPORTED, ENOMEM, "out of memory",
+             "free some memory");
         return;
     }
     burn(10000000);
@@ -165,7 +179,8 @@ static void probe_counters(struct sink *s)
         char text[160];
         col_perf_read(p, i, &r);
         if (r.status == COL_STATUS_MULTIPLEXED)
-            snprintf(text, sizeof text, "%.0f %s, counted %.0f %% of the time", r.value, r.unit, 100 * r.ratio);
+            snprintf(text, sizeof text, "%.0f %s, counted %.0f %% of the time", r.value, r.unit,
+                     100 * r.ratio);
         else if (!isnan(r.value))
             snprintf(text, sizeof text, "%.0f %s in 10 ms", r.value, r.unit);
         else
@@ -188,7 +203,8 @@ static void probe_stacks(struct sink *s)
     else if (!col_stacks_unwinds(k))
         tell(s, "counters", "call stacks", COL_STATUS_WARNING, 0,
              "sampled, by frame pointers: stacks of most libraries end early",
-             "install libdw-dev (Debian) or elfutils-devel, then 'make' again: they are found by unwind tables then");
+             "install libdw-dev (Debian) or elfutils-devel, then 'make' again: they are found by "
+             "unwind tables then");
     else
         tell(s, "counters", "call stacks", COL_STATUS_OK, 0, "sampled, by unwind tables", "");
     col_stacks_close(k);
@@ -199,11 +215,12 @@ static void probe_peak(struct sink *s)
     struct col_peak p;
     char text[160];
     if (!col_peak_measure(&p)) {
-        tell(s, "peak", "instruction peak", COL_STATUS_NOT_SUPPORTED, 0, p.reason, "give --peak to the report for MFU");
+        tell(s, "peak", "instruction peak", COL_STATUS_NOT_SUPPORTED, 0, p.reason,
+             "give --peak to the report for MFU");
         return;
     }
-    snprintf(text, sizeof text, "%.1f GFLOP/s fp32, %.1f fp64, %d cores, %s%s", p.fp32 / 1e9, p.fp64 / 1e9, p.cpus, p.isa,
-             p.cached ? " (kept from before)" : "");
+    snprintf(text, sizeof text, "%.1f GFLOP/s fp32, %.1f fp64, %d cores, %s%s", p.fp32 / 1e9,
+             p.fp64 / 1e9, p.cpus, p.isa, p.cached ? " (kept from before)" : "");
     tell(s, "peak", "instruction peak", COL_STATUS_OK, 0, text, "");
 }
 
@@ -215,11 +232,14 @@ static void probe_calibration(struct sink *s)
     int rc = col_calibration_find(&c, NULL, path, &err);
     if (rc) {
         bool never = rc == TACHO_ENOTFOUND;
-        tell(s, "peak", "calibration", COL_STATUS_WARNING, 0, never ? "this machine was never calibrated" : err.what,
-             never ? "'tacho calibrate' measures memory, products and disk once, for rooflines" : err.hint);
+        tell(s, "peak", "calibration", COL_STATUS_WARNING, 0,
+             never ? "this machine was never calibrated" : err.what,
+             never ? "'tacho calibrate' measures memory, products and disk once, for rooflines"
+                   : err.hint);
         return;
     }
-    snprintf(text, sizeof text, "of %s, %zu rows%s", c.measured_at, c.rows, c.quick ? ", quick" : "");
+    snprintf(text, sizeof text, "of %s, %zu rows%s", c.measured_at, c.rows,
+             c.quick ? ", quick" : "");
     tell(s, "peak", "calibration", COL_STATUS_OK, 0, text, "");
     col_calibration_clear(&c);
 }

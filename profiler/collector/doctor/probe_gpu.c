@@ -23,7 +23,8 @@ struct sink {
     int rc;
 };
 
-static void tell(struct sink *s, const char *name, enum col_status status, const char *text, const char *fix)
+static void tell(struct sink *s, const char *name, enum col_status status, const char *text,
+                 const char *fix)
 {
     struct col_probe p = {.group = "gpu", .name = name, .status = status, .text = text, .fix = fix};
     if (s->rc == 0)
@@ -70,8 +71,10 @@ static void look_at_driver(char *text, size_t size)
 {
     void *cuda = dlopen("libcuda.so.1", RTLD_NOW);
     int (*init)(unsigned) = cuda ? (int (*)(unsigned))(uintptr_t)dlsym(cuda, "cuInit") : NULL;
-    int (*version)(int *) = cuda ? (int (*)(int *))(uintptr_t)dlsym(cuda, "cuDriverGetVersion") : NULL;
-    int (*devices)(int *) = cuda ? (int (*)(int *))(uintptr_t)dlsym(cuda, "cuDeviceGetCount") : NULL;
+    int (*version)(int *) =
+        cuda ? (int (*)(int *))(uintptr_t)dlsym(cuda, "cuDriverGetVersion") : NULL;
+    int (*devices)(int *) =
+        cuda ? (int (*)(int *))(uintptr_t)dlsym(cuda, "cuDeviceGetCount") : NULL;
     int v = 0, n = 0;
     unsetenv("CUDA_INJECTION64_PATH");
     if (!init || !version || !devices) {
@@ -82,7 +85,8 @@ static void look_at_driver(char *text, size_t size)
     if (rc || version(&v) || devices(&n))
         snprintf(text, size, "!cuInit answers %d", rc);
     else
-        snprintf(text, size, "+CUDA %d.%d, %d device%s", v / 1000, v % 1000 / 10, n, n == 1 ? "" : "s");
+        snprintf(text, size, "+CUDA %d.%d, %d device%s", v / 1000, v % 1000 / 10, n,
+                 n == 1 ? "" : "s");
 }
 
 static void *open_pattern(const char *format, const char *prefix)
@@ -90,7 +94,8 @@ static void *open_pattern(const char *format, const char *prefix)
     char pattern[512];
     glob_t g;
     void *h = NULL;
-    if (!prefix || !*prefix || snprintf(pattern, sizeof pattern, format, prefix) >= (int)sizeof pattern)
+    if (!prefix || !*prefix ||
+        snprintf(pattern, sizeof pattern, format, prefix) >= (int)sizeof pattern)
         return NULL;
     if (glob(pattern, 0, NULL, &g) == 0)
         for (size_t i = g.gl_pathc; i-- > 0 && !h;)
@@ -106,10 +111,12 @@ static void *find_library(const char *const *names, const char *wheel, const cha
     void *h = NULL;
     for (; *names && !h; names++)
         h = dlopen(*names, RTLD_NOW);
-    snprintf(in_wheel, sizeof in_wheel, "%%s/lib/python3*/site-packages/nvidia/%s/lib/%s.so.*", wheel, base);
+    snprintf(in_wheel, sizeof in_wheel, "%%s/lib/python3*/site-packages/nvidia/%s/lib/%s.so.*",
+             wheel, base);
     snprintf(in_toolkit[0], sizeof *in_toolkit, "%%s/extras/CUPTI/lib64/%s.so.*", base);
     snprintf(in_toolkit[1], sizeof *in_toolkit, "%%s/lib64/%s.so.*", base);
-    const char *prefix[] = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX"), getenv("CUDA_HOME"), "/usr/local/cuda"};
+    const char *prefix[] = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX"), getenv("CUDA_HOME"),
+                            "/usr/local/cuda"};
     for (size_t i = 0; i < sizeof prefix / sizeof *prefix && !h; i++) {
         h = i < 2 ? open_pattern(in_wheel, prefix[i]) : open_pattern(in_toolkit[0], prefix[i]);
         if (!h && i >= 2)
@@ -161,9 +168,11 @@ static bool probe_driver(struct sink *s)
         return false;
     }
     if (text[0] == '-') {
-        tell(s, "driver", COL_STATUS_NOT_SUPPORTED, file[0] ? "kernel module without libcuda.so.1" : "no NVIDIA driver here",
-             file[0] ? "install the driver's user-space part; in a container start it with --gpus all"
-                     : "work on GPUs is not recorded; everything else is");
+        tell(s, "driver", COL_STATUS_NOT_SUPPORTED,
+             file[0] ? "kernel module without libcuda.so.1" : "no NVIDIA driver here",
+             file[0]
+                 ? "install the driver's user-space part; in a container start it with --gpus all"
+                 : "work on GPUs is not recorded; everything else is");
         return false;
     }
     if (text[0] == '!') {
@@ -172,7 +181,8 @@ static bool probe_driver(struct sink *s)
         return false;
     }
     const char *module = strstr(file, "Module");
-    snprintf(line, sizeof line, "%s%s%.120s", text + 1, module ? ", kernel " : "", module ? module : "");
+    snprintf(line, sizeof line, "%s%s%.120s", text + 1, module ? ", kernel " : "",
+             module ? module : "");
     tell(s, "driver", COL_STATUS_OK, line, "");
     return true;
 }
@@ -181,10 +191,14 @@ static void probe_libraries(struct sink *s)
 {
     char text[512];
     bool found = in_child(look_at_cupti, text, sizeof text) && text[0] == '+';
-    tell(s, "CUPTI", found ? COL_STATUS_OK : COL_STATUS_NOT_SUPPORTED, found ? text + 1 : "libcupti was not found from here",
-         found ? "" : "PyTorch brings its own (found once it runs); else install the toolkit, or set TACHO_CUPTI");
+    tell(s, "CUPTI", found ? COL_STATUS_OK : COL_STATUS_NOT_SUPPORTED,
+         found ? text + 1 : "libcupti was not found from here",
+         found ? ""
+               : "PyTorch brings its own (found once it runs); else install the toolkit, or set "
+                 "TACHO_CUPTI");
     found = in_child(look_at_nccl, text, sizeof text) && text[0] == '+';
-    tell(s, "NCCL", found ? COL_STATUS_OK : COL_STATUS_NOT_SUPPORTED, found ? text + 1 : "libnccl was not found from here",
+    tell(s, "NCCL", found ? COL_STATUS_OK : COL_STATUS_NOT_SUPPORTED,
+         found ? text + 1 : "libnccl was not found from here",
          found ? "" : "PyTorch brings its own (found once it runs); of one GPU nothing is missing");
 }
 
@@ -194,16 +208,19 @@ static void probe_permission(struct sink *s)
     long n = col_proc_read("/proc/driver/nvidia/params", text, sizeof text);
     const char *at = n > 0 ? strstr(text, "RmProfilingAdminOnly:") : NULL;
     if (!at) {
-        tell(s, "counters", COL_STATUS_NOT_SUPPORTED, "the driver does not say who may read its counters",
+        tell(s, "counters", COL_STATUS_NOT_SUPPORTED,
+             "the driver does not say who may read its counters",
              "try it: tacho run --counters sampled; a loss row says whether they were refused");
         return;
     }
     bool admin = strtol(at + strlen("RmProfilingAdminOnly:"), NULL, 10) != 0;
     if (!admin || geteuid() == 0)
-        tell(s, "counters", COL_STATUS_OK, admin ? "for administrators, which this is" : "for everybody", "");
+        tell(s, "counters", COL_STATUS_OK,
+             admin ? "for administrators, which this is" : "for everybody", "");
     else
         tell(s, "counters", COL_STATUS_DENIED, "for administrators only (RmProfilingAdminOnly: 1)",
-             "options nvidia NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then load the module again; in a "
+             "options nvidia NVreg_RestrictProfilingToAdminUsers=0 in /etc/modprobe.d, then load "
+             "the module again; in a "
              "container "
              "--cap-add SYS_ADMIN. Kernels and copies are recorded without it");
 }
@@ -214,8 +231,8 @@ struct nvml_text {
     bool denied;
 };
 
-static void nvml_row(void *ctx, int device, const char *name, const char *metric, enum col_status status, double value,
-                     const char *unit)
+static void nvml_row(void *ctx, int device, const char *name, const char *metric,
+                     enum col_status status, double value, const char *unit)
 {
     struct nvml_text *t = ctx;
     (void)name;
@@ -224,7 +241,8 @@ static void nvml_row(void *ctx, int device, const char *name, const char *metric
     char *to = status == COL_STATUS_OK ? t->found : t->missing;
     size_t n = strlen(to);
     if (status == COL_STATUS_OK && value == value)
-        snprintf(to + n, sizeof t->found - n, "%s%s %.4g %s", n ? ", " : "", metric + 4, value, unit);
+        snprintf(to + n, sizeof t->found - n, "%s%s %.4g %s", n ? ", " : "", metric + 4, value,
+                 unit);
     else if (status != COL_STATUS_OK)
         snprintf(to + n, sizeof t->missing - n, "%s%s", n ? ", " : "", metric + 4);
     t->ok += status == COL_STATUS_OK;
@@ -240,21 +258,23 @@ static void look_at_nvml(char *text, size_t size)
     if (n < 0)
         snprintf(text, size, "-%s", why);
     else
-        snprintf(text, size, "%c%d GPU%s: %s%s%s", t.denied ? '!' : '+', n, n == 1 ? "" : "s", t.found,
-                 t.missing[0] ? "; not told: " : "", t.missing);
+        snprintf(text, size, "%c%d GPU%s: %s%s%s", t.denied ? '!' : '+', n, n == 1 ? "" : "s",
+                 t.found, t.missing[0] ? "; not told: " : "", t.missing);
 }
 
 static void probe_nvml(struct sink *s)
 {
     char text[512];
     if (!in_child(look_at_nvml, text, sizeof text))
-        tell(s, "NVML", COL_STATUS_WARNING, "it did not come back within 15 s", "is the GPU healthy? see dmesg and nvidia-smi");
+        tell(s, "NVML", COL_STATUS_WARNING, "it did not come back within 15 s",
+             "is the GPU healthy? see dmesg and nvidia-smi");
     else
         tell(s, "NVML",
              text[0] == '+'   ? COL_STATUS_OK
              : text[0] == '!' ? COL_STATUS_DENIED
                               : COL_STATUS_NOT_SUPPORTED,
-             text + 1, text[0] == '-' ? "power, energy, clocks and throttling are not recorded" : "");
+             text + 1,
+             text[0] == '-' ? "power, energy, clocks and throttling are not recorded" : "");
 }
 
 int col_probe_gpu(int (*row)(void *ctx, const struct col_probe *p), void *ctx)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The chains of segments in which threads record: finding the next segment of each, reading it, giving it back.
+ * The chains of segments in which threads record: finding the next segment of each, reading it,
+ * giving it back.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 
 /* ---- threads and segments -------------------------------------------------------------------------------------------------- */
 
-int col_drain_thread(struct col_drain *d, struct col_pool *p, uint32_t ordinal, struct col_thread **out)
+int col_drain_thread(struct col_drain *d, struct col_pool *p, uint32_t ordinal,
+                     struct col_thread **out)
 {
     if (ordinal >= p->thread_cap) {
         uint32_t cap = p->thread_cap ? p->thread_cap : 16;
@@ -34,7 +36,8 @@ int col_drain_thread(struct col_drain *d, struct col_pool *p, uint32_t ordinal, 
     return 0;
 }
 
-static int thread_new(struct col_drain *d, struct col_pool *p, const struct wire_segment *line, struct col_thread **out)
+static int thread_new(struct col_drain *d, struct col_pool *p, const struct wire_segment *line,
+                      struct col_thread **out)
 {
     if (line->thread > (1u << 22)) /* more threads than a process can have had: a damaged line */
         return 0;
@@ -44,9 +47,12 @@ static int thread_new(struct col_drain *d, struct col_pool *p, const struct wire
     struct col_thread *t = *out;
     t->tid = line->tid;
     bool main_thread = line->tid == p->map.head->pid;
-    struct store_track track = {
-        .process = p->process->id, .tid = line->tid, .kind = "thread", .name = main_thread ? "main" : NULL};
-    t->track = col_gpu_thread_track(p, line->tid); /* calls of CUDA may have come before its first range */
+    struct store_track track = {.process = p->process->id,
+                                .tid = line->tid,
+                                .kind = "thread",
+                                .name = main_thread ? "main" : NULL};
+    t->track =
+        col_gpu_thread_track(p, line->tid); /* calls of CUDA may have come before its first range */
     if (!t->track)
         rc = store_track_add(d->db, &track);
     t->track = t->track ? t->track : track.id;
@@ -93,7 +99,8 @@ int col_chains_note(struct col_drain *d, struct col_pool *p)
             continue;
         struct col_thread *t = line->thread < p->thread_cap ? p->thread[line->thread] : NULL;
         int rc = 0;
-        if (s->state == WIRE_FULL && s->position == s->committed && (!t || line->chain_seq < t->chain))
+        if (s->state == WIRE_FULL && s->position == s->committed &&
+            (!t || line->chain_seq < t->chain))
             rc = give_back(d, p, i); /* read by a collector that died between its COMMIT and this */
         else if (!t && (rc = thread_new(d, p, line, &t)) == 0 && !t)
             continue;
@@ -110,8 +117,9 @@ static int32_t segment_of(const struct col_pool *p, const struct col_thread *t)
     for (uint32_t i = 0; i < p->peak; i++) {
         const struct wire_segment *line = &p->map.directory[i];
         const struct col_segment *s = &p->segment[i];
-        if ((s->state == WIRE_ACTIVE || s->state == WIRE_FULL) && !s->done && s->generation == line->generation &&
-            line->thread == t->ordinal && line->chain_seq == t->chain)
+        if ((s->state == WIRE_ACTIVE || s->state == WIRE_FULL) && !s->done &&
+            s->generation == line->generation && line->thread == t->ordinal &&
+            line->chain_seq == t->chain)
             return (int32_t)i;
     }
     return -1;
@@ -177,7 +185,8 @@ int col_chains_read(struct col_drain *d, struct col_pool *p, bool with_steps)
     return 0;
 }
 
-/* A chain whose next segment never came into being: the process died in between. Goes on behind the hole if there is anything.
+/* A chain whose next segment never came into being: the process died in between. Goes on behind the
+ * hole if there is anything.
  */
 static int skip_hole(struct col_drain *d, struct col_pool *p, struct col_thread *t, bool *found)
 {
@@ -185,8 +194,8 @@ static int skip_hole(struct col_drain *d, struct col_pool *p, struct col_thread 
     for (uint32_t i = 0; i < p->peak; i++) {
         const struct wire_segment *line = &p->map.directory[i];
         const struct col_segment *s = &p->segment[i];
-        if ((s->state == WIRE_ACTIVE || s->state == WIRE_FULL) && !s->done && line->thread == t->ordinal &&
-            line->chain_seq > t->chain && line->chain_seq < best)
+        if ((s->state == WIRE_ACTIVE || s->state == WIRE_FULL) && !s->done &&
+            line->thread == t->ordinal && line->chain_seq > t->chain && line->chain_seq < best)
             best = line->chain_seq;
     }
     if (best == UINT64_MAX)
@@ -194,7 +203,8 @@ static int skip_hole(struct col_drain *d, struct col_pool *p, struct col_thread 
     *found = true;
     t->chain = best;
     t->segment = segment_of(p, t);
-    return col_drain_loss(d, "collector", "segment of a thread missing", STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+    return col_drain_loss(d, "collector", "segment of a thread missing", STORE_ABSENT, STORE_ABSENT,
+                          STORE_ABSENT);
 }
 
 int col_chains_finish(struct col_drain *d, struct col_pool *p)
@@ -203,7 +213,8 @@ int col_chains_finish(struct col_drain *d, struct col_pool *p)
     for (bool found = true; found && rc == 0;) {
         found = false;
         for (uint32_t i = 0; i < p->thread_cap && rc == 0; i++)
-            if (p->thread[i] && (p->thread[i]->segment < 0 || p->segment[p->thread[i]->segment].done) &&
+            if (p->thread[i] &&
+                (p->thread[i]->segment < 0 || p->segment[p->thread[i]->segment].done) &&
                 (rc = skip_hole(d, p, p->thread[i], &found)) == 0 && found)
                 rc = read_chain(d, p, p->thread[i]);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records to rows. One stack a thread holds the open ranges of all its NVTX domains; a POP names domain and depth, so a range
- * whose POP was dropped is recognised when something at its depth or above it happens next.
+ * Records to rows. One stack a thread holds the open ranges of all its NVTX domains; a POP names
+ * domain and depth, so a range whose POP was dropped is recognised when something at its depth or
+ * above it happens next.
  */
 #include "profiler/collector/drain/decode.h"
 
@@ -47,7 +48,8 @@ bool col_decode_keeps(const struct col_drain *d, int64_t step, enum col_cut *why
     return v->every <= 1 || (step - from) % v->every == 0;
 }
 
-int col_add_slice(struct col_drain *d, int64_t track, const struct col_range *r, int64_t dur, int64_t *id)
+int col_add_slice(struct col_drain *d, int64_t track, const struct col_range *r, int64_t dur,
+                  int64_t *id)
 {
     struct store_slice s = {.track = track,
                             .start = r->start,
@@ -63,12 +65,14 @@ int col_add_slice(struct col_drain *d, int64_t track, const struct col_range *r,
     return rc;
 }
 
-int col_end_range(struct col_drain *d, struct col_pool *p, int64_t track, const struct col_range *r, int64_t end)
+int col_end_range(struct col_drain *d, struct col_pool *p, int64_t track, const struct col_range *r,
+                  int64_t end)
 {
     int64_t dur = end > r->start ? end - r->start : 0;
     int64_t self = dur > r->child ? dur - r->child : 0;
     struct col_step *step = col_steps_find(&p->steps, end);
-    struct col_total key = {.track = track, .name = r->name, .category = r->category, .detail = r->detail};
+    struct col_total key = {
+        .track = track, .name = r->name, .category = r->category, .detail = r->detail};
     int rc = col_steps_add(&p->steps, step, &key, dur, self);
     if (rc > 0)
         rc = col_steps_write(&p->steps, d->db, p->process->id, 0);
@@ -78,14 +82,16 @@ int col_end_range(struct col_drain *d, struct col_pool *p, int64_t track, const 
         return store_slice_end(d->db, r->slice, dur);
     enum col_cut why = COL_CUT_WINDOW;
     /* the ranges of steps themselves are few and always kept, as long as the disk has room */
-    if (!col_decode_keeps(d, step ? step->index : STORE_ABSENT, &why) && (r->step == STORE_ABSENT || why == COL_CUT_SPACE)) {
+    if (!col_decode_keeps(d, step ? step->index : STORE_ABSENT, &why) &&
+        (r->step == STORE_ABSENT || why == COL_CUT_SPACE)) {
         col_count_cut(d, why, r->start);
         return 0;
     }
     return col_add_slice(d, track, r, dur, NULL);
 }
 
-int col_lose_end(struct col_drain *d, struct col_pool *p, int64_t track, const struct col_range *r, int64_t now)
+int col_lose_end(struct col_drain *d, struct col_pool *p, int64_t track, const struct col_range *r,
+                 int64_t now)
 {
     d->stats.ranges_without_end++;
     if (r->step != STORE_ABSENT)
@@ -106,8 +112,10 @@ static void stack_remove(struct col_thread *t, uint32_t i)
         memmove(&t->stack[i], &t->stack[i + 1], (t->depth - i) * sizeof *t->stack);
 }
 
-/* Takes out what is open in this domain at `depth` or deeper (deeper only, for a POP): the POPs of these were lost. */
-static int heal(struct col_drain *d, struct col_pool *p, struct col_thread *t, uint8_t domain, unsigned depth, int64_t now)
+/* Takes out what is open in this domain at `depth` or deeper (deeper only, for a POP): the POPs of
+ * these were lost. */
+static int heal(struct col_drain *d, struct col_pool *p, struct col_thread *t, uint8_t domain,
+                unsigned depth, int64_t now)
 {
     int rc = 0;
     for (uint32_t i = t->depth; i-- > 0 && rc == 0;) {
@@ -130,7 +138,8 @@ static int innermost_depth(const struct col_thread *t, uint8_t domain)
     return -1;
 }
 
-static int on_push(struct col_drain *d, struct col_pool *p, struct col_thread *t, const struct col_event *e)
+static int on_push(struct col_drain *d, struct col_pool *p, struct col_thread *t,
+                   const struct col_event *e)
 {
     const struct wire_record *r = e->record;
     int rc = 0;
@@ -164,12 +173,14 @@ static int on_push(struct col_drain *d, struct col_pool *p, struct col_thread *t
     t->depth++;
     if (x.index != STORE_ABSENT) {
         t->has_step = true;
-        rc = col_steps_open(&p->steps, x.index, e->time, x.tokens, x.samples, (r->kind & WIRE_PAUSED) != 0);
+        rc = col_steps_open(&p->steps, x.index, e->time, x.tokens, x.samples,
+                            (r->kind & WIRE_PAUSED) != 0);
     }
     return rc;
 }
 
-static int on_pop(struct col_drain *d, struct col_pool *p, struct col_thread *t, const struct col_event *e)
+static int on_pop(struct col_drain *d, struct col_pool *p, struct col_thread *t,
+                  const struct col_event *e)
 {
     const struct wire_record *r = e->record;
     uint32_t i = t->depth;
@@ -181,7 +192,8 @@ static int on_pop(struct col_drain *d, struct col_pool *p, struct col_thread *t,
         return heal(d, p, t, r->domain, r->depth + 1u, e->time);
     }
     int rc = 0;
-    if (i + 1 < t->depth && r->depth < 255 && (rc = heal(d, p, t, r->domain, r->depth + 1u, e->time)) != 0)
+    if (i + 1 < t->depth && r->depth < 255 &&
+        (rc = heal(d, p, t, r->domain, r->depth + 1u, e->time)) != 0)
         return rc;
     struct col_range *o = &t->stack[i];
     if (e->payload && o->detail == STORE_ABSENT) {
@@ -199,13 +211,15 @@ static int on_pop(struct col_drain *d, struct col_pool *p, struct col_thread *t,
     return rc;
 }
 
-static int on_mark(struct col_drain *d, struct col_pool *p, struct col_thread *t, const struct col_event *e)
+static int on_mark(struct col_drain *d, struct col_pool *p, struct col_thread *t,
+                   const struct col_event *e)
 {
     struct col_extra x;
     int rc = col_event_extra(d, p, e, &x);
     if (rc)
         return rc;
-    struct col_range r = {.start = e->time, .detail = x.detail, .correlation = x.correlation, .step = STORE_ABSENT};
+    struct col_range r = {
+        .start = e->time, .detail = x.detail, .correlation = x.correlation, .step = STORE_ABSENT};
     r.name = col_pool_string(d, p, e->record->name, &rc);
     r.category = col_event_category(d, p, e, &rc);
     return rc ? rc : col_end_range(d, p, t->track, &r, e->time);
@@ -213,7 +227,8 @@ static int on_mark(struct col_drain *d, struct col_pool *p, struct col_thread *t
 
 /* ---- counters, names ------------------------------------------------------------------------------------------------------- */
 
-/* The agent's own counters say two things more: "name TAB domain TAB schema TAB device TAB unit". */
+/* The agent's own counters say two things more: "name TAB domain TAB schema TAB device TAB unit".
+ */
 static void own_counter(char *text, char **device, char **unit)
 {
     char *at = text;
@@ -241,8 +256,12 @@ static int counter_track(struct col_drain *d, struct col_pool *p, uint32_t arena
     char own[WIRE_STRING_MAX + 1], *device = NULL, *unit = NULL;
     snprintf(own, sizeof own, "%.*s", text ? (int)bytes : 0, text ? text : "");
     own_counter(own, &device, &unit);
-    struct store_track t = {
-        .process = p->process->id, .tid = STORE_ABSENT, .kind = "counter", .name = name, .device = device, .unit = unit};
+    struct store_track t = {.process = p->process->id,
+                            .tid = STORE_ABSENT,
+                            .kind = "counter",
+                            .name = name,
+                            .device = device,
+                            .unit = unit};
     int rc = store_track_add(d->db, &t);
     if (rc)
         return rc;
@@ -279,7 +298,8 @@ static int on_counter(struct col_drain *d, struct col_pool *p, const struct col_
     return store_counter_add(d->db, &c);
 }
 
-static int on_thread_name(struct col_drain *d, struct col_pool *p, struct col_thread *t, const struct col_event *e)
+static int on_thread_name(struct col_drain *d, struct col_pool *p, struct col_thread *t,
+                          const struct col_event *e)
 {
     uint32_t bytes = 0;
     const char *text = col_map_text(&p->map, e->record->name, WIRE_TEXT_NAME, &bytes);
@@ -333,7 +353,8 @@ static bool take_apart(const uint8_t *at, const uint8_t *to, struct col_event *e
     return kind >= WIRE_PUSH && kind <= WIRE_THREAD;
 }
 
-static int on_event(struct col_drain *d, struct col_pool *p, struct col_thread *t, const struct col_event *e)
+static int on_event(struct col_drain *d, struct col_pool *p, struct col_thread *t,
+                    const struct col_event *e)
 {
     switch ((enum wire_kind)(e->record->kind & WIRE_KIND_MASK)) {
     case WIRE_PUSH:
@@ -356,13 +377,15 @@ static int on_event(struct col_drain *d, struct col_pool *p, struct col_thread *
     return TACHO_EINTERNAL;
 }
 
-int col_decode(struct col_drain *d, struct col_pool *p, struct col_thread *t, const uint8_t *from, const uint8_t *to)
+int col_decode(struct col_drain *d, struct col_pool *p, struct col_thread *t, const uint8_t *from,
+               const uint8_t *to)
 {
     while (from < to) {
         struct col_event e;
         if (!take_apart(from, to, &e)) {
             t->damaged = true;
-            return col_drain_loss(d, "collector", "damaged record: the rest of its thread's recording was not read",
+            return col_drain_loss(d, "collector",
+                                  "damaged record: the rest of its thread's recording was not read",
                                   STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
         }
         e.time = col_pool_time(d, p, e.record->time);
@@ -387,7 +410,8 @@ int col_decode_materialise(struct col_drain *d, struct col_pool *p, struct col_t
         if (r->slice)
             continue;
         struct col_step *step = col_steps_find(&p->steps, r->start);
-        if (!col_decode_keeps(d, step ? step->index : STORE_ABSENT, &why) && (r->step == STORE_ABSENT || why == COL_CUT_SPACE))
+        if (!col_decode_keeps(d, step ? step->index : STORE_ABSENT, &why) &&
+            (r->step == STORE_ABSENT || why == COL_CUT_SPACE))
             continue; /* counted when it ends */
         int rc = col_add_slice(d, t->track, r, STORE_ABSENT, &r->slice);
         if (rc)

@@ -86,7 +86,8 @@ int col_drain_begin(struct col_drain *d)
     return rc;
 }
 
-int col_drain_loss(struct col_drain *d, const char *source, const char *reason, int64_t count, int64_t t0, int64_t t1)
+int col_drain_loss(struct col_drain *d, const char *source, const char *reason, int64_t count,
+                   int64_t t0, int64_t t1)
 {
     struct store_loss l = {.source = source, .reason = reason, .count = count, .t0 = t0, .t1 = t1};
     int rc = col_drain_begin(d);
@@ -116,9 +117,9 @@ static int read_losses(struct col_drain *d, struct col_pool *p)
             continue;
         uint64_t first = atomic_load_explicit(&l->first, memory_order_acquire);
         uint64_t last = atomic_load_explicit(&l->last, memory_order_acquire);
-        int rc =
-            col_drain_loss(d, "agent", loss_text[i], (int64_t)(count - p->loss[i]),
-                           first ? col_pool_time(d, p, first) : STORE_ABSENT, last ? col_pool_time(d, p, last) : STORE_ABSENT);
+        int rc = col_drain_loss(d, "agent", loss_text[i], (int64_t)(count - p->loss[i]),
+                                first ? col_pool_time(d, p, first) : STORE_ABSENT,
+                                last ? col_pool_time(d, p, last) : STORE_ABSENT);
         if (rc)
             return rc;
         if (event_lost[i])
@@ -140,7 +141,8 @@ static int write_cuts(struct col_drain *d)
     for (int i = 0; i < COL_CUT_COUNT; i++) {
         if (!d->cut[i].count)
             continue;
-        int rc = col_drain_loss(d, "collector", cut_text[i], d->cut[i].count, d->cut[i].first, d->cut[i].last);
+        int rc = col_drain_loss(d, "collector", cut_text[i], d->cut[i].count, d->cut[i].first,
+                                d->cut[i].last);
         if (rc)
             return rc;
         d->cut[i].count = 0;
@@ -182,7 +184,8 @@ static int save_all(struct col_drain *d)
         struct col_pool *p = d->pool[i];
         if (p->drained && p->saved_drained && !p->dirty && !p->touched_count)
             continue;
-        rc = save_pool(d, p); /* of one that was read to its end, too: what it held back has been written */
+        rc = save_pool(
+            d, p); /* of one that was read to its end, too: what it held back has been written */
         p->saved_drained = p->drained && rc == 0;
     }
     for (uint32_t i = 0; i < d->process_count && rc == 0; i++) {
@@ -211,7 +214,8 @@ int col_drain_commit(struct col_drain *d)
     if (rc || committed)
         return rc ? rc : committed;
     for (uint32_t i = 0; i < d->release_count; i++)
-        atomic_store_explicit(&d->release[i].pool->map.directory[d->release[i].segment].state, WIRE_FREE, memory_order_release);
+        atomic_store_explicit(&d->release[i].pool->map.directory[d->release[i].segment].state,
+                              WIRE_FREE, memory_order_release);
     d->release_count = 0;
     for (uint32_t i = 0; i < d->pool_count; i++)
         col_gpu_release(d->pool[i]);
@@ -239,7 +243,9 @@ static int take_anchor(struct col_drain *d)
     if (d->last_anchor && a.monotonic - d->last_anchor < 1000000000)
         return 0;
     d->last_anchor = a.monotonic;
-    struct store_anchor s = {.tsc = a.tsc ? (int64_t)a.tsc : STORE_ABSENT, .monotonic = a.monotonic, .realtime = a.realtime};
+    struct store_anchor s = {.tsc = a.tsc ? (int64_t)a.tsc : STORE_ABSENT,
+                             .monotonic = a.monotonic,
+                             .realtime = a.realtime};
     d->stored[0] = d->stored[1];
     d->stored[1] = a;
     int rc = col_drain_begin(d);
@@ -285,7 +291,8 @@ static int conclude(struct col_drain *d)
         if (rc == 0 && p->gone)
             rc = col_gpu_finish(d, p);
         if (rc == 0)
-            rc = p->gone ? col_chains_finish(d, p) : col_steps_write(&p->steps, d->db, p->process->id, d->round);
+            rc = p->gone ? col_chains_finish(d, p)
+                         : col_steps_write(&p->steps, d->db, p->process->id, d->round);
     }
     return rc;
 }
@@ -313,8 +320,8 @@ int col_drain_round(struct col_drain *d, bool *more)
     return rc;
 }
 
-/* Processes that never got a pool leave an empty file that says how many events that cost. The row is set, not added to: a
- * collector that takes over finds the same files again. */
+/* Processes that never got a pool leave an empty file that says how many events that cost. The row
+ * is set, not added to: a collector that takes over finds the same files again. */
 static int count_processes_without_pool(struct col_drain *d)
 {
     int64_t processes = 0, events = 0;
@@ -372,7 +379,8 @@ int col_drain_reap(struct col_drain *d)
             d->pool[kept++] = p;
             continue;
         }
-        /* first the file, then the state: a collector that dies in between finds nothing to read twice */
+        /* first the file, then the state: a collector that dies in between finds nothing to read
+         * twice */
         if (d->folder >= 0)
             unlinkat(d->folder, p->name, 0);
         rc = col_drain_begin(d);

@@ -2,16 +2,19 @@
  *
  * Private: reads the pools of all processes of a run into the store, in rounds.
  *
- * A round, in transactions of about 6 MiB of records: look for new pools; note how far every segment is written; take a clock
- * anchor; decode up to there; COMMIT; only then give fully read segments back. What the next reader needs if this one dies
- * (positions, open ranges, chains, steps that are not written yet) goes into the same transaction as the rows, so nothing is
- * read twice and nothing is skipped.
+ * A round, in transactions of about 6 MiB of records: look for new pools; note how far every
+ * segment is written; take a clock anchor; decode up to there; COMMIT; only then give fully read
+ * segments back. What the next reader needs if this one dies (positions, open ranges, chains, steps
+ * that are not written yet) goes into the same transaction as the rows, so nothing is read twice
+ * and nothing is skipped.
  *
- * drain.c rounds, losses, commit · processes.c processes and their pools · chains.c threads and their segments ·
- * decode.c records to rows (decode.h) · restore.c saving and loading the live state
+ * drain.c rounds, losses, commit · processes.c processes and their pools · chains.c threads and
+ * their segments · decode.c records to rows (decode.h) · restore.c saving and loading the live
+ * state
  *
- * A store that fails (a full disk) leaves this object out of step with the file: throw it away (col_drain_close), roll back by
- * closing the store, and load what was committed last (col_drain_load).
+ * A store that fails (a full disk) leaves this object out of step with the file: throw it away
+ * (col_drain_close), roll back by closing the store, and load what was committed last
+ * (col_drain_load).
  */
 #ifndef COL_DRAIN_H
 #define COL_DRAIN_H
@@ -124,7 +127,7 @@ struct col_pool {
     uint64_t loss[WIRE_LOSS_COUNT];     /* counts that the file has */
     int64_t last_event;                 /* time of the newest record read, 0 = none */
     bool dirty, gone, drained, present; /* present: the file is (still) there */
-    bool saved_drained;                 /* its state in the file is that of a pool read to its end */
+    bool saved_drained; /* its state in the file is that of a pool read to its end */
 };
 
 struct col_stats {
@@ -140,7 +143,8 @@ struct col_payload_cache;
     X(WINDOW, "slice not stored: outside of --steps or --every") \
     X(SIZE, "slice or counter sample not stored: file at --max-size") \
     X(SPACE, "slice or counter sample not stored: no space left on the disk of the file") \
-    X(DETAIL, "payload of a range not stored: file beyond --max-size, or no space left on its disk")
+    X(DETAIL, "payload of a range not stored: file beyond --max-size, or no space left on its " \
+              "disk")
 enum col_cut {
 #define COL_CUT_ENUM(name, text) COL_CUT_##name,
     COL_CUT_MAP(COL_CUT_ENUM)
@@ -163,14 +167,16 @@ struct col_drain {
     struct col_buffer scratch;
     uint64_t round;
     uint64_t bytes_since_commit;
-    bool unfinished;                  /* the last round stopped at COL_COMMIT_BYTES: the next one goes on where it stopped */
+    bool unfinished; /* the last round stopped at COL_COMMIT_BYTES: the next one goes on where it
+                        stopped */
     int64_t last_commit, last_anchor; /* monotonic */
     struct {
         int64_t count, first, last; /* since the last commit */
     } cut[COL_CUT_COUNT];
     char host[128];
     bool in_transaction;
-    bool taken_over; /* from a collector that died: when a process ended, its last record tells best */
+    bool taken_over; /* from a collector that died: when a process ended, its last record tells best
+                      */
     bool other_boot; /* the clocks of the recording are not those of now: no anchors can be taken */
     struct {
         struct col_pool *pool;
@@ -189,41 +195,48 @@ void col_drain_close(struct col_drain *d);
 
 /* Opens a transaction if none is open. */
 int col_drain_begin(struct col_drain *d);
-/* One round, or the next part of one that is too long for one transaction. *more: another one should follow at once, after a
- * commit. */
+/* One round, or the next part of one that is too long for one transaction. *more: another one
+ * should follow at once, after a commit. */
 int col_drain_round(struct col_drain *d, bool *more);
 /* Stores live state, commits, gives segments back. */
 int col_drain_commit(struct col_drain *d);
 /* Everything that is left: closes chains, writes all steps. The run has ended. */
 int col_drain_end(struct col_drain *d);
-/* Forgets pools whose process has ended and that are read to their end, and removes their files. Call after a commit. */
+/* Forgets pools whose process has ended and that are read to their end, and removes their files.
+ * Call after a commit. */
 int col_drain_reap(struct col_drain *d);
 /* Is any process with a pool alive? */
 int col_drain_alive(const struct col_drain *d);
 
 /* Adopts a pool by name, and a thread of a pool: for this room's own use. */
 int col_drain_pool(struct col_drain *d, const char *name, struct col_pool **out);
-int col_drain_thread(struct col_drain *d, struct col_pool *p, uint32_t ordinal, struct col_thread **out);
+int col_drain_thread(struct col_drain *d, struct col_pool *p, uint32_t ordinal,
+                     struct col_thread **out);
 
-/* Adds a process that has no pool yet to the store. start: no later than its first instruction. program may be NULL. */
-int col_drain_process(struct col_drain *d, int32_t pid, int64_t start, const char *program, struct col_process **out);
+/* Adds a process that has no pool yet to the store. start: no later than its first instruction.
+ * program may be NULL. */
+int col_drain_process(struct col_drain *d, int32_t pid, int64_t start, const char *program,
+                      struct col_process **out);
 /* Notes how a process ended; status as of waitid, or STORE_ABSENT. */
 void col_process_ended(struct col_process *p, int64_t end, int64_t exit_status, const char *ended);
-int col_drain_loss(struct col_drain *d, const char *source, const char *reason, int64_t count, int64_t t0, int64_t t1);
+int col_drain_loss(struct col_drain *d, const char *source, const char *reason, int64_t count,
+                   int64_t t0, int64_t t1);
 
 /* ---- processes.c, chains.c: for the rounds -------------------------------------------------------------------------------- */
 
-void col_process_row(const struct col_drain *d, const struct col_process *p, struct store_process *row);
+void col_process_row(const struct col_drain *d, const struct col_process *p,
+                     struct store_process *row);
 /* Adopts the pools that have appeared, lower numbers of a pid first (a later one means exec). */
 int col_pools_scan(struct col_drain *d);
-/* Has the process of this pool ended? Asked before its segments are looked at, so that nothing can be recorded after the
- * answer. */
+/* Has the process of this pool ended? Asked before its segments are looked at, so that nothing can
+ * be recorded after the answer. */
 void col_pool_check_gone(struct col_drain *d, struct col_pool *p);
 void col_pool_free(struct col_pool *p);
 void col_thread_free(struct col_thread *t);
 /* Notes how far each segment of a pool is written, and which thread goes on in it. */
 int col_chains_note(struct col_drain *d, struct col_pool *p);
-/* Reads the threads that have (or have not) steps up to what was noted, or until COL_COMMIT_BYTES are read. */
+/* Reads the threads that have (or have not) steps up to what was noted, or until COL_COMMIT_BYTES
+ * are read. */
 int col_chains_read(struct col_drain *d, struct col_pool *p, bool with_steps);
 /* The process is gone and everything noted is read: nothing more can come. */
 int col_chains_finish(struct col_drain *d, struct col_pool *p);
@@ -233,8 +246,10 @@ int col_chains_finish(struct col_drain *d, struct col_pool *p);
 int col_decode_open(struct col_drain *d); /* allocates the cache of payloads */
 /* Is detail of this step (absent: outside of steps) kept? *why says by what it is cut. */
 bool col_decode_keeps(const struct col_drain *d, int64_t step, enum col_cut *why);
-/* Decodes whole records in [from, to). A damaged record ends the reading of this thread. Returns 0 or a store error. */
-int col_decode(struct col_drain *d, struct col_pool *p, struct col_thread *t, const uint8_t *from, const uint8_t *to);
+/* Decodes whole records in [from, to). A damaged record ends the reading of this thread. Returns 0
+ * or a store error. */
+int col_decode(struct col_drain *d, struct col_pool *p, struct col_thread *t, const uint8_t *from,
+               const uint8_t *to);
 /* Writes a row for every open range that has none: push/pop of a thread, start/end of a pool. */
 int col_decode_materialise(struct col_drain *d, struct col_pool *p, struct col_thread *t);
 int col_decode_materialise_ranges(struct col_drain *d, struct col_pool *p);
@@ -245,7 +260,8 @@ int col_range_forget(struct col_drain *d, struct col_pool *p, uint64_t id);
 int col_range_expire(struct col_drain *d, struct col_pool *p);
 /* Time of a pool's clock in ns. */
 int64_t col_pool_time(const struct col_drain *d, const struct col_pool *p, uint64_t time);
-/* Makes a table of string ids by place in an arena long enough for `index`; new ones are 0. 0 or TACHO_ENOMEM. */
+/* Makes a table of string ids by place in an arena long enough for `index`; new ones are 0. 0 or
+ * TACHO_ENOMEM. */
 int col_ids_room(int64_t **ids, uint64_t *cap, uint64_t index);
 /* The string id of an arena entry; 0 on failure with *rc set. */
 int64_t col_pool_string(struct col_drain *d, struct col_pool *p, uint32_t arena, int *rc);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file of device buffers that an agent keeps beside its pool. What decides where to read is copied out of it once and
- * checked, as with pools.
+ * The file of device buffers that an agent keeps beside its pool. What decides where to read is
+ * copied out of it once and checked, as with pools.
  */
 #include "profiler/collector/drain/gpu.h"
 
@@ -15,7 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SLACK (64u << 10) /* zeroed behind the last record of a buffer: CUPTI does not say that it leaves nothing there */
+#define SLACK \
+    (64u << 10) /* zeroed behind the last record of a buffer: CUPTI does not say that it leaves \
+                   nothing there */
 
 /* ---- the file -------------------------------------------------------------------------------------------------------------- */
 
@@ -24,7 +26,8 @@ static bool inside(uint64_t offset, uint64_t bytes, uint64_t whole)
     return offset <= whole && bytes <= whole - offset;
 }
 
-/* What decides where to read, out of a header that its process may be scribbling over: each word is read once. */
+/* What decides where to read, out of a header that its process may be scribbling over: each word is
+ * read once. */
 struct layout {
     uint32_t version, buffer_bytes, buffer_cap, name_cap;
     uint64_t directory_offset, names_offset, buffers_offset;
@@ -38,11 +41,13 @@ static struct layout layout_of(const volatile struct wire_gpu *h)
 
 static bool layout_ok(const struct layout *h, uint64_t bytes)
 {
-    return h->version == WIRE_VERSION && h->buffer_bytes >= 4096 && h->buffer_bytes <= (64u << 20) &&
-           h->buffer_bytes % 8 == 0 && h->buffer_cap && h->buffer_cap <= (1u << 16) && h->name_cap &&
-           (h->name_cap & (h->name_cap - 1)) == 0 && h->directory_offset % 64 == 0 && h->names_offset % 8 == 0 &&
+    return h->version == WIRE_VERSION && h->buffer_bytes >= 4096 &&
+           h->buffer_bytes <= (64u << 20) && h->buffer_bytes % 8 == 0 && h->buffer_cap &&
+           h->buffer_cap <= (1u << 16) && h->name_cap && (h->name_cap & (h->name_cap - 1)) == 0 &&
+           h->directory_offset % 64 == 0 && h->names_offset % 8 == 0 &&
            h->buffers_offset % 8 == 0 &&
-           inside(h->directory_offset, (uint64_t)h->buffer_cap * sizeof(struct wire_buffer), bytes) &&
+           inside(h->directory_offset, (uint64_t)h->buffer_cap * sizeof(struct wire_buffer),
+                  bytes) &&
            inside(h->names_offset, (uint64_t)h->name_cap * sizeof(struct wire_gpu_name), bytes) &&
            inside(h->buffers_offset, (uint64_t)h->buffer_cap * h->buffer_bytes, bytes);
 }
@@ -79,9 +84,11 @@ static int gpu_open(struct col_drain *d, struct col_pool *p)
         return TACHO_ENOTFOUND;
     struct col_gpu *g = calloc(1, sizeof *g);
     int rc = g ? 0 : TACHO_ENOMEM;
-    if (rc == 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size < sizeof(struct wire_gpu)))
+    if (rc == 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+                    (uint64_t)st.st_size < sizeof(struct wire_gpu)))
         rc = TACHO_EFORMAT;
-    void *at = rc ? MAP_FAILED : mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *at =
+        rc ? MAP_FAILED : mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (rc == 0 && at == MAP_FAILED)
         rc = TACHO_EIO;
@@ -159,8 +166,8 @@ static int tell_failure(struct col_drain *d, const struct wire_gpu *h)
         snprintf(by, sizeof by, " (%s)", holder);
     const char *what = stage < sizeof stage_text / sizeof *stage_text ? stage_text[stage] : "";
     if (error)
-        snprintf(reason, sizeof reason, "device work not recorded: %s%s: CUPTI error %u: %s", what, by, error,
-                 error_text(error));
+        snprintf(reason, sizeof reason, "device work not recorded: %s%s: CUPTI error %u: %s", what,
+                 by, error, error_text(error));
     else
         snprintf(reason, sizeof reason, "device work not recorded: %s", what);
     return col_drain_loss(d, "cupti", reason, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
@@ -174,7 +181,8 @@ static int tell_versions(struct col_drain *d, const struct wire_gpu *h)
     if (rc == 0)
         rc = store_run_set(d->db, "cupti.library", text);
     if (rc == 0 && h->driver_version > 0) {
-        snprintf(text, sizeof text, "%d.%d", h->driver_version / 1000, h->driver_version % 1000 / 10);
+        snprintf(text, sizeof text, "%d.%d", h->driver_version / 1000,
+                 h->driver_version % 1000 / 10);
         rc = store_run_set(d->db, "cuda.driver", text);
     }
     if (rc == 0)
@@ -184,7 +192,8 @@ static int tell_versions(struct col_drain *d, const struct wire_gpu *h)
         char reason[160];
         if (!error)
             continue;
-        snprintf(reason, sizeof reason, "activity kind %u not recorded: CUPTI error %u: %s", kind, error, error_text(error));
+        snprintf(reason, sizeof reason, "activity kind %u not recorded: CUPTI error %u: %s", kind,
+                 error, error_text(error));
         rc = col_drain_loss(d, "cupti", reason, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
     }
     return rc;
@@ -216,27 +225,32 @@ static int tell_counters(struct col_drain *d, const struct wire_gpu *h)
     int rc = 0;
     for (int i = 0; i < WIRE_COUNTERS && rc == 0; i++) {
         const struct wire_gpu_counters *c = &h->counters[i];
-        uint32_t state = atomic_load_explicit(&c->state, memory_order_acquire), stage = c->stage, error = c->error;
+        uint32_t state = atomic_load_explicit(&c->state, memory_order_acquire), stage = c->stage,
+                 error = c->error;
         char text[320];
         if (state == WIRE_COUNTERS_OFF)
             continue;
         if (state == WIRE_COUNTERS_ON)
-            snprintf(text, sizeof text, "%.*s: %u metrics, %u %s, %llu %s", (int)sizeof c->chip, c->chip, c->metrics, c->passes,
-                     c->passes == 1 ? "pass" : "passes", (unsigned long long)c->values, units[i]);
+            snprintf(text, sizeof text, "%.*s: %u metrics, %u %s, %llu %s", (int)sizeof c->chip,
+                     c->chip, c->metrics, c->passes, c->passes == 1 ? "pass" : "passes",
+                     (unsigned long long)c->values, units[i]);
         else if (state == WIRE_COUNTERS_WAITING)
             snprintf(text, sizeof text, "nothing counted: %s",
-                     i == WIRE_COUNTERS_PM ? "the process made no context" : "too few steps (tacho.step) with a context");
+                     i == WIRE_COUNTERS_PM ? "the process made no context"
+                                           : "too few steps (tacho.step) with a context");
         else if (error)
             snprintf(text, sizeof text, "failed: %s: CUPTI error %u: %s",
-                     stage < sizeof stages / sizeof *stages ? stages[stage] : "", error, error_text(error));
+                     stage < sizeof stages / sizeof *stages ? stages[stage] : "", error,
+                     error_text(error));
         else
-            snprintf(text, sizeof text, "failed: %s", stage < sizeof stages / sizeof *stages ? stages[stage] : "");
+            snprintf(text, sizeof text, "failed: %s",
+                     stage < sizeof stages / sizeof *stages ? stages[stage] : "");
         rc = store_run_set(d->db, keys[i], text);
         if (rc == 0 && state != WIRE_COUNTERS_ON)
             rc = col_drain_loss(d, keys[i], text, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
         if (rc == 0 && c->overflows)
-            rc = col_drain_loss(d, keys[i], "samples overwritten before they were read", STORE_ABSENT, STORE_ABSENT,
-                                STORE_ABSENT);
+            rc = col_drain_loss(d, keys[i], "samples overwritten before they were read",
+                                STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
     }
     return rc;
 }
@@ -252,8 +266,10 @@ static int tell_gaps(struct col_drain *d, struct col_gpu *g, int64_t now)
         int64_t t1 = atomic_load_explicit(&gap->t1, memory_order_acquire);
         if (!t1 && now == STORE_ABSENT)
             break; /* it lasts */
-        rc = col_drain_loss(d, "cupti", "device work not recorded: another profiler of the process (torch.profiler) had it",
-                            STORE_ABSENT, atomic_load_explicit(&gap->t0, memory_order_acquire), t1 ? t1 : now);
+        rc = col_drain_loss(
+            d, "cupti",
+            "device work not recorded: another profiler of the process (torch.profiler) had it",
+            STORE_ABSENT, atomic_load_explicit(&gap->t0, memory_order_acquire), t1 ? t1 : now);
         g->gaps_told++;
         g->dirty = true;
     }
@@ -264,7 +280,8 @@ static int tell_gaps(struct col_drain *d, struct col_gpu *g, int64_t now)
 
 static int order_todo(const void *a, const void *b)
 {
-    const uint64_t x = *(const uint64_t *)((const char *)a + 8), y = *(const uint64_t *)((const char *)b + 8);
+    const uint64_t x = *(const uint64_t *)((const char *)a + 8),
+                   y = *(const uint64_t *)((const char *)b + 8);
     return (x > y) - (x < y);
 }
 
@@ -297,7 +314,8 @@ int col_gpu_note(struct col_drain *d, struct col_pool *p)
         if (atomic_load_explicit(&b->state, memory_order_acquire) != WIRE_BUFFER_DONE)
             continue;
         if (b->generation == g->read[i]) {
-            g->release[g->release_count++] = i; /* read by a collector that died between its COMMIT and this */
+            g->release[g->release_count++] =
+                i; /* read by a collector that died between its COMMIT and this */
             g->read[i] = 0;
             continue;
         }
@@ -309,7 +327,8 @@ int col_gpu_note(struct col_drain *d, struct col_pool *p)
     return rc ? rc : tell_gaps(d, g, STORE_ABSENT);
 }
 
-static int read_buffer(struct col_drain *d, struct col_pool *p, uint32_t i, uint32_t valid, bool salvaged)
+static int read_buffer(struct col_drain *d, struct col_pool *p, uint32_t i, uint32_t valid,
+                       bool salvaged)
 {
     struct col_gpu *g = p->gpu;
     const uint8_t *buffer = g->buffers + (uint64_t)i * g->buffer_bytes;
@@ -322,8 +341,8 @@ static int read_buffer(struct col_drain *d, struct col_pool *p, uint32_t i, uint
         rc = col_gpu_row(d, p, &r, salvaged);
     d->bytes_since_commit += at;
     if (rc == 0 && !salvaged && (more < 0 || at < valid))
-        rc = col_drain_loss(d, "cupti", "rest of a buffer not read: a record of unknown size", STORE_ABSENT, STORE_ABSENT,
-                            STORE_ABSENT);
+        rc = col_drain_loss(d, "cupti", "rest of a buffer not read: a record of unknown size",
+                            STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
     g->read[i] = g->directory[i].generation;
     g->dirty = true;
     return rc ? rc : store_position_set(d->db, g->name, i, (int64_t)g->read[i], valid);
@@ -353,7 +372,8 @@ void col_gpu_release(struct col_pool *p)
         uint32_t i = g->release[k];
         struct wire_buffer *b = &g->directory[i];
         uint64_t used = ((uint64_t)b->valid + SLACK + 4095) & ~(uint64_t)4095;
-        memset(g->buffers + (uint64_t)i * g->buffer_bytes, 0, used < g->buffer_bytes ? used : g->buffer_bytes);
+        memset(g->buffers + (uint64_t)i * g->buffer_bytes, 0,
+               used < g->buffer_bytes ? used : g->buffer_bytes);
         atomic_store_explicit(&b->state, WIRE_BUFFER_FREE, memory_order_release);
     }
     if (g)
@@ -374,14 +394,17 @@ int col_gpu_finish(struct col_drain *d, struct col_pool *p)
         return 0;
     col_gpu_clock_read(&g->clock, g->head);
     for (uint32_t i = 0; i < backed(g) && rc == 0; i++)
-        if (atomic_load_explicit(&g->directory[i].state, memory_order_acquire) == WIRE_BUFFER_LENT &&
+        if (atomic_load_explicit(&g->directory[i].state, memory_order_acquire) ==
+                WIRE_BUFFER_LENT &&
             g->read[i] != g->directory[i].generation)
             rc = read_buffer(d, p, i, g->buffer_bytes, true);
     g->salvaged = g->dirty = true;
     uint32_t state = atomic_load_explicit(&g->head->state, memory_order_acquire);
     if (rc == 0 && state == WIRE_GPU_STARTING && !g->told_state)
-        rc = col_drain_loss(d, "cupti", "device work not recorded: the process ended while recording was being started",
-                            STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+        rc = col_drain_loss(
+            d, "cupti",
+            "device work not recorded: the process ended while recording was being started",
+            STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
     if (rc == 0)
         rc = tell_counters(d, g->head);
     return rc ? rc : col_gpu_stop(d, p);
@@ -418,7 +441,8 @@ int col_gpu_save(struct col_drain *d, struct col_pool *p)
     col_buffer_put(&d->scratch, g->priority, s.priorities * sizeof *g->priority);
     g->dirty = false;
     snprintf(key, sizeof key, "g:%s:", p->name);
-    return d->scratch.failed ? TACHO_ENOMEM : store_live_set(d->db, key, d->scratch.bytes, d->scratch.used);
+    return d->scratch.failed ? TACHO_ENOMEM
+                             : store_live_set(d->db, key, d->scratch.bytes, d->scratch.used);
 }
 
 /* Lists grow at powers of two (gpu_rows.c): what is loaded gets room likewise. */
@@ -453,7 +477,8 @@ int col_gpu_load(struct col_drain *d, struct col_pool *p, const void *value, siz
     g->thread = load_list(&c, s.threads, sizeof *g->thread);
     g->context = load_list(&c, s.contexts, sizeof *g->context);
     g->priority = load_list(&c, s.priorities, sizeof *g->priority);
-    if ((s.streams && !g->stream) || (s.threads && !g->thread) || (s.contexts && !g->context) || (s.priorities && !g->priority))
+    if ((s.streams && !g->stream) || (s.threads && !g->thread) || (s.contexts && !g->context) ||
+        (s.priorities && !g->priority))
         return TACHO_ENOMEM;
     g->stream_count = s.streams;
     g->thread_count = s.threads;
@@ -462,7 +487,8 @@ int col_gpu_load(struct col_drain *d, struct col_pool *p, const void *value, siz
     return c.bad ? TACHO_EVERSION : 0;
 }
 
-bool col_gpu_load_position(struct col_drain *d, const char *name, int64_t buffer, int64_t generation)
+bool col_gpu_load_position(struct col_drain *d, const char *name, int64_t buffer,
+                           int64_t generation)
 {
     for (uint32_t i = 0; i < d->pool_count; i++) {
         struct col_gpu *g = d->pool[i]->gpu;

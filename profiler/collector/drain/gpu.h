@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: device work of a process: the file gpu.PID.N beside its pool (profiler/wire.h), read in the same rounds and
- * committed in the same transactions.
+ * Private: device work of a process: the file gpu.PID.N beside its pool (profiler/wire.h), read in
+ * the same rounds and committed in the same transactions.
  *
- * gpu.c the file, its buffers, states and losses · gpu_rows.c records to rows (docs/schema.md) · gpu_clock.c CUPTI's time ·
- * cupti.c records taken apart
+ * gpu.c the file, its buffers, states and losses · gpu_rows.c records to rows (docs/schema.md) ·
+ * gpu_clock.c CUPTI's time · cupti.c records taken apart
  */
 #ifndef COL_GPU_H
 #define COL_GPU_H
@@ -18,8 +18,9 @@
 
 /* ---- clock ---- */
 
-/* CUPTI's clock to CLOCK_MONOTONIC, piecewise linear between anchors. Somebody may change CUPTI's clock in the middle (Kineto
- * makes it the raw TSC): where rate or direction break, a new era begins, and a time belongs to the era in whose range it is.
+/* CUPTI's clock to CLOCK_MONOTONIC, piecewise linear between anchors. Somebody may change CUPTI's
+ * clock in the middle (Kineto makes it the raw TSC): where rate or direction break, a new era
+ * begins, and a time belongs to the era in whose range it is.
  */
 #define COL_GPU_ERAS 16u
 struct col_gpu_clock {
@@ -99,7 +100,8 @@ struct col_gpu {
 int col_gpu_note(struct col_drain *d, struct col_pool *p);
 /* Reads them, until COL_COMMIT_BYTES are read (d->unfinished). */
 int col_gpu_read(struct col_drain *d, struct col_pool *p);
-/* The process is gone and everything noted is read: what CUPTI still held, and how recording ended. */
+/* The process is gone and everything noted is read: what CUPTI still held, and how recording ended.
+ */
 int col_gpu_finish(struct col_drain *d, struct col_pool *p);
 /* The run ends while the process goes on. */
 int col_gpu_stop(struct col_drain *d, struct col_pool *p);
@@ -108,20 +110,24 @@ void col_gpu_release(struct col_pool *p);
 /* Live state, for a collector that takes over. */
 int col_gpu_save(struct col_drain *d, struct col_pool *p);
 int col_gpu_load(struct col_drain *d, struct col_pool *p, const void *value, size_t bytes);
-bool col_gpu_load_position(struct col_drain *d, const char *name, int64_t buffer, int64_t generation);
+bool col_gpu_load_position(struct col_drain *d, const char *name, int64_t buffer,
+                           int64_t generation);
 int col_gpu_forget(struct col_drain *d, struct col_pool *p);
 void col_gpu_free(struct col_gpu *g);
 /* Track of a thread that device calls were recorded on, 0 = none. */
 int64_t col_gpu_thread_track(const struct col_pool *p, uint32_t tid);
-/* A thread with ranges has ended; records of its device calls may still come, and belong on its track. 0 or TACHO_ENOMEM. */
+/* A thread with ranges has ended; records of its device calls may still come, and belong on its
+ * track. 0 or TACHO_ENOMEM. */
 int col_gpu_thread_ended(struct col_pool *p, int64_t tid, int64_t track);
 
 /* ---- gpu_rows.c ---- */
 
 /* One record. `salvaged`: from a buffer that CUPTI had not given back. 0 or a store error. */
-int col_gpu_row(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r, bool salvaged);
+int col_gpu_row(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r,
+                bool salvaged);
 
-/* demangle.c: a C++ name as people know it; NULL: not one, or no demangler on this machine. To be freed. */
+/* demangle.c: a C++ name as people know it; NULL: not one, or no demangler on this machine. To be
+ * freed. */
 char *col_demangle(const char *name);
 
 #endif

@@ -5,7 +5,8 @@
 
 __extension__ typedef __int128 wide;
 
-#define SLACK_NS 5000000000ll /* a record may be this much older or newer than the anchors of its era */
+#define SLACK_NS \
+    5000000000ll /* a record may be this much older or newer than the anchors of its era */
 
 static double rate(const struct col_gpu_clock *c, uint32_t i)
 {
@@ -44,7 +45,8 @@ static void forget_oldest(struct col_gpu_clock *c)
 
 void col_gpu_clock_add(struct col_gpu_clock *c, int64_t cupti, int64_t monotonic)
 {
-    if (c->count && monotonic - c->monotonic[c->count - 1] < 1000000 && cupti >= c->cupti[c->count - 1])
+    if (c->count && monotonic - c->monotonic[c->count - 1] < 1000000 &&
+        cupti >= c->cupti[c->count - 1])
         return; /* too near for a slope */
     if (c->count == WIRE_GPU_ANCHORS)
         forget_oldest(c);

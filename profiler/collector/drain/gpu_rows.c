@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records of CUPTI to rows, as docs/schema.md says device work stands in a file. The program of the names are Kineto's where
- * CUPTI has none ("Memcpy HtoD", "Stream Wait Event"), so that rows of both sources meet.
+ * Records of CUPTI to rows, as docs/schema.md says device work stands in a file. The program of the
+ * names are Kineto's where CUPTI has none ("Memcpy HtoD", "Stream Wait Event"), so that rows of
+ * both sources meet.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +16,9 @@
 #define CATEGORY_MAP(X) \
     X(KERNEL, "kernel") \
     X(MEMCPY, "memcpy") \
-    X(MEMSET, "memset") X(GRAPH, "graph") X(SYNC, "sync") X(RUNTIME, "runtime") X(DRIVER, "driver") X(OVERHEAD, "overhead")
+    X(MEMSET, "memset") \
+    X(GRAPH, "graph") X(SYNC, "sync") X(RUNTIME, "runtime") X(DRIVER, "driver") \
+        X(OVERHEAD, "overhead")
 enum category {
 #define CATEGORY_ENUM(name, text) CATEGORY_##name,
     CATEGORY_MAP(CATEGORY_ENUM)
@@ -31,8 +34,10 @@ static const char *const category_text[] = {
 /* Indexed by CUPTI's numbers. */
 static const char *const copy_text[] = {"unknown", "HtoD", "DtoH", "HtoD", "DtoH", "DtoD",
                                         "DtoD",    "DtoD", "DtoD", "HtoH", "PtoP"};
-static const char *const memory_text[] = {"unknown", "pageable", "pinned", "device", "array", "managed", "device", "managed"};
-static const char *const sync_text[] = {"Synchronization", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
+static const char *const memory_text[] = {"unknown", "pageable", "pinned", "device",
+                                          "array",   "managed",  "device", "managed"};
+static const char *const sync_text[] = {"Synchronization", "Event Sync", "Stream Wait Event",
+                                        "Stream Sync", "Context Sync"};
 enum { SYNC_EVENT = 1, SYNC_STREAM_WAIT = 2 };
 
 #define TEXT_OF(table, i) ((i) < sizeof(table) / sizeof *(table) ? (table)[i] : (table)[0])
@@ -70,7 +75,8 @@ static int64_t string(struct col_drain *d, const char *text, int *rc)
     return id;
 }
 
-/* The arena id behind a name as the agent left it; of a buffer that it never saw, by the table of pointers. */
+/* The arena id behind a name as the agent left it; of a buffer that it never saw, by the table of
+ * pointers. */
 static uint32_t arena_of(const struct col_gpu *g, uint64_t name)
 {
     if ((name & ~(uint64_t)UINT32_MAX) == WIRE_GPU_NAME_TAG)
@@ -115,7 +121,8 @@ static int64_t kernel_name(struct col_drain *d, struct col_pool *p, uint64_t nam
     return g->kernel[arena];
 }
 
-static int64_t api_name(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r, int *rc)
+static int64_t api_name(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r,
+                        int *rc)
 {
     struct col_gpu *g = p->gpu;
     unsigned domain = r->kind == COL_CUPTI_RUNTIME;
@@ -123,17 +130,20 @@ static int64_t api_name(struct col_drain *d, struct col_pool *p, const struct co
     if (r->cbid >= 0 && r->cbid < (int64_t)WIRE_GPU_APIS) {
         if (g->api[domain][r->cbid])
             return g->api[domain][r->cbid];
-        uint32_t arena = atomic_load_explicit(&g->head->api_name[domain][r->cbid], memory_order_acquire);
+        uint32_t arena =
+            atomic_load_explicit(&g->head->api_name[domain][r->cbid], memory_order_acquire);
         if (arena)
             return g->api[domain][r->cbid] = col_pool_string(d, p, arena, rc);
     }
-    snprintf(text, sizeof text, "%s call %" PRId64, domain ? "CUDA runtime" : "CUDA driver", r->cbid);
+    snprintf(text, sizeof text, "%s call %" PRId64, domain ? "CUDA runtime" : "CUDA driver",
+             r->cbid);
     return string(d, text, rc);
 }
 
 /* ---- tracks ---- */
 
-static int64_t stream_track(struct col_drain *d, struct col_pool *p, int64_t device, int64_t stream, int *rc)
+static int64_t stream_track(struct col_drain *d, struct col_pool *p, int64_t device, int64_t stream,
+                            int *rc)
 {
     struct col_gpu *g = p->gpu;
     if (device == STORE_ABSENT)
@@ -147,7 +157,8 @@ static int64_t stream_track(struct col_drain *d, struct col_pool *p, int64_t dev
         snprintf(name, sizeof name, "device");
     else
         snprintf(name, sizeof name, "stream %" PRId64, stream);
-    struct store_track t = {.process = p->process->id, .tid = stream, .kind = "stream", .name = name, .device = where};
+    struct store_track t = {
+        .process = p->process->id, .tid = stream, .kind = "stream", .name = name, .device = where};
     *rc = store_track_add(d->db, &t);
     if (*rc == 0)
         *rc = PUT(g->stream, g->stream_count, (struct col_gpu_stream){device, stream, t.id});
@@ -237,7 +248,8 @@ struct json {
 
 static void json_key(struct json *j, const char *key)
 {
-    int n = snprintf(j->text + j->used, sizeof j->text - j->used, "%c\"%s\":", j->used ? ',' : '{', key);
+    int n = snprintf(j->text + j->used, sizeof j->text - j->used, "%c\"%s\":", j->used ? ',' : '{',
+                     key);
     j->used += n > 0 ? (size_t)n : 0;
 }
 
@@ -316,8 +328,8 @@ static int lose(struct col_drain *d, const char *reason, int64_t time)
 }
 
 /* Times of the record on our clock; false: it has none, which is counted. */
-static bool times(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r, bool salvaged, struct row *x,
-                  int *rc)
+static bool times(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r,
+                  bool salvaged, struct row *x, int *rc)
 {
     x->start = col_gpu_clock_ns(&p->gpu->clock, r->start);
     x->end = col_gpu_clock_ns(&p->gpu->clock, r->end);
@@ -331,7 +343,8 @@ static bool times(struct col_drain *d, struct col_pool *p, const struct col_cupt
     return false;
 }
 
-static int on_kernel(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r, struct row *x)
+static int on_kernel(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r,
+                     struct row *x)
 {
     struct col_gpu *g = p->gpu;
     struct json j = {0};
@@ -355,12 +368,14 @@ static int on_kernel(struct col_drain *d, struct col_pool *p, const struct col_c
     return rc ? rc : put_row(d, p, x);
 }
 
-static int on_copy(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r, struct row *x)
+static int on_copy(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r,
+                   struct row *x)
 {
     struct json j = {0};
     char name[64];
     int rc = 0;
-    const char *from = TEXT_OF(memory_text, r->source_kind), *to = TEXT_OF(memory_text, r->target_kind);
+    const char *from = TEXT_OF(memory_text, r->source_kind),
+               *to = TEXT_OF(memory_text, r->target_kind);
     struct store_detail detail = STORE_DETAIL_NONE;
     detail.copy_kind = r->kind == COL_CUPTI_MEMCPY2 ? "PtoP" : TEXT_OF(copy_text, r->copy_kind);
     /* the host's side; of a copy on the device there is none */
@@ -376,15 +391,16 @@ static int on_copy(struct col_drain *d, struct col_pool *p, const struct col_cup
     json_int(&j, "graph_node", r->graph_node);
     detail.schema = "gpu.memcpy";
     detail.payload = json_end(&j);
-    snprintf(name, sizeof name, "Memcpy %s (%c%s -> %c%s)", detail.copy_kind, from[0] - 'a' + 'A', from + 1, to[0] - 'a' + 'A',
-             to + 1);
+    snprintf(name, sizeof name, "Memcpy %s (%c%s -> %c%s)", detail.copy_kind, from[0] - 'a' + 'A',
+             from + 1, to[0] - 'a' + 'A', to + 1);
     x->track = stream_track(d, p, r->device, r->stream, &rc);
     x->name = string(d, name, &rc);
     x->detail = intern(d, &detail, x->start, &rc);
     return rc ? rc : put_row(d, p, x);
 }
 
-static int on_set(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r, struct row *x)
+static int on_set(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r,
+                  struct row *x)
 {
     struct json j = {0};
     char name[48];
@@ -404,7 +420,8 @@ static int on_set(struct col_drain *d, struct col_pool *p, const struct col_cupt
     return rc ? rc : put_row(d, p, x);
 }
 
-static int on_graph(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r, struct row *x)
+static int on_graph(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r,
+                    struct row *x)
 {
     char name[48];
     int rc = 0;
@@ -415,7 +432,8 @@ static int on_graph(struct col_drain *d, struct col_pool *p, const struct col_cu
     return rc ? rc : put_row(d, p, x);
 }
 
-static int on_api(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r, struct row *x)
+static int on_api(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r,
+                  struct row *x)
 {
     int rc = 0;
     x->track = thread_track(d, p, r->thread, &rc);
@@ -424,7 +442,8 @@ static int on_api(struct col_drain *d, struct col_pool *p, const struct col_cupt
     return rc ? rc : put_row(d, p, x);
 }
 
-static int on_overhead(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r, struct row *x)
+static int on_overhead(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r,
+                       struct row *x)
 {
     static const char *const text[] = {"",
                                        "Activity Buffer Flush",
@@ -445,7 +464,8 @@ static int on_overhead(struct col_drain *d, struct col_pool *p, const struct col
     else
         snprintf(name, sizeof name, "Overhead %" PRId64, r->cbid);
     const int64_t of_thread = 2;
-    x->track = thread_track(d, p, r->object_kind == of_thread ? r->object_thread : STORE_ABSENT, &rc);
+    x->track =
+        thread_track(d, p, r->object_kind == of_thread ? r->object_thread : STORE_ABSENT, &rc);
     x->name = string(d, name, &rc);
     x->detail = STORE_ABSENT;
     return rc ? rc : put_row(d, p, x);
@@ -453,9 +473,11 @@ static int on_overhead(struct col_drain *d, struct col_pool *p, const struct col
 
 /* ---- events and waits ---- */
 
-static struct col_gpu_event *event_slot(const struct col_gpu *g, int64_t context, int64_t event, int64_t key)
+static struct col_gpu_event *event_slot(const struct col_gpu *g, int64_t context, int64_t event,
+                                        int64_t key)
 {
-    uint64_t h = ((uint64_t)context << 32 ^ (uint64_t)event * 31 ^ (uint64_t)key) * 0x9e3779b97f4a7c15u;
+    uint64_t h =
+        ((uint64_t)context << 32 ^ (uint64_t)event * 31 ^ (uint64_t)key) * 0x9e3779b97f4a7c15u;
     return &g->event[(h >> 40) % COL_GPU_EVENTS];
 }
 
@@ -468,12 +490,14 @@ static int on_event(struct col_gpu *g, const struct col_cupti_record *r)
         *event_slot(g, r->context, -1, r->event_record) = e;
     /* the last record of the event: what a wait that names no record waits for */
     struct col_gpu_event *last = event_slot(g, r->context, r->event, 0);
-    if (last->context != r->context || last->event != r->event || last->correlation < r->correlation)
+    if (last->context != r->context || last->event != r->event ||
+        last->correlation < r->correlation)
         *last = e;
     return 0;
 }
 
-static const struct col_gpu_event *event_of(const struct col_gpu *g, const struct col_cupti_record *r)
+static const struct col_gpu_event *event_of(const struct col_gpu *g,
+                                            const struct col_cupti_record *r)
 {
     const struct col_gpu_event *e;
     if (!g->event || r->event == STORE_ABSENT)
@@ -484,25 +508,36 @@ static const struct col_gpu_event *event_of(const struct col_gpu *g, const struc
             return e;
     }
     e = event_slot(g, r->context, r->event, 0);
-    return e->context == r->context && e->event == r->event && e->correlation && e->correlation < r->correlation ? e : NULL;
+    return e->context == r->context && e->event == r->event && e->correlation &&
+                   e->correlation < r->correlation
+               ? e
+               : NULL;
 }
 
-static int on_sync(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r, struct row *x)
+static int on_sync(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r,
+                   struct row *x)
 {
     struct col_gpu *g = p->gpu;
     struct json j = {0};
     int rc = 0;
     const struct col_gpu_event *e = event_of(g, r);
-    const char *name = r->sync_kind >= 0 ? TEXT_OF(sync_text, (uint64_t)r->sync_kind) : sync_text[0];
+    const char *name =
+        r->sync_kind >= 0 ? TEXT_OF(sync_text, (uint64_t)r->sync_kind) : sync_text[0];
     struct store_detail detail = STORE_DETAIL_NONE;
     json_text(&j, "kind", name);
-    json_int(&j, "stream", e ? e->stream : r->sync_kind == SYNC_STREAM_WAIT ? STORE_ABSENT : r->stream);
+    json_int(&j, "stream",
+             e                                  ? e->stream
+             : r->sync_kind == SYNC_STREAM_WAIT ? STORE_ABSENT
+                                                : r->stream);
     json_int(&j, "event",
-             r->event && (r->sync_kind == SYNC_EVENT || r->sync_kind == SYNC_STREAM_WAIT) ? r->event : STORE_ABSENT);
+             r->event && (r->sync_kind == SYNC_EVENT || r->sync_kind == SYNC_STREAM_WAIT)
+                 ? r->event
+                 : STORE_ABSENT);
     json_int(&j, "record_correlation", e ? e->correlation : STORE_ABSENT);
     detail.schema = "gpu.sync";
     detail.payload = json_end(&j);
-    x->track = stream_track(d, p, device_of(g, r->context), r->sync_kind == SYNC_EVENT ? STORE_ABSENT : r->stream, &rc);
+    x->track = stream_track(d, p, device_of(g, r->context),
+                            r->sync_kind == SYNC_EVENT ? STORE_ABSENT : r->stream, &rc);
     x->name = string(d, name, &rc);
     x->detail = intern(d, &detail, x->start, &rc);
     return rc ? rc : put_row(d, p, x);
@@ -510,10 +545,12 @@ static int on_sync(struct col_drain *d, struct col_pool *p, const struct col_cup
 
 /* ---- what is noted once ---- */
 
-static int set_device(struct col_drain *d, struct col_pool *p, int64_t device, const char *key, const char *value)
+static int set_device(struct col_drain *d, struct col_pool *p, int64_t device, const char *key,
+                      const char *value)
 {
     char name[96];
-    snprintf(name, sizeof name, "device.%" PRId64 ".gpu:%" PRId64 ".%s", p->process->id, device, key);
+    snprintf(name, sizeof name, "device.%" PRId64 ".gpu:%" PRId64 ".%s", p->process->id, device,
+             key);
     return store_run_set(d->db, name, value);
 }
 
@@ -559,8 +596,11 @@ static int on_memory(struct col_drain *d, struct col_pool *p, const struct col_c
         return 0;
     g->memory += r->operation == 1 ? r->size : -r->size;
     if (!g->memory_track) {
-        struct store_track t = {
-            .process = p->process->id, .tid = STORE_ABSENT, .kind = "counter", .name = "gpu_memory_allocated", .unit = "bytes"};
+        struct store_track t = {.process = p->process->id,
+                                .tid = STORE_ABSENT,
+                                .kind = "counter",
+                                .name = "gpu_memory_allocated",
+                                .unit = "bytes"};
         rc = store_track_add(d->db, &t);
         g->memory_track = t.id;
         g->dirty = true;
@@ -576,20 +616,27 @@ static int note_priority(struct col_gpu *g, const struct col_cupti_record *r)
 {
     if (priority_of(g, r->context, r->stream) != STORE_ABSENT)
         return 0;
-    return PUT(g->priority, g->priority_count, (struct col_gpu_priority){r->context, r->stream, r->priority});
+    return PUT(g->priority, g->priority_count,
+               (struct col_gpu_priority){r->context, r->stream, r->priority});
 }
 
-int col_gpu_row(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r, bool salvaged)
+int col_gpu_row(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r,
+                bool salvaged)
 {
     static const struct {
-        int (*put)(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r, struct row *x);
+        int (*put)(struct col_drain *d, struct col_pool *p, const struct col_cupti_record *r,
+                   struct row *x);
         enum category category;
-    } timed[COL_CUPTI_KINDS] = {
-        [COL_CUPTI_KERNEL] = {on_kernel, CATEGORY_KERNEL}, [COL_CUPTI_CONCURRENT_KERNEL] = {on_kernel, CATEGORY_KERNEL},
-        [COL_CUPTI_MEMCPY] = {on_copy, CATEGORY_MEMCPY},   [COL_CUPTI_MEMCPY2] = {on_copy, CATEGORY_MEMCPY},
-        [COL_CUPTI_MEMSET] = {on_set, CATEGORY_MEMSET},    [COL_CUPTI_GRAPH] = {on_graph, CATEGORY_GRAPH},
-        [COL_CUPTI_RUNTIME] = {on_api, CATEGORY_RUNTIME},  [COL_CUPTI_DRIVER] = {on_api, CATEGORY_DRIVER},
-        [COL_CUPTI_SYNC] = {on_sync, CATEGORY_SYNC},       [COL_CUPTI_OVERHEAD] = {on_overhead, CATEGORY_OVERHEAD}};
+    } timed[COL_CUPTI_KINDS] = {[COL_CUPTI_KERNEL] = {on_kernel, CATEGORY_KERNEL},
+                                [COL_CUPTI_CONCURRENT_KERNEL] = {on_kernel, CATEGORY_KERNEL},
+                                [COL_CUPTI_MEMCPY] = {on_copy, CATEGORY_MEMCPY},
+                                [COL_CUPTI_MEMCPY2] = {on_copy, CATEGORY_MEMCPY},
+                                [COL_CUPTI_MEMSET] = {on_set, CATEGORY_MEMSET},
+                                [COL_CUPTI_GRAPH] = {on_graph, CATEGORY_GRAPH},
+                                [COL_CUPTI_RUNTIME] = {on_api, CATEGORY_RUNTIME},
+                                [COL_CUPTI_DRIVER] = {on_api, CATEGORY_DRIVER},
+                                [COL_CUPTI_SYNC] = {on_sync, CATEGORY_SYNC},
+                                [COL_CUPTI_OVERHEAD] = {on_overhead, CATEGORY_OVERHEAD}};
     int rc = 0;
     d->stats.records++;
     if (timed[r->kind].put) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names and payloads of events, each looked up in the store once and remembered: the file's ids by the pool's.
+ * Names and payloads of events, each looked up in the store once and remembered: the file's ids by
+ * the pool's.
  */
 #include "profiler/collector/drain/decode.h"
 
@@ -87,7 +88,8 @@ static int64_t domain_category(struct col_drain *d, struct col_pool *p, uint8_t 
 }
 
 /* "domain:category", remembered: a program has few of them. */
-int64_t col_event_category(struct col_drain *d, struct col_pool *p, const struct col_event *e, int *rc)
+int64_t col_event_category(struct col_drain *d, struct col_pool *p, const struct col_event *e,
+                           int *rc)
 {
     if (!e->category)
         return domain_category(d, p, e->record->domain, rc);
@@ -99,7 +101,8 @@ int64_t col_event_category(struct col_drain *d, struct col_pool *p, const struct
         return p->category[slot].category;
     char text[2 * WIRE_STRING_MAX + 32];
     uint32_t domain_bytes = 0, name_bytes = 0;
-    uint32_t arena = atomic_load_explicit(&p->map.head->domain_name[e->record->domain], memory_order_acquire);
+    uint32_t arena =
+        atomic_load_explicit(&p->map.head->domain_name[e->record->domain], memory_order_acquire);
     const char *domain = arena ? col_map_text(&p->map, arena, WIRE_TEXT_NAME, &domain_bytes) : NULL;
     const char *label = name ? col_map_text(&p->map, name, WIRE_TEXT_NAME, &name_bytes) : NULL;
     if (!domain || !domain_bytes) {
@@ -108,7 +111,8 @@ int64_t col_event_category(struct col_drain *d, struct col_pool *p, const struct
     }
     int n;
     if (label)
-        n = snprintf(text, sizeof text, "%.*s:%.*s", (int)domain_bytes, domain, (int)name_bytes, label);
+        n = snprintf(text, sizeof text, "%.*s:%.*s", (int)domain_bytes, domain, (int)name_bytes,
+                     label);
     else
         n = snprintf(text, sizeof text, "%.*s:%u", (int)domain_bytes, domain, category);
     int64_t id = 0;
@@ -153,8 +157,9 @@ static const struct col_schema *pool_schema(struct col_pool *p, uint32_t arena)
     return s;
 }
 
-static int cached_detail(struct col_drain *d, const struct col_pool *p, uint64_t key, const uint64_t *data, uint32_t words,
-                         const struct col_schema *schema, struct col_payload *decoded, uint32_t bytes, int64_t *detail)
+static int cached_detail(struct col_drain *d, const struct col_pool *p, uint64_t key,
+                         const uint64_t *data, uint32_t words, const struct col_schema *schema,
+                         struct col_payload *decoded, uint32_t bytes, int64_t *detail)
 {
     uint64_t h = key * 0x9e3779b97f4a7c15ull ^ (uint64_t)(uintptr_t)p;
     for (uint32_t i = 0; i < words; i++)
@@ -187,7 +192,8 @@ static int cached_detail(struct col_drain *d, const struct col_pool *p, uint64_t
     return 0;
 }
 
-int col_event_extra(struct col_drain *d, struct col_pool *p, const struct col_event *e, struct col_extra *x)
+int col_event_extra(struct col_drain *d, struct col_pool *p, const struct col_event *e,
+                    struct col_extra *x)
 {
     x->detail = x->correlation = x->index = x->tokens = x->samples = STORE_ABSENT;
     if (!e->payload) {
@@ -204,7 +210,8 @@ int col_event_extra(struct col_drain *d, struct col_pool *p, const struct col_ev
         return store_detail_intern(d->db, &value.detail, &x->detail);
     }
     uint64_t data[WIRE_PAYLOAD_MAX / 8] = {0};
-    uint32_t bytes = e->bytes < sizeof data ? e->bytes : (uint32_t)sizeof data, words = (bytes + 7) / 8;
+    uint32_t bytes = e->bytes < sizeof data ? e->bytes : (uint32_t)sizeof data,
+             words = (bytes + 7) / 8;
     memcpy(data, e->payload, bytes);
     const struct col_schema *schema = pool_schema(p, e->schema);
     uint64_t key = (uint64_t)e->schema << 32 | (uint64_t)bytes << 8 | 1;

@@ -13,7 +13,8 @@
 
 /* ---- processes ----------------------------------------------------------------------------------------------------------- */
 
-void col_process_row(const struct col_drain *d, const struct col_process *p, struct store_process *row)
+void col_process_row(const struct col_drain *d, const struct col_process *p,
+                     struct store_process *row)
 {
     *row = (struct store_process){.id = p->id,
                                   .rank = p->rank,
@@ -27,7 +28,8 @@ void col_process_row(const struct col_drain *d, const struct col_process *p, str
                                   .ended = p->ended[0] ? p->ended : NULL};
 }
 
-static int process_add(struct col_drain *d, const struct col_process *from, struct col_process **out)
+static int process_add(struct col_drain *d, const struct col_process *from,
+                       struct col_process **out)
 {
     struct col_process **list = realloc(d->process, (d->process_count + 1) * sizeof *list);
     if (!list)
@@ -49,7 +51,8 @@ static int process_add(struct col_drain *d, const struct col_process *from, stru
     return rc;
 }
 
-int col_drain_process(struct col_drain *d, int32_t pid, int64_t start, const char *program, struct col_process **out)
+int col_drain_process(struct col_drain *d, int32_t pid, int64_t start, const char *program,
+                      struct col_process **out)
 {
     struct col_proc_stat st;
     struct col_process p = {.rank = STORE_ABSENT,
@@ -92,8 +95,9 @@ static struct col_process *latest_of(const struct col_drain *d, int32_t pid, uin
     return NULL;
 }
 
-/* The row that a new pool belongs to: of the direct child that was noted at its start, or a new one. A second pool of a process
- * means that it replaced its program (exec): what is known about the end of the process belongs to the later one. */
+/* The row that a new pool belongs to: of the direct child that was noted at its start, or a new
+ * one. A second pool of a process means that it replaced its program (exec): what is known about
+ * the end of the process belongs to the later one. */
 static int pool_process(struct col_drain *d, struct col_pool *p)
 {
     const struct wire_pool *h = p->map.head;
@@ -195,8 +199,8 @@ int col_pools_scan(struct col_drain *d)
     size_t count = 0;
     rewinddir(dir);
     for (struct dirent *e; rc == 0 && (e = readdir(dir)) != NULL;) {
-        if (strncmp(e->d_name, WIRE_PREFIX, strlen(WIRE_PREFIX)) != 0 || strlen(e->d_name) >= COL_POOL_NAME ||
-            find_pool(d, e->d_name))
+        if (strncmp(e->d_name, WIRE_PREFIX, strlen(WIRE_PREFIX)) != 0 ||
+            strlen(e->d_name) >= COL_POOL_NAME || find_pool(d, e->d_name))
             continue;
         if (!col_pool_is_name(e->d_name) || !col_pool_is_own(d->folder, e->d_name))
             continue;
@@ -217,8 +221,10 @@ int col_pools_scan(struct col_drain *d)
         if (rc == 0) {
             rc = pool_process(d, p);
         } else if (rc != TACHO_ENOMEM) {
-            rc = col_drain_loss(d, "collector", "pool of a process not read: damaged or of another version of tacho",
-                                STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+            rc =
+                col_drain_loss(d, "collector",
+                               "pool of a process not read: damaged or of another version of tacho",
+                               STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
             unlinkat(d->folder, name[i], 0); /* else it would be counted again in each round */
         }
     }
@@ -234,15 +240,16 @@ void col_pool_check_gone(struct col_drain *d, struct col_pool *p)
     struct col_proc_stat st = {0};
     if (p->gone)
         return;
-    if (!x->gone &&
-        (col_proc_read_stat(x->pid, &st) != 0 || st.start_ticks != x->start_ticks || st.state == 'Z' || st.state == 'X')) {
+    if (!x->gone && (col_proc_read_stat(x->pid, &st) != 0 || st.start_ticks != x->start_ticks ||
+                     st.state == 'Z' || st.state == 'X')) {
         bool finished = atomic_load_explicit(&p->map.head->finished, memory_order_acquire) != 0;
         if (x->end == STORE_ABSENT && !(d->taken_over && d->round <= 1))
             x->end = col_clock_now();
         x->gone = x->dirty = true;
         /* a child of ours gets its status when it is reaped, which may be later */
         if (!x->ended[0] && !x->awaited && st.parent != getpid())
-            col_process_ended(x, x->end, STORE_ABSENT, finished ? "exit" : "unknown: reaped by its parent");
+            col_process_ended(x, x->end, STORE_ABSENT,
+                              finished ? "exit" : "unknown: reaped by its parent");
     }
     p->gone = x->gone;
 }

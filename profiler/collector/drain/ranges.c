@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Start/end ranges. The two ends may come from two threads and be read in either order; open ones are hashed by their NVTX id.
+ * Start/end ranges. The two ends may come from two threads and be read in either order; open ones
+ * are hashed by their NVTX id.
  */
 #include "profiler/collector/drain/decode.h"
 
@@ -22,7 +23,8 @@ static struct col_range *range_find(struct col_pool *p, uint64_t id)
 {
     if (!p->range_slots)
         return NULL;
-    for (uint32_t i = range_home(p, id); range_used(&p->range[i]); i = (i + 1) & (p->range_slots - 1))
+    for (uint32_t i = range_home(p, id); range_used(&p->range[i]);
+         i = (i + 1) & (p->range_slots - 1))
         if (p->range[i].id == id)
             return &p->range[i];
     return NULL;
@@ -85,7 +87,8 @@ static void range_remove(struct col_pool *p, struct col_range *r)
 static bool domain_is_nccl(const struct col_pool *p, uint8_t domain)
 {
     static const char name[] = "NCCL profiler";
-    uint32_t bytes = 0, arena = atomic_load_explicit(&p->map.head->domain_name[domain], memory_order_acquire);
+    uint32_t bytes = 0,
+             arena = atomic_load_explicit(&p->map.head->domain_name[domain], memory_order_acquire);
     const char *text = arena ? col_map_text(&p->map, arena, WIRE_TEXT_NAME, &bytes) : NULL;
     return text && bytes == sizeof name - 1 && memcmp(text, name, bytes) == 0;
 }
@@ -163,8 +166,12 @@ int col_on_end(struct col_drain *d, struct col_pool *p, const struct col_event *
     struct col_range *r = range_find(p, e->range);
     p->range_dirty = true;
     if (!r) {
-        struct col_range pending = {
-            .start = STORE_ABSENT, .end = e->time, .id = e->range, .round = d->round, .dirty = true, .step = STORE_ABSENT};
+        struct col_range pending = {.start = STORE_ABSENT,
+                                    .end = e->time,
+                                    .id = e->range,
+                                    .round = d->round,
+                                    .dirty = true,
+                                    .step = STORE_ABSENT};
         return col_range_put(p, &pending);
     }
     if (r->start == STORE_ABSENT) { /* a second END */
@@ -183,7 +190,8 @@ int col_decode_materialise_ranges(struct col_drain *d, struct col_pool *p)
     for (uint32_t i = 0; i < p->range_slots; i++) {
         struct col_range *r = &p->range[i];
         enum col_cut why;
-        if (r->start == STORE_ABSENT || r->slice || !r->dirty || !col_decode_keeps(d, STORE_ABSENT, &why))
+        if (r->start == STORE_ABSENT || r->slice || !r->dirty ||
+            !col_decode_keeps(d, STORE_ABSENT, &why))
             continue;
         int rc = col_add_slice(d, track_of(p, r), r, STORE_ABSENT, &r->slice);
         if (rc)

@@ -8,7 +8,8 @@
  *   t:POOL:N     thread N of a pool: its chain and its open push/pop ranges
  *   r:POOL:ID    an open start/end range
  *   g:POOL:      device work of a pool: its tracks, what has been told about it
- * Values are structs of this program; a program of another build recognises them by size and refuses them.
+ * Values are structs of this program; a program of another build recognises them by size and
+ * refuses them.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -124,7 +125,8 @@ int col_forget_pool(struct col_drain *d, struct col_pool *p)
     snprintf(key, sizeof key, "p:%s", p->name);
     int rc = store_live_set(d->db, key, NULL, 0);
     for (uint32_t i = 0; i < p->range_slots && rc == 0; i++)
-        if (p->range[i].saved && (p->range[i].start != STORE_ABSENT || p->range[i].end != STORE_ABSENT))
+        if (p->range[i].saved &&
+            (p->range[i].start != STORE_ABSENT || p->range[i].end != STORE_ABSENT))
             rc = col_range_forget(d, p, p->range[i].id);
     return rc ? rc : store_position_clear(d->db, p->name, -1);
 }
@@ -183,9 +185,10 @@ static struct col_process *process_of(const struct col_drain *d, int64_t row)
     return NULL;
 }
 
-/* A pool that cannot be read: its file is gone (the machine was started again, or the last collector had read it to its end),
- * or its process wrote over the header. */
-static int settle_missing_pool(struct col_drain *d, const char *name, struct col_process *x, struct col_cursor *c, bool damaged)
+/* A pool that cannot be read: its file is gone (the machine was started again, or the last
+ * collector had read it to its end), or its process wrote over the header. */
+static int settle_missing_pool(struct col_drain *d, const char *name, struct col_process *x,
+                               struct col_cursor *c, bool damaged)
 {
     struct col_pool p = {.process = x};
     snprintf(p.name, sizeof p.name, "%s", name);
@@ -196,11 +199,13 @@ static int settle_missing_pool(struct col_drain *d, const char *name, struct col
     if (rc == 0)
         rc = col_forget_pool(d, &p);
     if (rc == 0 && !damaged && !x->gone) /* of a damaged one the next scan of the folder says it */
-        rc = col_drain_loss(d, "collector", "recording in memory lost: the machine was started again", STORE_ABSENT,
+        rc = col_drain_loss(d, "collector",
+                            "recording in memory lost: the machine was started again", STORE_ABSENT,
                             d->last_commit, STORE_ABSENT);
     if (!x->gone)
         col_process_ended(x, STORE_ABSENT, STORE_ABSENT,
-                          damaged ? "unknown: its pool is damaged" : "unknown: the machine was started again");
+                          damaged ? "unknown: its pool is damaged"
+                                  : "unknown: the machine was started again");
     col_steps_free(&p.steps);
     return rc;
 }
@@ -245,7 +250,8 @@ static struct col_pool *pool_of(const struct col_drain *d, const char *key)
 {
     const char *name = key + 2, *end = strrchr(name, ':');
     for (uint32_t i = 0; end && i < d->pool_count; i++)
-        if (strncmp(d->pool[i]->name, name, (size_t)(end - name)) == 0 && !d->pool[i]->name[end - name])
+        if (strncmp(d->pool[i]->name, name, (size_t)(end - name)) == 0 &&
+            !d->pool[i]->name[end - name])
             return d->pool[i];
     return NULL;
 }
@@ -258,7 +264,8 @@ static int load_thread(struct col_drain *d, const struct item *i)
     struct col_cursor c = {.at = i->value, .end = i->value + i->bytes};
     struct saved_thread s;
     col_cursor_get(&c, &s, sizeof s);
-    if (c.bad || s.bytes_of_range != sizeof(struct col_range) || (size_t)(c.end - c.at) != s.depth * sizeof(struct col_range))
+    if (c.bad || s.bytes_of_range != sizeof(struct col_range) ||
+        (size_t)(c.end - c.at) != s.depth * sizeof(struct col_range))
         return TACHO_EVERSION;
     struct col_thread *t = NULL;
     int rc = col_drain_thread(d, p, s.ordinal, &t);
@@ -320,15 +327,16 @@ static int load_anchors(struct col_drain *d, const struct item *i)
     return 0;
 }
 
-static int load_position(void *ctx, const char *pool, int64_t segment, int64_t generation, int64_t bytes)
+static int load_position(void *ctx, const char *pool, int64_t segment, int64_t generation,
+                         int64_t bytes)
 {
     struct col_drain *d = ctx;
     if (col_gpu_load_position(d, pool, segment, generation))
         return 0;
     for (uint32_t i = 0; i < d->pool_count; i++) {
         struct col_pool *p = d->pool[i];
-        if (strcmp(p->name, pool) != 0 || segment < 0 || segment >= p->map.segment_cap || bytes < 0 ||
-            bytes > p->map.segment_bytes)
+        if (strcmp(p->name, pool) != 0 || segment < 0 || segment >= p->map.segment_cap ||
+            bytes < 0 || bytes > p->map.segment_bytes)
             continue;
         p->segment[segment].generation = (uint64_t)generation;
         p->segment[segment].position = p->segment[segment].saved = (uint32_t)bytes;
@@ -341,8 +349,9 @@ int col_drain_load(struct col_drain *d, struct tacho_error *err)
     static const struct {
         const char *prefix;
         int (*load)(struct col_drain *d, const struct item *i);
-    } passes[] = {{"d", load_totals},  {"clock", load_anchors}, {"x:", load_process}, {"p:", load_pool},
-                  {"t:", load_thread}, {"r:", load_range},      {"g:", load_gpu}};
+    } passes[] = {{"d", load_totals}, {"clock", load_anchors}, {"x:", load_process},
+                  {"p:", load_pool},  {"t:", load_thread},     {"r:", load_range},
+                  {"g:", load_gpu}};
     struct loading l = {.drain = d};
     d->taken_over = true;
     int rc = store_live_each(d->db, collect, &l);

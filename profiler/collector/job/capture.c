@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows for device work in a run that is under way. Each process says in its gpu file at which step it is; the window begins
- * far enough ahead that all of them see it in time.
+ * Windows for device work in a run that is under way. Each process says in its gpu file at which
+ * step it is; the window begins far enough ahead that all of them see it in time.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -36,7 +36,8 @@ static void view_close(struct view *v)
 static bool process_lives(const struct wire_gpu *g)
 {
     struct col_proc_stat st;
-    return col_proc_read_stat((int32_t)g->pid, &st) == 0 && st.start_ticks == g->start_ticks && st.state != 'Z';
+    return col_proc_read_stat((int32_t)g->pid, &st) == 0 && st.start_ticks == g->start_ticks &&
+           st.state != 'Z';
 }
 
 static void view_add(struct view *v, int folder, const char *name)
@@ -52,8 +53,8 @@ static void view_add(struct view *v, int folder, const char *name)
     if (map == MAP_FAILED)
         return;
     const struct wire_gpu *g = map;
-    if (__atomic_load_n(&g->magic, __ATOMIC_ACQUIRE) == WIRE_GPU_MAGIC && g->version == WIRE_VERSION &&
-        atomic_load(&g->state) == WIRE_GPU_ON && process_lives(g))
+    if (__atomic_load_n(&g->magic, __ATOMIC_ACQUIRE) == WIRE_GPU_MAGIC &&
+        g->version == WIRE_VERSION && atomic_load(&g->state) == WIRE_GPU_ON && process_lives(g))
         v->gpu[v->count++] = g;
     else
         munmap(map, sizeof(struct wire_gpu));
@@ -101,8 +102,8 @@ static void sleep_ms(long ms)
 /* Has this process begun a step behind the window, or gone? */
 static bool is_through(const struct wire_gpu *g, int64_t to)
 {
-    return (int64_t)atomic_load_explicit(&g->step, memory_order_acquire) > to + 1 || !process_lives(g) ||
-           atomic_load(&g->state) != WIRE_GPU_ON;
+    return (int64_t)atomic_load_explicit(&g->step, memory_order_acquire) > to + 1 ||
+           !process_lives(g) || atomic_load(&g->state) != WIRE_GPU_ON;
 }
 
 static void wait_for(const struct view *v, struct col_capture *c)
@@ -126,15 +127,19 @@ int col_capture(const char *live, struct col_capture *c, struct tacho_error *err
     enum wire_capture mode;
     int rc = col_control_mode(segments, &mode);
     if (rc)
-        return tacho_fail(err, rc, NULL, "%s: the run has no control file: %s", live, tacho_error_text(rc));
+        return tacho_fail(err, rc, NULL, "%s: the run has no control file: %s", live,
+                          tacho_error_text(rc));
     if (mode == WIRE_CAPTURE_ALL)
-        return tacho_fail(err, TACHO_EUSAGE, "start it with --gpu later to record some steps on demand",
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "start it with --gpu later to record some steps on demand",
                           "%s: all of its work on GPUs is recorded already", live);
     view_open(&v, segments);
     c->processes = v.count;
     if (!v.count)
-        return tacho_fail(err, TACHO_ENOTFOUND, "it has not started CUDA yet, or CUPTI refused: see the losses of the run",
-                          "%s: no process of the run can record work on GPUs now", live);
+        return tacho_fail(
+            err, TACHO_ENOTFOUND,
+            "it has not started CUDA yet, or CUPTI refused: see the losses of the run",
+            "%s: no process of the run can record work on GPUs now", live);
     c->from = c->to = -1;
     if (c->ns > 0) {
         rc = col_control_set(segments, WIRE_CAPTURE_UNTIL, 0, 0, 1, c->ns);
@@ -158,7 +163,8 @@ int col_capture_job(const char *folder, struct col_capture *c, struct tacho_erro
 {
     char meeting[COL_PATH_MAX];
     if (!col_together_find(folder, meeting))
-        return tacho_fail(err, TACHO_ENOTFOUND, "name a run: NAME.tacho.live",
-                          "%s: not the folder of one job on several machines, started with --gpu later", folder);
+        return tacho_fail(
+            err, TACHO_ENOTFOUND, "name a run: NAME.tacho.live",
+            "%s: not the folder of one job on several machines, started with --gpu later", folder);
     return col_together_capture(meeting, c, err);
 }

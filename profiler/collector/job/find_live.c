@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which run is being recorded on this machine: its recorder holds a descriptor of the lock in the run's folder.
+ * Which run is being recorded on this machine: its recorder holds a descriptor of the lock in the
+ * run's folder.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -19,15 +20,18 @@ struct newest {
     struct timespec begun;
 };
 
-/* `path` is what a descriptor leads to: is it the lock of a live run that began later than the one known? */
+/* `path` is what a descriptor leads to: is it the lock of a live run that began later than the one
+ * known? */
 static void consider(struct newest *n, char *path)
 {
     struct stat st;
     size_t length = strlen(path), suffix = strlen(LOCK_SUFFIX);
-    if (length <= suffix || strcmp(path + length - suffix, LOCK_SUFFIX) != 0 || stat(path, &st) != 0)
+    if (length <= suffix || strcmp(path + length - suffix, LOCK_SUFFIX) != 0 ||
+        stat(path, &st) != 0)
         return;
-    if (n->found->live && (st.st_mtim.tv_sec < n->begun.tv_sec ||
-                           (st.st_mtim.tv_sec == n->begun.tv_sec && st.st_mtim.tv_nsec <= n->begun.tv_nsec)))
+    if (n->found->live &&
+        (st.st_mtim.tv_sec < n->begun.tv_sec ||
+         (st.st_mtim.tv_sec == n->begun.tv_sec && st.st_mtim.tv_nsec <= n->begun.tv_nsec)))
         return;
     path[length - strlen("/lock")] = 0;
     if (!col_live_locked(path))
@@ -61,12 +65,14 @@ int col_find_live(struct col_found *f, struct tacho_error *err)
     memset(f, 0, sizeof *f);
     DIR *proc = opendir("/proc");
     if (!proc)
-        return tacho_fail(err, TACHO_ENOTFOUND, NULL, "no run is being recorded that this machine tells of");
+        return tacho_fail(err, TACHO_ENOTFOUND, NULL,
+                          "no run is being recorded that this machine tells of");
     for (struct dirent *e; (e = readdir(proc)) != NULL;) {
         struct col_proc_stat st;
         char *end;
         long pid = strtol(e->d_name, &end, 10);
-        if (pid > 0 && !*end && col_proc_read_stat((int32_t)pid, &st) == 0 && !strcmp(st.comm, "tacho"))
+        if (pid > 0 && !*end && col_proc_read_stat((int32_t)pid, &st) == 0 &&
+            !strcmp(st.comm, "tacho"))
             look_at(&n, e->d_name);
     }
     closedir(proc);

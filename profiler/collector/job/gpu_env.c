@@ -21,10 +21,12 @@ static bool set_by_user(const char *name, const char *library, const char **valu
 static void warn(struct col_gpu_env *keep, const char *name, const char *old, const char *what)
 {
     size_t n = strlen(keep->warning);
-    snprintf(keep->warning + n, sizeof keep->warning - n, "%s%s was set to %.1000s: %s", n ? "\n" : "", name, old, what);
+    snprintf(keep->warning + n, sizeof keep->warning - n, "%s%s was set to %.1000s: %s",
+             n ? "\n" : "", name, old, what);
 }
 
-size_t col_gpu_environment(const struct col_options *o, const char *library, struct col_env *env, struct col_gpu_env *keep)
+size_t col_gpu_environment(const struct col_options *o, const char *library, struct col_env *env,
+                           struct col_gpu_env *keep)
 {
     size_t n = 0;
     const char *old;
@@ -43,17 +45,20 @@ size_t col_gpu_environment(const struct col_options *o, const char *library, str
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         size_t used = strlen(keep->mode);
         if (words[i].on)
-            snprintf(keep->mode + used, sizeof keep->mode - used, "%s%s", used ? "," : "", words[i].word);
+            snprintf(keep->mode + used, sizeof keep->mode - used, "%s%s", used ? "," : "",
+                     words[i].word);
     }
     if (keep->mode[0])
         env[n++] = (struct col_env){WIRE_ENV_GPU, keep->mode};
     if (set_by_user("CUDA_INJECTION64_PATH", library, &old)) {
-        warn(keep, "CUDA_INJECTION64_PATH", old, "it is loaded after tacho's library; two users of CUPTI cannot both record");
+        warn(keep, "CUDA_INJECTION64_PATH", old,
+             "it is loaded after tacho's library; two users of CUPTI cannot both record");
         env[n++] = (struct col_env){WIRE_ENV_CHAIN, old};
     }
     env[n++] = (struct col_env){"CUDA_INJECTION64_PATH", library};
     if (set_by_user("NCCL_PROFILER_PLUGIN", library, &old))
-        warn(keep, "NCCL_PROFILER_PLUGIN", old, "left as it is; NCCL's NVTX ranges tell of collectives instead");
+        warn(keep, "NCCL_PROFILER_PLUGIN", old,
+             "left as it is; NCCL's NVTX ranges tell of collectives instead");
     else
         env[n++] = (struct col_env){"NCCL_PROFILER_PLUGIN", library};
     return n;
@@ -64,8 +69,8 @@ static void control_path(char *path, size_t size, const char *segments)
     snprintf(path, size, "%s/" WIRE_CONTROL, segments);
 }
 
-static void control_write(struct wire_control *c, enum wire_capture mode, int64_t from, int64_t to, int64_t every,
-                          int64_t until)
+static void control_write(struct wire_control *c, enum wire_capture mode, int64_t from, int64_t to,
+                          int64_t every, int64_t until)
 {
     atomic_fetch_add_explicit(&c->sequence, 1, memory_order_acq_rel);
     atomic_store_explicit(&c->mode, mode, memory_order_relaxed);
@@ -95,7 +100,8 @@ int col_control_create(int folder, const struct col_options *o)
     return n == (ssize_t)sizeof c ? 0 : TACHO_ENOSPACE;
 }
 
-int col_control_set(const char *segments, enum wire_capture mode, int64_t from, int64_t to, int64_t every, int64_t ns)
+int col_control_set(const char *segments, enum wire_capture mode, int64_t from, int64_t to,
+                    int64_t every, int64_t ns)
 {
     char path[COL_PATH_MAX + 16];
     struct stat st;

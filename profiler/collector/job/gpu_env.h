@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: what the target's environment and the segment folder say about device work, and the word that opens and closes
- * capture windows (profiler/wire.h, struct wire_control).
+ * Private: what the target's environment and the segment folder say about device work, and the word
+ * that opens and closes capture windows (profiler/wire.h, struct wire_control).
  */
 #ifndef COL_GPU_ENV_H
 #define COL_GPU_ENV_H
@@ -12,13 +12,15 @@
 
 #define COL_GPU_ENV_MAX 5
 
-/* Fills env[0 ..] with at most COL_GPU_ENV_MAX entries, whose texts stay valid as long as `library` and `keep`; returns their
- * number. What the user has set for another tool is in `warning` ("" if nothing). */
+/* Fills env[0 ..] with at most COL_GPU_ENV_MAX entries, whose texts stay valid as long as `library`
+ * and `keep`; returns their number. What the user has set for another tool is in `warning` ("" if
+ * nothing). */
 struct col_gpu_env {
     char mode[64];
     char warning[2 * COL_PATH_MAX];
 };
-size_t col_gpu_environment(const struct col_options *o, const char *library, struct col_env *env, struct col_gpu_env *keep);
+size_t col_gpu_environment(const struct col_options *o, const char *library, struct col_env *env,
+                           struct col_gpu_env *keep);
 
 /* Writes the control file of a run that is about to start into the folder of its pools. 0,
  * TACHO_EIO, TACHO_ENOSPACE. */
@@ -26,9 +28,11 @@ int col_control_create(int folder, const struct col_options *o);
 /* Changes it; windows of time end `ns` from now. TACHO_ENOTFOUND, TACHO_EVERSION. */
 /* What it says now. TACHO_ENOTFOUND, TACHO_EVERSION. */
 int col_control_mode(const char *segments, enum wire_capture *mode);
-int col_control_set(const char *segments, enum wire_capture mode, int64_t from, int64_t to, int64_t every, int64_t ns);
+int col_control_set(const char *segments, enum wire_capture mode, int64_t from, int64_t to,
+                    int64_t every, int64_t ns);
 
-/* In capture.c: the step after the newest that a process of the run on this machine has begun, and how many can record. */
+/* In capture.c: the step after the newest that a process of the run on this machine has begun, and
+ * how many can record. */
 int64_t col_capture_step(const char *segments, int *processes);
 
 #endif

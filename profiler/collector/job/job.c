@@ -60,8 +60,8 @@ int64_t col_job_tasks(const char *text, int64_t node)
     return STORE_ABSENT;
 }
 
-/* name, size of the job, size on this node: the variables of each launcher. The innermost launcher comes first: mpirun runs
- * inside of a Slurm job, and torchrun may run under either. */
+/* name, size of the job, size on this node: the variables of each launcher. The innermost launcher
+ * comes first: mpirun runs inside of a Slurm job, and torchrun may run under either. */
 #define LAUNCHER_MAP(X) \
     X(torchrun, "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE") \
     X(openmpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE") \
@@ -76,23 +76,27 @@ static bool is_set(const char *text)
 
 static bool id_torchrun(const char *(*get)(const char *name), char *id, size_t size)
 {
-    const char *run = get("TORCHELASTIC_RUN_ID"), *host = get("MASTER_ADDR"), *port = get("MASTER_PORT");
+    const char *run = get("TORCHELASTIC_RUN_ID"), *host = get("MASTER_ADDR"),
+               *port = get("MASTER_PORT");
     if (!is_set(run))
         return false;
-    snprintf(id, size, "%.80s %.80s:%.16s", run, is_set(host) ? host : "", is_set(port) ? port : "");
+    snprintf(id, size, "%.80s %.80s:%.16s", run, is_set(host) ? host : "",
+             is_set(port) ? port : "");
     return true;
 }
 
 static bool id_openmpi(const char *(*get)(const char *name), char *id, size_t size)
 {
-    const char *job = get("OMPI_MCA_ess_base_jobid"), *key = get("OMPI_MCA_orte_precondition_transports");
+    const char *job = get("OMPI_MCA_ess_base_jobid"),
+               *key = get("OMPI_MCA_orte_precondition_transports");
     if (!is_set(get("OMPI_COMM_WORLD_RANK")))
         return false;
     if (!is_set(job)) { /* Open MPI 5: its launcher is PMIx's */
         job = get("PMIX_NAMESPACE");
         key = NULL;
     }
-    snprintf(id, size, "%.120s%s%.60s", is_set(job) ? job : "", is_set(key) ? " " : "", is_set(key) ? key : "");
+    snprintf(id, size, "%.120s%s%.60s", is_set(job) ? job : "", is_set(key) ? " " : "",
+             is_set(key) ? key : "");
     return is_set(job);
 }
 
@@ -146,7 +150,8 @@ bool col_job_read(const char *(*get)(const char *name), struct col_job *job)
         job->node_ranks = number(get(launcher[i].node_ranks));
         if (launcher[i].id == id_slurm) {
             const char *tasks = get("SLURM_STEP_TASKS_PER_NODE");
-            job->node_ranks = col_job_tasks(tasks ? tasks : get("SLURM_TASKS_PER_NODE"), number(get("SLURM_NODEID")));
+            job->node_ranks = col_job_tasks(tasks ? tasks : get("SLURM_TASKS_PER_NODE"),
+                                            number(get("SLURM_NODEID")));
         }
         static const char *const nodes[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES", NULL};
         if (job->ranks != STORE_ABSENT && job->node_ranks != STORE_ABSENT)

@@ -51,7 +51,8 @@ static int fail_errno(struct tacho_error *err, const char *path, const char *hin
     return tacho_fail(err, code_of(errno), hint, "%s: %s", path, strerror(errno));
 }
 
-__attribute__((format(printf, 2, 3))) static bool path_set(char to[COL_PATH_MAX], const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool path_set(char to[COL_PATH_MAX],
+                                                           const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
@@ -89,7 +90,8 @@ static int check_owner(const struct stat *st, const char *path, struct tacho_err
     static const char so[] = "so it is not finished";
     unsigned owner = st->st_uid;
     if (owner != geteuid())
-        return tacho_fail(err, TACHO_EDENIED, foreign, "%s: belongs to user %u, %s", path, owner, so);
+        return tacho_fail(err, TACHO_EDENIED, foreign, "%s: belongs to user %u, %s", path, owner,
+                          so);
     if (!S_ISLNK(st->st_mode) && (st->st_mode & (S_IWGRP | S_IWOTH)))
         return tacho_fail(err, TACHO_EDENIED, shared, "%s: others may write to it, %s", path, so);
     return 0;
@@ -171,14 +173,16 @@ static int write_run_id(struct col_live *l, struct tacho_error *err)
     return rc;
 }
 
-/* Segments live in memory where there is room for them: the target's writes then never wait for a disk. */
+/* Segments live in memory where there is room for them: the target's writes then never wait for a
+ * disk. */
 static int make_segments(struct col_live *l, struct tacho_error *err)
 {
     char inside[COL_PATH_MAX];
     int rc;
     if (!path_set(inside, "%s/" SEGMENTS, l->folder))
         return fail_long(err);
-    if (room_of(IN_MEMORY) >= COL_TMPFS_ROOM && path_set(l->segments, IN_MEMORY "/tacho-%u-XXXXXX", (unsigned)getuid()) &&
+    if (room_of(IN_MEMORY) >= COL_TMPFS_ROOM &&
+        path_set(l->segments, IN_MEMORY "/tacho-%u-XXXXXX", (unsigned)getuid()) &&
         mkdtemp(l->segments)) {
         rc = open_own(AT_FDCWD, l->segments, l->segments, &l->pools, err);
         if (rc == 0 && symlinkat(l->segments, l->home, SEGMENTS) != 0)
@@ -238,19 +242,23 @@ static int take_lock(struct col_live *l, struct tacho_error *err)
     l->lock = -1;
     errno = error;
     if (error == EWOULDBLOCK)
-        return tacho_fail(err, TACHO_EBUSY, "wait until the run has ended", "%s: is being recorded", l->folder);
+        return tacho_fail(err, TACHO_EBUSY, "wait until the run has ended", "%s: is being recorded",
+                          l->folder);
     return fail_errno(err, path, NULL);
 }
 
 static int fail_folder(struct tacho_error *err, const char *folder)
 {
     if (errno == EEXIST) /* somebody was faster by a moment */
-        return tacho_fail(err, TACHO_EEXISTS, "choose another name with -o", "%s: is being recorded", folder);
+        return tacho_fail(err, TACHO_EEXISTS, "choose another name with -o",
+                          "%s: is being recorded", folder);
     return fail_errno(err, folder,
-                      errno == ENAMETOOLONG ? "choose a shorter name with -o" : "choose a folder you can write to with -o");
+                      errno == ENAMETOOLONG ? "choose a shorter name with -o"
+                                            : "choose a folder you can write to with -o");
 }
 
-/* The folder itself; where the output is on a network filesystem a link to a folder on a local one. */
+/* The folder itself; where the output is on a network filesystem a link to a folder on a local one.
+ */
 static int make_folder(struct col_live *l, const char *parent, struct tacho_error *err)
 {
     if (store_is_local(parent) != 0) {
@@ -260,7 +268,8 @@ static int make_folder(struct col_live *l, const char *parent, struct tacho_erro
     }
     const char *tmp = getenv("TMPDIR");
     char real[COL_PATH_MAX];
-    if (!path_set(real, "%s/tacho-%u-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp", (unsigned)getuid()))
+    if (!path_set(real, "%s/tacho-%u-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp",
+                  (unsigned)getuid()))
         return fail_long(err);
     if (!mkdtemp(real))
         return fail_errno(err, real, "set TMPDIR to a local folder");
@@ -296,7 +305,8 @@ static void host_part(char *to, size_t size)
     snprintf(to, size, "%s%s", host[0] ? "-" : "", host);
 }
 
-static int named_folder(const char *output, const char *host, struct col_live *l, struct tacho_error *err)
+static int named_folder(const char *output, const char *host, struct col_live *l,
+                        struct tacho_error *err)
 {
     char path[COL_PATH_MAX], parent[COL_PATH_MAX];
     int stem = (int)(strlen(output) - (ends_with(output, COL_SUFFIX) ? strlen(COL_SUFFIX) : 0));
@@ -307,27 +317,36 @@ static int named_folder(const char *output, const char *host, struct col_live *l
     const char *base = slash ? slash + 1 : path;
     struct stat st;
     const char *typed = strrchr(output, '/') ? strrchr(output, '/') + 1 : output;
-    bool is_name = strcmp(base, COL_SUFFIX) != 0 && strcmp(typed, ".") != 0 && strcmp(typed, "..") != 0;
-    if (!is_name || (stat(output, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))) /* -o . ; -o /dev/null */
-        return tacho_fail(err, TACHO_EUSAGE, "give a file name, for example -o run.tacho", "%s: not a file name", output);
+    bool is_name =
+        strcmp(base, COL_SUFFIX) != 0 && strcmp(typed, ".") != 0 && strcmp(typed, "..") != 0;
+    if (!is_name || (stat(output, &st) == 0 && !S_ISREG(st.st_mode) &&
+                     !S_ISDIR(st.st_mode))) /* -o . ; -o /dev/null */
+        return tacho_fail(err, TACHO_EUSAGE, "give a file name, for example -o run.tacho",
+                          "%s: not a file name", output);
     if (slash)
         *slash = 0;
     if (!realpath(slash ? (slash == path ? "/" : path) : ".", parent))
-        return fail_errno(err, slash ? path : ".", "make the folder first, or choose another one with -o");
-    if (!path_set(l->final, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, base) || !path_set(l->folder, "%s.live", l->final))
+        return fail_errno(err, slash ? path : ".",
+                          "make the folder first, or choose another one with -o");
+    if (!path_set(l->final, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, base) ||
+        !path_set(l->folder, "%s.live", l->final))
         return fail_long(err);
     if (exists(l->final))
-        return tacho_fail(err, TACHO_EEXISTS, "choose another name with -o, or remove it", "%s: exists already", l->final);
+        return tacho_fail(err, TACHO_EEXISTS, "choose another name with -o, or remove it",
+                          "%s: exists already", l->final);
     if (exists(l->folder)) {
         if (col_live_locked(l->folder))
-            return tacho_fail(err, TACHO_EBUSY, "choose another name with -o", "%s: is being recorded", l->folder);
-        return tacho_fail(err, TACHO_EEXISTS, "finish that run with 'tacho recover', or choose another name with -o",
+            return tacho_fail(err, TACHO_EBUSY, "choose another name with -o",
+                              "%s: is being recorded", l->folder);
+        return tacho_fail(err, TACHO_EEXISTS,
+                          "finish that run with 'tacho recover', or choose another name with -o",
                           "%s: a run of that name was not finished", l->folder);
     }
     return make_folder(l, parent, err);
 }
 
-static int default_folder(const char *program, const char *host, struct col_live *l, struct tacho_error *err)
+static int default_folder(const char *program, const char *host, struct col_live *l,
+                          struct tacho_error *err)
 {
     char here[COL_PATH_MAX], stamp[32], name[160];
     const char *base = strrchr(program, '/');
@@ -349,7 +368,8 @@ static int default_folder(const char *program, const char *host, struct col_live
         char number[16] = "";
         if (i > 1)
             snprintf(number, sizeof number, "-%d", i);
-        if (!path_set(l->final, "%s/%s-%s%s%s" COL_SUFFIX, strcmp(here, "/") == 0 ? "" : here, name, stamp, host, number) ||
+        if (!path_set(l->final, "%s/%s-%s%s%s" COL_SUFFIX, strcmp(here, "/") == 0 ? "" : here, name,
+                      stamp, host, number) ||
             !path_set(l->folder, "%s.live", l->final))
             return fail_long(err);
         if (exists(l->final))
@@ -361,7 +381,8 @@ static int default_folder(const char *program, const char *host, struct col_live
     return tacho_fail(err, TACHO_EEXISTS, "choose a name with -o", "%s: exists already", l->final);
 }
 
-int col_live_create(const char *output, const char *program, bool with_host, struct col_live *l, struct tacho_error *err)
+int col_live_create(const char *output, const char *program, bool with_host, struct col_live *l,
+                    struct tacho_error *err)
 {
     char host[104] = "";
     if (with_host)
@@ -392,7 +413,8 @@ int col_live_open(const char *folder, struct col_live *l, struct tacho_error *er
     if (stat(path, &st) != 0)
         return fail_errno(err, path, "name the .tacho.live folder of a run");
     if (!S_ISDIR(st.st_mode) || !ends_with(path, COL_LIVE_SUFFIX))
-        return tacho_fail(err, TACHO_EFORMAT, "name the .tacho.live folder of a run", "%s: not a live run", path);
+        return tacho_fail(err, TACHO_EFORMAT, "name the .tacho.live folder of a run",
+                          "%s: not a live run", path);
     char *slash = strrchr(path, '/');
     char base[NAME_MAX + 1];
     snprintf(base, sizeof base, "%.255s", slash ? slash + 1 : path);
@@ -400,13 +422,14 @@ int col_live_open(const char *folder, struct col_live *l, struct tacho_error *er
         *slash = 0;
     if (!realpath(slash ? (slash == path ? "/" : path) : ".", parent))
         return fail_errno(err, folder, NULL);
-    if (!path_set(l->folder, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, base) || !path_set(l->db, "%s/" DB, l->folder) ||
-        !path_set(l->final, "%s", l->folder))
+    if (!path_set(l->folder, "%s/%s", strcmp(parent, "/") == 0 ? "" : parent, base) ||
+        !path_set(l->db, "%s/" DB, l->folder) || !path_set(l->final, "%s", l->folder))
         return fail_long(err);
     l->final[strlen(l->final) - strlen(".live")] = 0;
     int rc = open_home(l, err);
     if (rc == 0 && (fstatat(l->home, DB, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode)))
-        rc = tacho_fail(err, TACHO_EFORMAT, "remove the folder: nothing was recorded in it", "%s: holds no run", l->folder);
+        rc = tacho_fail(err, TACHO_EFORMAT, "remove the folder: nothing was recorded in it",
+                        "%s: holds no run", l->folder);
     if (rc == 0)
         rc = take_lock(l, err);
     if (rc)
@@ -577,10 +600,12 @@ int col_live_publish(struct col_live *l, char path[COL_PATH_MAX], struct tacho_e
     int rc = 0;
     snprintf(db, sizeof db, "/proc/self/fd/%d/" DB, l->home);
     for (int i = 1; i < 1000; i++) {
-        bool fits = i == 1 ? path_set(path, "%s", l->final) : path_set(path, "%.*s-%d" COL_SUFFIX, (int)stem, l->final, i);
+        bool fits = i == 1 ? path_set(path, "%s", l->final)
+                           : path_set(path, "%.*s-%d" COL_SUFFIX, (int)stem, l->final, i);
         if (!fits)
             return fail_long(err);
-        /* somebody else may have taken the name meanwhile: what was recorded is worth more than the name */
+        /* somebody else may have taken the name meanwhile: what was recorded is worth more than the
+         * name */
         rc = store_publish(db, path, err);
         if (rc != TACHO_EEXISTS)
             break;

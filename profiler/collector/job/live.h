@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: the folder of a live run (collector.h says what is in it): making, locking, publishing, removing it.
+ * Private: the folder of a live run (collector.h says what is in it): making, locking, publishing,
+ * removing it.
  *
  * It may lie in a folder of somebody else, who can put anything under its name. So what finishes or
  * removes a run works on descriptors of the two folders, which are the caller's own and writable by
@@ -22,7 +23,8 @@
 
 struct col_live {
     char final[COL_PATH_MAX];    /* NAME.tacho, absolute */
-    char folder[COL_PATH_MAX];   /* NAME.tacho.live, absolute: a folder, or a link to one on a local filesystem */
+    char folder[COL_PATH_MAX];   /* NAME.tacho.live, absolute: a folder, or a link to one on a local
+                                    filesystem */
     char db[COL_PATH_MAX];       /* run.db */
     char segments[COL_PATH_MAX]; /* where the pools are; "" = gone */
     char run_id[COL_RUN_ID];     /* stands in the file "run" beside the pools, and proves them */
@@ -34,11 +36,13 @@ struct col_live {
 };
 
 void col_live_init(struct col_live *l);
-/* Makes the folder and takes its lock. `output` NULL: a default name after `program` in the current folder. `with_host`: the
- * host is part of the name, because the job records on other hosts too, maybe into the same folder. On failure nothing is left.
- * Errors: TACHO_EEXISTS (the file, or a live run of that name), TACHO_EBUSY, TACHO_EDENIED, TACHO_ENOSPACE, TACHO_EIO.
+/* Makes the folder and takes its lock. `output` NULL: a default name after `program` in the current
+ * folder. `with_host`: the host is part of the name, because the job records on other hosts too,
+ * maybe into the same folder. On failure nothing is left. Errors: TACHO_EEXISTS (the file, or a
+ * live run of that name), TACHO_EBUSY, TACHO_EDENIED, TACHO_ENOSPACE, TACHO_EIO.
  */
-int col_live_create(const char *output, const char *program, bool with_host, struct col_live *l, struct tacho_error *err);
+int col_live_create(const char *output, const char *program, bool with_host, struct col_live *l,
+                    struct tacho_error *err);
 /* Opens and locks the folder of a run whose collector died. TACHO_EBUSY while a live collector
  * holds it, TACHO_EDENIED where the folder is not the caller's alone. */
 int col_live_open(const char *folder, struct col_live *l, struct tacho_error *err);

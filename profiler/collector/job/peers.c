@@ -37,17 +37,21 @@ void col_peers_setup(struct col_peers *p, const struct col_options *o)
     char folder[COL_PATH_MAX], real[COL_PATH_MAX];
     p->is_known = col_job_read(environment, &p->job);
     const char *slash = o->output ? strrchr(o->output, '/') : NULL;
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - o->output) + 1 : 1, slash ? o->output : ".");
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - o->output) + 1 : 1,
+             slash ? o->output : ".");
     if (!realpath(folder, real))
         snprintf(real, sizeof real, "%.4000s", folder); /* recording there will fail, and say why */
-    snprintf(p->path, sizeof p->path, "%.3000s/%.1000s", real, slash ? slash + 1 : o->output ? o->output : "");
+    snprintf(p->path, sizeof p->path, "%.3000s/%.1000s", real,
+             slash       ? slash + 1
+             : o->output ? o->output
+                         : "");
 }
 
 static socklen_t name_of(const struct col_peers *p, unsigned session, struct sockaddr_un *a)
 {
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "tacho-%u-%016llx-%u", (unsigned)geteuid(),
-                     (unsigned long long)col_job_hash(p->job.id), session);
+    int n = snprintf(a->sun_path + 1, sizeof a->sun_path - 1, "tacho-%u-%016llx-%u",
+                     (unsigned)geteuid(), (unsigned long long)col_job_hash(p->job.id), session);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -71,7 +75,8 @@ bool col_peer_send(int fd, struct peer_message *m, enum peer_type type)
     ssize_t n;
     do {
         n = send(fd, m, sizeof *m, MSG_NOSIGNAL);
-        if (n < 0 && errno == EAGAIN && poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, 1000) <= 0)
+        if (n < 0 && errno == EAGAIN &&
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, 1000) <= 0)
             return false;
     } while (n < 0 && (errno == EINTR || errno == EAGAIN));
     return n == (ssize_t)sizeof *m;
@@ -124,9 +129,10 @@ void col_peers_close(struct col_peers *p)
     p->count = 0;
 }
 
-/* Asks the leader of a session. 1: welcome; 0: it refused; -1: there is none, or it has just gone (*gone). */
-static int ask(struct col_peers *p, unsigned session, struct peer_message *hello, int *out, struct peer_message *welcome,
-               bool *gone)
+/* Asks the leader of a session. 1: welcome; 0: it refused; -1: there is none, or it has just gone
+ * (*gone). */
+static int ask(struct col_peers *p, unsigned session, struct peer_message *hello, int *out,
+               struct peer_message *welcome, bool *gone)
 {
     struct sockaddr_un a;
     socklen_t n = name_of(p, session, &a);
@@ -144,7 +150,9 @@ static int ask(struct col_peers *p, unsigned session, struct peer_message *hello
     if (is_own_user(fd)) {
         snprintf(hello->job, sizeof hello->job, "%s", p->job.id);
         snprintf(hello->path, sizeof hello->path, "%s", p->path);
-        got = col_peer_send(fd, hello, PEER_HELLO) ? col_peer_receive(fd, welcome, (int)(JOIN_NS / 1000000)) : -1;
+        got = col_peer_send(fd, hello, PEER_HELLO)
+                  ? col_peer_receive(fd, welcome, (int)(JOIN_NS / 1000000))
+                  : -1;
         *gone = got < 0;
     }
     if (got == 1 && welcome->type == PEER_WELCOME) {
@@ -155,13 +163,15 @@ static int ask(struct col_peers *p, unsigned session, struct peer_message *hello
     return *gone ? -1 : 0;
 }
 
-bool col_peers_call(struct col_peers *p, unsigned session, struct peer_message *hello, int *fd, struct peer_message *welcome)
+bool col_peers_call(struct col_peers *p, unsigned session, struct peer_message *hello, int *fd,
+                    struct peer_message *welcome)
 {
     bool gone;
     return ask(p, session, hello, fd, welcome, &gone) == 1;
 }
 
-enum col_join col_peers_join(struct col_peers *p, struct peer_message *hello, int *fd, struct peer_message *welcome)
+enum col_join col_peers_join(struct col_peers *p, struct peer_message *hello, int *fd,
+                             struct peer_message *welcome)
 {
     if (!p->is_known)
         return COL_JOIN_LEADER;
@@ -185,7 +195,8 @@ enum col_join col_peers_join(struct col_peers *p, struct peer_message *hello, in
         p->again = refused;
         if (!again && col_peers_bind(p))
             return COL_JOIN_LEADER;
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL); /* somebody was faster: ask again */
+        nanosleep(&(struct timespec){.tv_nsec = 1000000},
+                  NULL); /* somebody was faster: ask again */
     }
     p->session = 0;
     return COL_JOIN_LEADER; /* alone */

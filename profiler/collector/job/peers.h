@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: several `tacho run` of one job on one node make one recording. One of them is the collector (the leader); each of
- * the others (a peer) starts its own target, with the leader's folder of segments, waits for it and has its exit code.
+ * Private: several `tacho run` of one job on one node make one recording. One of them is the
+ * collector (the leader); each of the others (a peer) starts its own target, with the leader's
+ * folder of segments, waits for it and has its exit code.
  *
- * They meet at a socket in the abstract namespace of Unix sockets: its name is made of user and job, binding it is the lock,
- * and it is gone with the process that holds it, however that ends. No folder has to be writable for it. Only processes of the
- * same user are heard (SO_PEERCRED). Where they cannot meet (other user, other network namespace, a folder that the peer does
- * not see) each makes a recording of its own.
+ * They meet at a socket in the abstract namespace of Unix sockets: its name is made of user and
+ * job, binding it is the lock, and it is gone with the process that holds it, however that ends. No
+ * folder has to be writable for it. Only processes of the same user are heard (SO_PEERCRED). Where
+ * they cannot meet (other user, other network namespace, a folder that the peer does not see) each
+ * makes a recording of its own.
  *
  * A message is one struct peer_message on a SOCK_SEQPACKET:
  *
- *   peer -> leader   HELLO (rank, where it would record to, its processors; pid of its target if that runs already)
- *   leader -> peer   WELCOME (live folder, segments), when the leader's own target has started; or REFUSED (it is of another
- *                    recording: another output, or this rank had its target already)
- *   peer -> leader   STARTED (pid), before the target's exec; leader -> peer: NOTED (its counters are open, exec now)
- *   peer -> leader   ENDED (status, resources)
- *   leader -> peer   OVER: the recording ends although targets go on; nobody is to take over
+ *   peer -> leader   HELLO (rank, where it would record to, its processors; pid of its target if
+ * that runs already) leader -> peer   WELCOME (live folder, segments), when the leader's own target
+ * has started; or REFUSED (it is of another recording: another output, or this rank had its target
+ * already) peer -> leader   STARTED (pid), before the target's exec; leader -> peer: NOTED (its
+ * counters are open, exec now) peer -> leader   ENDED (status, resources) leader -> peer   OVER:
+ * the recording ends although targets go on; nobody is to take over
  *
- * A leader that dies without OVER is followed by one of its peers: the one that gets the name (attach.c).
+ * A leader that dies without OVER is followed by one of its peers: the one that gets the name
+ * (attach.c).
  */
 #ifndef COL_PEERS_H
 #define COL_PEERS_H
@@ -32,12 +35,22 @@
 #include "profiler/collector/collector.h"
 #include "profiler/collector/job/job.h"
 
-#define COL_PEERS_MAX      1024         /* of one node */
-#define COL_PEERS_SESSIONS 32           /* recordings of one job at a time on one node */
-#define COL_GATHER_NS      1000000000ll /* the leader waits that long for the other ranks before it starts its own */
-#define COL_GRACE_NS       3000000000ll /* and that long for ranks that have not come when everything else has ended */
+#define COL_PEERS_MAX      1024 /* of one node */
+#define COL_PEERS_SESSIONS 32   /* recordings of one job at a time on one node */
+#define COL_GATHER_NS \
+    1000000000ll /* the leader waits that long for the other ranks before it starts its own */
+#define COL_GRACE_NS \
+    3000000000ll /* and that long for ranks that have not come when everything else has ended */
 
-enum peer_type { PEER_HELLO = 1, PEER_WELCOME, PEER_REFUSED, PEER_STARTED, PEER_NOTED, PEER_ENDED, PEER_OVER };
+enum peer_type {
+    PEER_HELLO = 1,
+    PEER_WELCOME,
+    PEER_REFUSED,
+    PEER_STARTED,
+    PEER_NOTED,
+    PEER_ENDED,
+    PEER_OVER
+};
 
 struct peer_message {
     uint32_t magic, bytes; /* bytes: sizeof of this struct; another build of tacho is refused */
@@ -73,7 +86,8 @@ struct col_peer {
 
 struct col_peers {
     struct col_job job;
-    char path[COL_PATH_MAX]; /* where this process would record to: recordings of other places are other ones */
+    char path[COL_PATH_MAX]; /* where this process would record to: recordings of other places are
+                                other ones */
     int listener;            /* -1: alone */
     unsigned session;        /* number of the socket's name, from 0 */
     bool again;              /* a live leader of the job refused: not the job's first recording */
@@ -93,18 +107,22 @@ enum col_join {
 void col_peers_init(struct col_peers *p);
 /* Reads the job; where and which is the same for all ranks of it. `output` as in col_options. */
 void col_peers_setup(struct col_peers *p, const struct col_options *o);
-/* Looks for the leader of the job, or becomes it. `hello` is what is said (rank, pid ...); magic, job and path are filled in.
+/* Looks for the leader of the job, or becomes it. `hello` is what is said (rank, pid ...); magic,
+ * job and path are filled in.
  */
-enum col_join col_peers_join(struct col_peers *p, struct peer_message *hello, int *fd, struct peer_message *welcome);
+enum col_join col_peers_join(struct col_peers *p, struct peer_message *hello, int *fd,
+                             struct peer_message *welcome);
 /* Calls the leader of a session. False: none, or it refused. */
-bool col_peers_call(struct col_peers *p, unsigned session, struct peer_message *hello, int *fd, struct peer_message *welcome);
+bool col_peers_call(struct col_peers *p, unsigned session, struct peer_message *hello, int *fd,
+                    struct peer_message *welcome);
 /* Tries to become the leader of session `p->session` (whose leader died). */
 bool col_peers_bind(struct col_peers *p);
 void col_peers_close(struct col_peers *p);
 
 /* Fills in what every message has, and sends it. False: nobody is there any more. */
 bool col_peer_send(int fd, struct peer_message *m, enum peer_type type);
-/* Waits up to `ms` (-1: for ever) for a whole message. 1, 0: nothing yet, -1: the other side is gone or not one of ours. */
+/* Waits up to `ms` (-1: for ever) for a whole message. 1, 0: nothing yet, -1: the other side is
+ * gone or not one of ours. */
 int col_peer_receive(int fd, struct peer_message *m, int ms);
 
 #endif

@@ -22,10 +22,11 @@
 #define MAGIC     "tacho-capture/1"
 #define LOOK_NS   500000000   /* a recorder's between two looks */
 #define ANSWER_NS 15000000000 /* until all have answered */
-#define LEAD_S    3.0         /* from the answers until all have the steps: network filesystems take their time */
-#define MARGIN    2           /* steps, at least */
-#define TRIES     3
-#define ANSWERS   4096
+#define LEAD_S \
+    3.0 /* from the answers until all have the steps: network filesystems take their time */
+#define MARGIN  2 /* steps, at least */
+#define TRIES   3
+#define ANSWERS 4096
 
 enum phase { PHASE_NONE, PHASE_ASK, PHASE_SET };
 
@@ -37,8 +38,10 @@ struct request {
 struct answer {
     uint64_t id;
     int phase;
-    char result[16]; /* "ok", "late", "none" (no process records device work), "all" (all of it is recorded anyway), "wait" */
-    int64_t ranks, job_ranks, step; /* job_ranks 0: not known; step: the one after the newest that any process has begun */
+    char result[16]; /* "ok", "late", "none" (no process records device work), "all" (all of it is
+                        recorded anyway), "wait" */
+    int64_t ranks, job_ranks, step; /* job_ranks 0: not known; step: the one after the newest that
+                                       any process has begun */
     int processes;
     double pace;
     int64_t written; /* by the file's time stamp */
@@ -46,7 +49,8 @@ struct answer {
 
 /* ---- files ------------------------------------------------------------------------------------------------------------------- */
 
-/* In place: a new file in its stead could stay unseen by other machines for as long as they keep the listing. */
+/* In place: a new file in its stead could stay unseen by other machines for as long as they keep
+ * the listing. */
 static int write_line(const char *path, const char *line, bool make)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | (make ? O_CREAT : 0), 0600);
@@ -64,7 +68,9 @@ static bool read_line(const char *path, char *line, size_t size, int64_t *writte
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t n = fd < 0 ? -1 : read(fd, line, size - 1);
     if (written)
-        *written = fd >= 0 && fstat(fd, &st) == 0 ? (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec : 0;
+        *written = fd >= 0 && fstat(fd, &st) == 0
+                       ? (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec
+                       : 0;
     if (fd >= 0)
         close(fd);
     line[n > 0 ? n : 0] = 0;
@@ -75,8 +81,9 @@ static int write_request(const char *folder, const struct request *r)
 {
     char path[COL_PATH_MAX + 16], line[200];
     snprintf(path, sizeof path, "%s/" REQUEST, folder);
-    snprintf(line, sizeof line, MAGIC " %llu %d %lld %lld %lld %llu\n", (unsigned long long)r->id, r->phase, (long long)r->from,
-             (long long)r->to, (long long)r->ns, (unsigned long long)r->id);
+    snprintf(line, sizeof line, MAGIC " %llu %d %lld %lld %lld %llu\n", (unsigned long long)r->id,
+             r->phase, (long long)r->from, (long long)r->to, (long long)r->ns,
+             (unsigned long long)r->id);
     return write_line(path, line, false);
 }
 
@@ -87,7 +94,9 @@ static bool read_request(const char *folder, struct request *r)
     long long from = 0, to = 0, ns = 0;
     snprintf(path, sizeof path, "%s/" REQUEST, folder);
     if (!read_line(path, line, sizeof line, NULL) ||
-        sscanf(line, MAGIC " %llu %d %lld %lld %lld %llu", &id, &r->phase, &from, &to, &ns, &again) != 6 || id != again)
+        sscanf(line, MAGIC " %llu %d %lld %lld %lld %llu", &id, &r->phase, &from, &to, &ns,
+               &again) != 6 ||
+        id != again)
         return false;
     r->id = id;
     r->from = from;
@@ -99,8 +108,9 @@ static bool read_request(const char *folder, struct request *r)
 static int write_answer(const char *path, const struct answer *a)
 {
     char line[200];
-    snprintf(line, sizeof line, MAGIC " %llu %d %s %lld %lld %lld %d %.6f %llu\n", (unsigned long long)a->id, a->phase,
-             a->result, (long long)a->ranks, (long long)a->job_ranks, (long long)a->step, a->processes, a->pace,
+    snprintf(line, sizeof line, MAGIC " %llu %d %s %lld %lld %lld %d %.6f %llu\n",
+             (unsigned long long)a->id, a->phase, a->result, (long long)a->ranks,
+             (long long)a->job_ranks, (long long)a->step, a->processes, a->pace,
              (unsigned long long)a->id);
     return write_line(path, line, true);
 }
@@ -111,8 +121,8 @@ static bool read_answer(const char *path, struct answer *a)
     unsigned long long id = 0, again = 0;
     long long ranks = 0, job = 0, step = 0;
     if (!read_line(path, line, sizeof line, &a->written) ||
-        sscanf(line, MAGIC " %llu %d %15s %lld %lld %lld %d %lf %llu", &id, &a->phase, a->result, &ranks, &job, &step,
-               &a->processes, &a->pace, &again) != 9 ||
+        sscanf(line, MAGIC " %llu %d %15s %lld %lld %lld %d %lf %llu", &id, &a->phase, a->result,
+               &ranks, &job, &step, &a->processes, &a->pace, &again) != 9 ||
         id != again)
         return false;
     a->id = id;
@@ -126,8 +136,8 @@ static bool read_answer(const char *path, struct answer *a)
 static void name_of(const char *live, const char *job, char folder[COL_PATH_MAX])
 {
     const char *slash = strrchr(live, '/');
-    snprintf(folder, COL_PATH_MAX, "%.*s" PREFIX "%016llx", slash ? (int)(slash - live) + 1 : 0, live,
-             (unsigned long long)col_job_hash(job));
+    snprintf(folder, COL_PATH_MAX, "%.*s" PREFIX "%016llx", slash ? (int)(slash - live) + 1 : 0,
+             live, (unsigned long long)col_job_hash(job));
 }
 
 /* ---- a recorder ------------------------------------------------------------------------------------------------------------ */
@@ -137,20 +147,22 @@ static const char *environment(const char *name)
     return getenv(name);
 }
 
-void col_together_open(struct col_together *m, const char *live, const char *segments, bool separate)
+void col_together_open(struct col_together *m, const char *live, const char *segments,
+                       bool separate)
 {
     struct col_job job;
     char host[100] = "", path[COL_PATH_MAX + 16];
     enum wire_capture mode;
     *m = (struct col_together){.next = 0};
-    if (!col_job_read(environment, &job) || !(separate ? job.ranks > 1 : job.many_nodes) || !job.id[0] ||
-        col_control_mode(segments, &mode) || mode == WIRE_CAPTURE_ALL)
+    if (!col_job_read(environment, &job) || !(separate ? job.ranks > 1 : job.many_nodes) ||
+        !job.id[0] || col_control_mode(segments, &mode) || mode == WIRE_CAPTURE_ALL)
         return;
     m->ranks = separate || job.node_ranks == STORE_ABSENT ? 1 : job.node_ranks;
     m->job_ranks = job.ranks == STORE_ABSENT ? 0 : job.ranks;
     name_of(live, job.id, m->folder);
     gethostname(host, sizeof host - 1);
-    bool fits = snprintf(m->own, sizeof m->own, "%.3900s/%s-%ld", m->folder, host, (long)getpid()) < (int)sizeof m->own;
+    bool fits = snprintf(m->own, sizeof m->own, "%.3900s/%s-%ld", m->folder, host, (long)getpid()) <
+                (int)sizeof m->own;
     snprintf(m->segments, sizeof m->segments, "%s", segments);
     snprintf(path, sizeof path, "%s/" REQUEST, m->folder);
     if ((mkdir(m->folder, 0700) && errno != EEXIST) || !fits ||
@@ -158,13 +170,15 @@ void col_together_open(struct col_together *m, const char *live, const char *seg
         m->folder[0] = 0; /* then this recorder is asked on its own machine only */
         return;
     }
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600); /* whoever comes first */
+    int fd =
+        open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600); /* whoever comes first */
     if (fd >= 0)
         close(fd);
 }
 
 /* A new request: what it asks for. */
-static void take(struct col_together *m, const struct request *r, int64_t step, int processes, int64_t now)
+static void take(struct col_together *m, const struct request *r, int64_t step, int processes,
+                 int64_t now)
 {
     enum wire_capture mode;
     const char *result = "ok";
@@ -182,13 +196,16 @@ static void take(struct col_together *m, const struct request *r, int64_t step, 
     m->to = r->ns > 0 ? -1 : r->to;
     if (r->phase == PHASE_SET && !strcmp(result, "ok")) {
         if (r->ns > 0)
-            result = col_control_set(m->segments, WIRE_CAPTURE_UNTIL, 0, 0, 1, r->ns) ? "none" : "ok";
+            result =
+                col_control_set(m->segments, WIRE_CAPTURE_UNTIL, 0, 0, 1, r->ns) ? "none" : "ok";
         else if (step > r->from)
             result = "late";
         else if (col_control_set(m->segments, WIRE_CAPTURE_STEPS, r->from, r->to, 1, 0))
             result = "none";
         else
-            result = col_capture_step(m->segments, &processes) > r->from ? "late" : "ok"; /* it may have begun meanwhile */
+            result = col_capture_step(m->segments, &processes) > r->from
+                         ? "late"
+                         : "ok"; /* it may have begun meanwhile */
     }
     snprintf(m->result, sizeof m->result, "%s", result);
 }
@@ -200,7 +217,8 @@ void col_together_turn(struct col_together *m, int64_t now)
     if (!m->folder[0] || now < m->next)
         return;
     m->next = now + LOOK_NS;
-    if (!read_request(m->folder, &r) || r.phase == PHASE_NONE || (r.id == m->id && m->phase == PHASE_NONE))
+    if (!read_request(m->folder, &r) || r.phase == PHASE_NONE ||
+        (r.id == m->id && m->phase == PHASE_NONE))
         return;
     int64_t step = col_capture_step(m->segments, &processes);
     if (r.id != m->id || r.phase != m->phase)
@@ -298,7 +316,8 @@ static bool complete(const struct answers *x)
     return x->answered && (x->job_ranks > 0 ? x->ranks >= x->job_ranks : x->answered == x->files);
 }
 
-static int ask_all(const char *folder, const struct request *r, struct answers *x, struct tacho_error *err)
+static int ask_all(const char *folder, const struct request *r, struct answers *x,
+                   struct tacho_error *err)
 {
     int rc = write_request(folder, r);
     int64_t until = col_clock_now() + ANSWER_NS;
@@ -309,35 +328,43 @@ static int ask_all(const char *folder, const struct request *r, struct answers *
         sleep_ms(100);
         look(folder, r, x);
         if (read_request(folder, &now) && now.id != r->id)
-            return tacho_fail(err, TACHO_EBUSY, "one at a time", "%s: another tacho capture of this job came between", folder);
+            return tacho_fail(err, TACHO_EBUSY, "one at a time",
+                              "%s: another tacho capture of this job came between", folder);
     } while (!complete(x) && col_clock_now() < until);
     if (complete(x))
         return 0;
     if (x->silent[0])
-        return tacho_fail(err, TACHO_EBUSY, "if that tacho is gone, remove its file there", "%s: %s does not answer", folder,
-                          x->silent);
+        return tacho_fail(err, TACHO_EBUSY, "if that tacho is gone, remove its file there",
+                          "%s: %s does not answer", folder, x->silent);
     return tacho_fail(
-        err, TACHO_EBUSY, "write the runs of all machines to one shared folder; or give --at STEP to each machine",
-        "%s: only %lld of the job's %lld ranks are recorded here", folder, (long long)x->ranks, (long long)x->job_ranks);
+        err, TACHO_EBUSY,
+        "write the runs of all machines to one shared folder; or give --at STEP to each machine",
+        "%s: only %lld of the job's %lld ranks are recorded here", folder, (long long)x->ranks,
+        (long long)x->job_ranks);
 }
 
 static int refuse(const char *folder, const struct answers *x, struct tacho_error *err)
 {
     if (x->all[0])
-        return tacho_fail(err, TACHO_EUSAGE, "start it with --gpu later to record some steps on demand",
+        return tacho_fail(err, TACHO_EUSAGE,
+                          "start it with --gpu later to record some steps on demand",
                           "%s: all work on GPUs is recorded already by %s", folder, x->all);
     if (x->none[0])
-        return tacho_fail(err, TACHO_ENOTFOUND, "it has not started CUDA yet, or CUPTI refused: see the losses of the run",
-                          "%s: no process of %s can record work on GPUs now", folder, x->none);
+        return tacho_fail(
+            err, TACHO_ENOTFOUND,
+            "it has not started CUDA yet, or CUPTI refused: see the losses of the run",
+            "%s: no process of %s can record work on GPUs now", folder, x->none);
     return 0;
 }
 
-static int agree(const char *folder, struct col_capture *c, struct request *r, struct tacho_error *err)
+static int agree(const char *folder, struct col_capture *c, struct request *r,
+                 struct tacho_error *err)
 {
     double lead = LEAD_S;
     for (int i = 0; i < TRIES; i++, lead *= 2) {
         struct answers x;
-        *r = (struct request){.id = (uint64_t)col_clock_now() ^ (uint64_t)getpid() << 48, .phase = PHASE_ASK};
+        *r = (struct request){.id = (uint64_t)col_clock_now() ^ (uint64_t)getpid() << 48,
+                              .phase = PHASE_ASK};
         int rc = ask_all(folder, r, &x, err);
         rc = rc ? rc : refuse(folder, &x, err);
         if (rc)
@@ -353,11 +380,11 @@ static int agree(const char *folder, struct col_capture *c, struct request *r, s
             return rc;
         }
         if (c->at >= 0)
-            return tacho_fail(err, TACHO_EUSAGE, "name a later one, or leave --at out", "%s: step %lld has begun already",
-                              folder, (long long)c->at);
+            return tacho_fail(err, TACHO_EUSAGE, "name a later one, or leave --at out",
+                              "%s: step %lld has begun already", folder, (long long)c->at);
     }
-    return tacho_fail(err, TACHO_EBUSY, "give --at STEP, far enough ahead", "%s: the steps were over before all machines knew",
-                      folder);
+    return tacho_fail(err, TACHO_EBUSY, "give --at STEP, far enough ahead",
+                      "%s: the steps were over before all machines knew", folder);
 }
 
 /* Until all are behind the steps, have ended, or have said nothing for a while. */
@@ -430,7 +457,8 @@ bool col_together_of(const char *live, char folder[COL_PATH_MAX])
         struct stat st;
         if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) != 0)
             continue;
-        snprintf(folder, COL_PATH_MAX, "%.*s/%.200s", slash ? (int)(slash - live) : 1, slash ? live : ".", e->d_name);
+        snprintf(folder, COL_PATH_MAX, "%.*s/%.200s", slash ? (int)(slash - live) : 1,
+                 slash ? live : ".", e->d_name);
         snprintf(path, sizeof path, "%.4000s/%s-%ld", folder, r.host, r.pid);
         found = lstat(path, &st) == 0 && st.st_uid == getuid();
     }

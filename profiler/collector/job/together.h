@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: a capture window on all machines of a job. The recorders of a job share no memory; what they have in common is the
- * folder that their runs are written to. There they meet in a hidden folder of the job's:
+ * Private: a capture window on all machines of a job. The recorders of a job share no memory; what
+ * they have in common is the folder that their runs are written to. There they meet in a hidden
+ * folder of the job's:
  *
- *   .tacho-job-HASH/request        what `tacho capture` wants: written in place, so that no machine has an old listing of it
- *   .tacho-job-HASH/HOST-PID       what the recorder of that process answers
+ *   .tacho-job-HASH/request        what `tacho capture` wants: written in place, so that no machine
+ * has an old listing of it .tacho-job-HASH/HOST-PID       what the recorder of that process answers
  *
- * First the request asks: each answers at which step its processes are and how fast they go on. From that `tacho capture`
- * chooses steps that all of them can still make, and asks for these; a recorder that is behind them by then says so. Each file
- * is one line that ends with the number of its request, so a line that is half written is not believed.
+ * First the request asks: each answers at which step its processes are and how fast they go on.
+ * From that `tacho capture` chooses steps that all of them can still make, and asks for these; a
+ * recorder that is behind them by then says so. Each file is one line that ends with the number of
+ * its request, so a line that is half written is not believed.
  *
- * The folder is there while windows can be opened (not with all work on GPUs recorded anyway), and goes with the last recorder.
+ * The folder is there while windows can be opened (not with all work on GPUs recorded anyway), and
+ * goes with the last recorder.
  */
 #ifndef COL_TOGETHER_H
 #define COL_TOGETHER_H
@@ -34,20 +37,22 @@ struct col_together {
     double pace;                    /* steps a second */
 };
 
-/* A recorder comes: into the folder of the job that the environment tells of, where `live` (NAME.tacho.live) stands. Nothing
- * happens where this recorder is the only one of the job. */
-void col_together_open(struct col_together *m, const char *live, const char *segments, bool separate);
+/* A recorder comes: into the folder of the job that the environment tells of, where `live`
+ * (NAME.tacho.live) stands. Nothing happens where this recorder is the only one of the job. */
+void col_together_open(struct col_together *m, const char *live, const char *segments,
+                       bool separate);
 /* Looks at the request when it is time. */
 void col_together_turn(struct col_together *m, int64_t now);
 void col_together_close(struct col_together *m);
 
-/* The folder of the job that a live run belongs to; of the only job whose runs are written to the folder `runs`. False: none.
+/* The folder of the job that a live run belongs to; of the only job whose runs are written to the
+ * folder `runs`. False: none.
  */
 bool col_together_of(const char *live, char folder[COL_PATH_MAX]);
 bool col_together_find(const char *runs, char folder[COL_PATH_MAX]);
 
-/* Opens a window on all recorders of a job. Errors as col_capture's, and TACHO_EBUSY when one does not answer or the steps
- * cannot be agreed upon. */
+/* Opens a window on all recorders of a job. Errors as col_capture's, and TACHO_EBUSY when one does
+ * not answer or the steps cannot be agreed upon. */
 int col_together_capture(const char *folder, struct col_capture *c, struct tacho_error *err);
 
 #endif

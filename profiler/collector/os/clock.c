@@ -59,7 +59,8 @@ struct col_anchor col_clock_anchor(void)
         /* the shortest bracket is the one that was not interrupted */
         if (t1 - t0 < best_span) {
             best_span = t1 - t0;
-            best = (struct col_anchor){.tsc = t0 + (t1 - t0) / 2, .monotonic = monotonic, .realtime = realtime};
+            best = (struct col_anchor){
+                .tsc = t0 + (t1 - t0) / 2, .monotonic = monotonic, .realtime = realtime};
         }
     }
     return best;
@@ -79,7 +80,8 @@ static uint64_t slope_between(const struct col_anchor *a, const struct col_ancho
 {
     if (b->tsc <= a->tsc || b->monotonic < a->monotonic)
         return 0;
-    return (uint64_t)(((col_u128)(uint64_t)(b->monotonic - a->monotonic) << 32) / (b->tsc - a->tsc));
+    return (uint64_t)(((col_u128)(uint64_t)(b->monotonic - a->monotonic) << 32) /
+                      (b->tsc - a->tsc));
 }
 
 bool col_clock_add(struct col_clock *c, const struct col_anchor *a)
@@ -93,7 +95,8 @@ bool col_clock_add(struct col_clock *c, const struct col_anchor *a)
         c->slope = slope_between(last, a);
     }
     if (c->count == COL_CLOCK_RING) {
-        /* half of the old ones go: every second of the older half, so that far back the pieces get longer, not missing */
+        /* half of the old ones go: every second of the older half, so that far back the pieces get
+         * longer, not missing */
         unsigned kept = 0;
         struct col_anchor tmp[COL_CLOCK_RING];
         for (unsigned i = 0; i < c->count; i++)

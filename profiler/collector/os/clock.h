@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: the time stamp counter of the pools, converted to CLOCK_MONOTONIC ns, piecewise linear between anchors.
+ * Private: the time stamp counter of the pools, converted to CLOCK_MONOTONIC ns, piecewise linear
+ * between anchors.
  *
- * An anchor is one moment read on three clocks back to back. The drain takes one after it has read how far each segment is
- * written, so a record always lies between two anchors (or a little before the newest one): it is interpolated, not
- * extrapolated. Between two neighbouring anchors ns = ns0 + (tsc - tsc0) * slope, slope as 32.32 fixed point. The rate of an
- * invariant TSC is constant; what the pieces follow is the slewing of CLOCK_MONOTONIC by NTP.
+ * An anchor is one moment read on three clocks back to back. The drain takes one after it has read
+ * how far each segment is written, so a record always lies between two anchors (or a little before
+ * the newest one): it is interpolated, not extrapolated. Between two neighbouring anchors ns = ns0
+ * + (tsc - tsc0) * slope, slope as 32.32 fixed point. The rate of an invariant TSC is constant;
+ * what the pieces follow is the slewing of CLOCK_MONOTONIC by NTP.
  */
 #ifndef COL_CLOCK_H
 #define COL_CLOCK_H
@@ -30,17 +32,19 @@ struct col_clock {
 
 int64_t col_clock_now(void);      /* CLOCK_MONOTONIC, ns */
 int64_t col_clock_realtime(void); /* CLOCK_REALTIME, ns */
-/* Does this CPU have a counter that ticks at one rate in all states, and does the kernel trust it? */
+/* Does this CPU have a counter that ticks at one rate in all states, and does the kernel trust it?
+ */
 bool col_clock_invariant(void);
 
 /* Reads the clocks back to back: the best of some tries. */
 struct col_anchor col_clock_anchor(void);
 
 void col_clock_init(struct col_clock *c); /* without anchors */
-/* Appends an anchor. One less than a millisecond younger than the last is ignored (its slope would be mostly jitter). Anchors
- * must come in order of time. Returns true when it was taken. */
+/* Appends an anchor. One less than a millisecond younger than the last is ignored (its slope would
+ * be mostly jitter). Anchors must come in order of time. Returns true when it was taken. */
 bool col_clock_add(struct col_clock *c, const struct col_anchor *a);
-/* Converts; needs two anchors. Before the oldest and after the newest anchor the nearest piece is extended. */
+/* Converts; needs two anchors. Before the oldest and after the newest anchor the nearest piece is
+ * extended. */
 int64_t col_clock_ns(const struct col_clock *c, uint64_t tsc);
 
 #endif

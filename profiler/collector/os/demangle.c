@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of kernels are mangled C++ names. The demangler is the one of the C++ runtime, where there is one: tacho itself is C.
+ * Names of kernels are mangled C++ names. The demangler is the one of the C++ runtime, where there
+ * is one: tacho itself is C.
  */
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -21,15 +22,17 @@ static demangler find(void)
     return f;
 }
 
-/* Rust's older names are C++ names with a hash at the end, and letters that C++ does not have written as $..$ and "..": the
- * same text, shorter, if it is one. */
+/* Rust's older names are C++ names with a hash at the end, and letters that C++ does not have
+ * written as $..$ and "..": the same text, shorter, if it is one. */
 static char *rust(char *text)
 {
-    static const char *const escape[][2] = {{"$LT$", "<"},  {"$GT$", ">"},  {"$RF$", "&"},  {"$BP$", "*"},  {"$LP$", "("},
-                                            {"$RP$", ")"},  {"$C$", ","},   {"$SP$", "@"},  {"$u20$", " "}, {"$u27$", "'"},
-                                            {"$u5b$", "["}, {"$u5d$", "]"}, {"$u7b$", "{"}, {"$u7d$", "}"}, {"$u7e$", "~"}};
+    static const char *const escape[][2] = {
+        {"$LT$", "<"},  {"$GT$", ">"},  {"$RF$", "&"},  {"$BP$", "*"},  {"$LP$", "("},
+        {"$RP$", ")"},  {"$C$", ","},   {"$SP$", "@"},  {"$u20$", " "}, {"$u27$", "'"},
+        {"$u5b$", "["}, {"$u5d$", "]"}, {"$u7b$", "{"}, {"$u7d$", "}"}, {"$u7e$", "~"}};
     size_t n = text ? strlen(text) : 0;
-    if (n < 20 || strncmp(text + n - 19, "::h", 3) != 0 || strspn(text + n - 16, "0123456789abcdef") != 16)
+    if (n < 20 || strncmp(text + n - 19, "::h", 3) != 0 ||
+        strspn(text + n - 16, "0123456789abcdef") != 16)
         return text;
     text[n - 19] = 0;
     char *to = text;
@@ -44,7 +47,8 @@ static char *rust(char *text)
             *to++ = ':';
             *to++ = ':';
             from += 2;
-        } else if (from[0] == '_' && from[1] == '$' && (from == text || from[-1] == ':')) { /* before a name that begins so */
+        } else if (from[0] == '_' && from[1] == '$' &&
+                   (from == text || from[-1] == ':')) { /* before a name that begins so */
             from++;
         } else {
             *to++ = *from++;

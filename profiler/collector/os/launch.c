@@ -28,7 +28,8 @@ int col_signals_begin(struct col_signals *s, struct tacho_error *err)
     sigprocmask(SIG_BLOCK, &set, &s->old);
     struct sigaction ignore = {.sa_handler = SIG_IGN}, normal = {.sa_handler = SIG_DFL};
     sigaction(SIGPIPE, &ignore, &s->old_pipe);
-    sigaction(SIGCHLD, &normal, &s->old_child); /* inherited as ignored it would reap children behind our back */
+    sigaction(SIGCHLD, &normal,
+              &s->old_child); /* inherited as ignored it would reap children behind our back */
     s->active = true;
     return 0;
 }
@@ -41,7 +42,8 @@ void col_signals_end(struct col_signals *s)
     s->fd = -1;
     sigaction(SIGPIPE, &s->old_pipe, NULL);
     sigaction(SIGCHLD, &s->old_child, NULL);
-    /* what arrived for us and was not read has no taker any more; delivering it now would kill us after the file is finished */
+    /* what arrived for us and was not read has no taker any more; delivering it now would kill us
+     * after the file is finished */
     struct timespec none = {0, 0};
     sigset_t pending;
     sigemptyset(&pending);
@@ -64,11 +66,12 @@ bool col_signals_next(struct col_signals *s, struct signalfd_siginfo *info)
 
 bool col_signal_by_process(const struct signalfd_siginfo *info)
 {
-    return info->ssi_code <= 0; /* SI_USER, SI_QUEUE, SI_TKILL ...; what the kernel sends is positive */
+    return info->ssi_code <=
+           0; /* SI_USER, SI_QUEUE, SI_TKILL ...; what the kernel sends is positive */
 }
 
-static void child_main(char *const *argv, const struct col_env *env, size_t env_count, const struct col_signals *signals,
-                       int go, int report)
+static void child_main(char *const *argv, const struct col_env *env, size_t env_count,
+                       const struct col_signals *signals, int go, int report)
 {
     char byte;
     ssize_t n;
@@ -95,16 +98,19 @@ static void child_main(char *const *argv, const struct col_env *env, size_t env_
 static const char *hint_for(const char *program, int error)
 {
     if (error == ENOENT && strchr(program, '/') && access(program, F_OK) == 0)
-        return "the file is there, but not the interpreter of its first line, or the loader that it was linked for";
-    return error == ENOENT    ? "is it spelled right, and in PATH?"
-           : error == EACCES  ? "is it a program, and may you execute it?"
-           : error == ENOEXEC ? "is it a program for this machine? A script needs a first line like #!/bin/sh"
-           : error == E2BIG   ? "its arguments and the environment together are too long"
-                              : NULL;
+        return "the file is there, but not the interpreter of its first line, or the loader that "
+               "it was linked for";
+    return error == ENOENT   ? "is it spelled right, and in PATH?"
+           : error == EACCES ? "is it a program, and may you execute it?"
+           : error == ENOEXEC
+               ? "is it a program for this machine? A script needs a first line like #!/bin/sh"
+           : error == E2BIG ? "its arguments and the environment together are too long"
+                            : NULL;
 }
 
-int col_launch(char *const *argv, const struct col_env *env, size_t env_count, const struct col_signals *signals,
-               void (*prepare)(void *ctx, pid_t pid), void *ctx, pid_t *pid, int *error, struct tacho_error *err)
+int col_launch(char *const *argv, const struct col_env *env, size_t env_count,
+               const struct col_signals *signals, void (*prepare)(void *ctx, pid_t pid), void *ctx,
+               pid_t *pid, int *error, struct tacho_error *err)
 {
     int go[2] = {-1, -1}, report[2] = {-1, -1}, rc = 0;
     *error = 0;
@@ -134,8 +140,9 @@ int col_launch(char *const *argv, const struct col_env *env, size_t env_count, c
     if (n == (ssize_t)sizeof *error) {
         while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
             continue;
-        rc = tacho_fail(err, *error == ENOENT ? TACHO_ENOTFOUND : TACHO_EDENIED, hint_for(argv[0], *error), "%s: %s",
-                        *argv[0] ? argv[0] : "''", strerror(*error));
+        rc = tacho_fail(err, *error == ENOENT ? TACHO_ENOTFOUND : TACHO_EDENIED,
+                        hint_for(argv[0], *error), "%s: %s", *argv[0] ? argv[0] : "''",
+                        strerror(*error));
     }
 out:
     for (int i = 0; i < 2; i++) {

@@ -19,12 +19,14 @@ struct col_signals {
     bool active;
 };
 
-/* Blocks the signals that are passed on, and reads them from a descriptor; ignores SIGPIPE; makes SIGCHLD count. */
+/* Blocks the signals that are passed on, and reads them from a descriptor; ignores SIGPIPE; makes
+ * SIGCHLD count. */
 int col_signals_begin(struct col_signals *s, struct tacho_error *err);
 void col_signals_end(struct col_signals *s);
 /* The next pending signal; false if there is none. */
 bool col_signals_next(struct col_signals *s, struct signalfd_siginfo *info);
-/* Was it sent by a process (to us alone, or to our group), rather than by the kernel (terminal) to the whole foreground group?
+/* Was it sent by a process (to us alone, or to our group), rather than by the kernel (terminal) to
+ * the whole foreground group?
  */
 bool col_signal_by_process(const struct signalfd_siginfo *info);
 
@@ -32,10 +34,12 @@ struct col_env {
     const char *name, *value; /* value NULL: removed */
 };
 
-/* Starts argv with these changes to the environment, in our process group, with our descriptors 0-2. `prepare` runs in the
- * parent when the child exists and has not called exec yet. Returns 0 and the pid; or a code with *error the errno of exec (0:
- * something else failed), and no child is left. */
-int col_launch(char *const *argv, const struct col_env *env, size_t env_count, const struct col_signals *signals,
-               void (*prepare)(void *ctx, pid_t pid), void *ctx, pid_t *pid, int *error, struct tacho_error *err);
+/* Starts argv with these changes to the environment, in our process group, with our descriptors
+ * 0-2. `prepare` runs in the parent when the child exists and has not called exec yet. Returns 0
+ * and the pid; or a code with *error the errno of exec (0: something else failed), and no child is
+ * left. */
+int col_launch(char *const *argv, const struct col_env *env, size_t env_count,
+               const struct col_signals *signals, void (*prepare)(void *ctx, pid_t pid), void *ctx,
+               pid_t *pid, int *error, struct tacho_error *err);
 
 #endif

@@ -97,7 +97,8 @@ int64_t col_proc_value(const char *text, const char *name)
 int col_proc_parse_cpu(const char *text, struct col_proc_cpu *out)
 {
     unsigned long long v[8] = {0};
-    int n = sscanf(text, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]);
+    int n = sscanf(text, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3],
+                   &v[4], &v[5], &v[6], &v[7]);
     if (n < 4)
         return TACHO_EFORMAT;
     out->idle = v[3] + v[4];
@@ -110,7 +111,8 @@ static bool is_digits(const char *s)
     return *s && s[strspn(s, "0123456789")] == 0;
 }
 
-/* sda but not sda1, nvme0n1 but not nvme0n1p2, vda but not vda3; no dm-, loop, ram, zram, md, sr. */
+/* sda but not sda1, nvme0n1 but not nvme0n1p2, vda but not vda3; no dm-, loop, ram, zram, md, sr.
+ */
 static bool is_whole_disk(const char *name)
 {
     static const char *const disk[] = {"sd", "vd", "hd", "xvd"};
@@ -132,11 +134,13 @@ int col_proc_parse_disks(const char *text, struct col_proc_disk *out)
         line += *line == '\n';
         char name[64];
         unsigned long long read_sectors, written_sectors;
-        if (sscanf(line, "%*u %*u %63s %*u %*u %llu %*u %*u %*u %llu", name, &read_sectors, &written_sectors) != 3)
+        if (sscanf(line, "%*u %*u %63s %*u %*u %llu %*u %*u %*u %llu", name, &read_sectors,
+                   &written_sectors) != 3)
             continue;
         if (!is_whole_disk(name))
             continue;
-        out->read_bytes += read_sectors * 512; /* a sector is 512 bytes here whatever the device's own size */
+        out->read_bytes +=
+            read_sectors * 512; /* a sector is 512 bytes here whatever the device's own size */
         out->written_bytes += written_sectors * 512;
         disks++;
     }

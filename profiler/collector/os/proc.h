@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: what /proc says about processes and the machine. The parsers take text, so that tests can give them any.
+ * Private: what /proc says about processes and the machine. The parsers take text, so that tests
+ * can give them any.
  */
 #ifndef COL_PROC_H
 #define COL_PROC_H
@@ -16,12 +17,14 @@ struct col_proc_stat {
     int64_t rss_pages;
 };
 
-/* Parses /proc/PID/stat. The name may hold blanks and brackets: fields are counted from the LAST ')'. 0 or TACHO_EFORMAT. */
+/* Parses /proc/PID/stat. The name may hold blanks and brackets: fields are counted from the LAST
+ * ')'. 0 or TACHO_EFORMAT. */
 int col_proc_parse_stat(const char *text, struct col_proc_stat *out);
 /* 0, or a negative errno. */
 int col_proc_read_stat(int32_t pid, struct col_proc_stat *out);
 
-/* Value of the line "NAME: 123 kB" or "NAME 123" of a /proc text; -1 if there is none. The unit is not looked at. */
+/* Value of the line "NAME: 123 kB" or "NAME 123" of a /proc text; -1 if there is none. The unit is
+ * not looked at. */
 int64_t col_proc_value(const char *text, const char *name);
 
 struct col_proc_cpu {
@@ -32,7 +35,8 @@ int col_proc_parse_cpu(const char *text, struct col_proc_cpu *out); /* /proc/sta
 struct col_proc_disk {
     uint64_t read_bytes, written_bytes;
 };
-/* /proc/diskstats: the sum over whole devices. Partitions, device-mapper and loop devices are left out: they would count twice.
+/* /proc/diskstats: the sum over whole devices. Partitions, device-mapper and loop devices are left
+ * out: they would count twice.
  */
 int col_proc_parse_disks(const char *text, struct col_proc_disk *out);
 

@@ -12,15 +12,18 @@
 static const struct {
     uint32_t kind, since, bytes;
 } size_table[] = {
-    {COL_CUPTI_MEMCPY, 0, 72},       {COL_CUPTI_MEMCPY, 14, 80},   {COL_CUPTI_MEMCPY, 17, 88},   {COL_CUPTI_MEMCPY, 26, 96},
-    {COL_CUPTI_MEMSET, 0, 72},       {COL_CUPTI_MEMSET, 14, 80},   {COL_CUPTI_MEMSET, 17, 88},   {COL_CUPTI_KERNEL, 0, 160},
-    {COL_CUPTI_KERNEL, 15, 168},     {COL_CUPTI_KERNEL, 17, 176},  {COL_CUPTI_KERNEL, 18, 200},  {COL_CUPTI_KERNEL, 19, 208},
-    {COL_CUPTI_KERNEL, 130000, 216}, {COL_CUPTI_DRIVER, 0, 40},    {COL_CUPTI_RUNTIME, 0, 40},   {COL_CUPTI_DEVICE, 0, 152},
-    {COL_CUPTI_DEVICE, 17, 176},     {COL_CUPTI_DEVICE, 24, 184},  {COL_CUPTI_CONTEXT, 0, 16},   {COL_CUPTI_CONTEXT, 22, 24},
-    {COL_CUPTI_CONTEXT, 26, 32},     {COL_CUPTI_OVERHEAD, 0, 40},  {COL_CUPTI_OVERHEAD, 20, 48}, {COL_CUPTI_OVERHEAD, 24, 56},
-    {COL_CUPTI_MEMCPY2, 0, 80},      {COL_CUPTI_MEMCPY2, 14, 88},  {COL_CUPTI_MEMCPY2, 17, 96},  {COL_CUPTI_EVENT, 0, 24},
-    {COL_CUPTI_EVENT, 26, 56},       {COL_CUPTI_STREAM, 0, 24},    {COL_CUPTI_SYNC, 0, 40},      {COL_CUPTI_SYNC, 26, 56},
-    {COL_CUPTI_MEMORY2, 0, 112},     {COL_CUPTI_MEMORY2, 16, 120}, {COL_CUPTI_MEMORY2, 23, 128}, {COL_CUPTI_GRAPH, 0, 48},
+    {COL_CUPTI_MEMCPY, 0, 72},       {COL_CUPTI_MEMCPY, 14, 80},   {COL_CUPTI_MEMCPY, 17, 88},
+    {COL_CUPTI_MEMCPY, 26, 96},      {COL_CUPTI_MEMSET, 0, 72},    {COL_CUPTI_MEMSET, 14, 80},
+    {COL_CUPTI_MEMSET, 17, 88},      {COL_CUPTI_KERNEL, 0, 160},   {COL_CUPTI_KERNEL, 15, 168},
+    {COL_CUPTI_KERNEL, 17, 176},     {COL_CUPTI_KERNEL, 18, 200},  {COL_CUPTI_KERNEL, 19, 208},
+    {COL_CUPTI_KERNEL, 130000, 216}, {COL_CUPTI_DRIVER, 0, 40},    {COL_CUPTI_RUNTIME, 0, 40},
+    {COL_CUPTI_DEVICE, 0, 152},      {COL_CUPTI_DEVICE, 17, 176},  {COL_CUPTI_DEVICE, 24, 184},
+    {COL_CUPTI_CONTEXT, 0, 16},      {COL_CUPTI_CONTEXT, 22, 24},  {COL_CUPTI_CONTEXT, 26, 32},
+    {COL_CUPTI_OVERHEAD, 0, 40},     {COL_CUPTI_OVERHEAD, 20, 48}, {COL_CUPTI_OVERHEAD, 24, 56},
+    {COL_CUPTI_MEMCPY2, 0, 80},      {COL_CUPTI_MEMCPY2, 14, 88},  {COL_CUPTI_MEMCPY2, 17, 96},
+    {COL_CUPTI_EVENT, 0, 24},        {COL_CUPTI_EVENT, 26, 56},    {COL_CUPTI_STREAM, 0, 24},
+    {COL_CUPTI_SYNC, 0, 40},         {COL_CUPTI_SYNC, 26, 56},     {COL_CUPTI_MEMORY2, 0, 112},
+    {COL_CUPTI_MEMORY2, 16, 120},    {COL_CUPTI_MEMORY2, 23, 128}, {COL_CUPTI_GRAPH, 0, 48},
     {COL_CUPTI_GRAPH, 21, 56},
 };
 
@@ -72,7 +75,8 @@ static int64_t some32(const struct col_cupti_record *r, uint32_t at)
     return x && x != UINT32_MAX ? (int64_t)x : STORE_ABSENT;
 }
 
-/* A context or stream, which CUPTI_SYNCHRONIZATION_INVALID_VALUE (all ones) says there is none of. */
+/* A context or stream, which CUPTI_SYNCHRONIZATION_INVALID_VALUE (all ones) says there is none of.
+ */
 static int64_t id32(const struct col_cupti_record *r, uint32_t at)
 {
     uint32_t x = u32(r, at);
@@ -224,8 +228,8 @@ static void read_stream(struct col_cupti_record *r)
     r->priority = (int32_t)u32(r, 12);
 }
 
-int col_cupti_next(const uint32_t bytes[COL_CUPTI_KINDS], const uint8_t *buffer, size_t valid, size_t *at,
-                   struct col_cupti_record *r)
+int col_cupti_next(const uint32_t bytes[COL_CUPTI_KINDS], const uint8_t *buffer, size_t valid,
+                   size_t *at, struct col_cupti_record *r)
 {
     static void (*const read[COL_CUPTI_KINDS])(struct col_cupti_record *) = {
         [COL_CUPTI_MEMCPY] = read_copy,       [COL_CUPTI_MEMSET] = read_set,

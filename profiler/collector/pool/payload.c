@@ -142,7 +142,8 @@ int col_schema_parse(const char *text, size_t bytes, struct col_schema *out)
         if (stop == line)
             continue;
         struct col_field *f = &out->field[out->count];
-        /* a field name may be anything but a tab or a newline; type and offset are the last two columns */
+        /* a field name may be anything but a tab or a newline; type and offset are the last two
+         * columns */
         tab = memchr(line, '\t', (size_t)(stop - line));
         const char *p = tab ? cut_number(tab + 1, stop, &f->type) : NULL;
         if (!p || !cut_number(p, stop, &f->offset))
@@ -158,7 +159,8 @@ int col_schema_parse(const char *text, size_t bytes, struct col_schema *out)
 
 enum shape { SHAPE_NONE, SHAPE_SIGNED, SHAPE_UNSIGNED, SHAPE_FLOAT, SHAPE_CHAR };
 
-/* How a scalar of an NVTX type is read. Types of unknown size (schemas within schemas, strings in the target's memory) are not.
+/* How a scalar of an NVTX type is read. Types of unknown size (schemas within schemas, strings in
+ * the target's memory) are not.
  */
 static enum shape type_shape(uint32_t type, unsigned *size)
 {
@@ -219,7 +221,8 @@ struct scalar {
     double f;
 };
 
-static bool read_scalar(const struct col_field *f, const uint8_t *data, size_t size, struct scalar *v)
+static bool read_scalar(const struct col_field *f, const uint8_t *data, size_t size,
+                        struct scalar *v)
 {
     unsigned n;
     v->shape = type_shape(f->type, &n);
@@ -252,7 +255,8 @@ void col_detail_clear(struct store_detail *d)
 }
 
 /* Appends formatted text; what does not fit is cut. */
-__attribute__((format(printf, 4, 5))) static void put(char *buffer, size_t size, size_t *at, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void put(char *buffer, size_t size, size_t *at,
+                                                      const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
@@ -290,8 +294,10 @@ static void put_json_scalar(char *buffer, size_t size, size_t *at, const struct 
         put(buffer, size, at, "%llu", (unsigned long long)v->u);
 }
 
-/* The fields that fill no column. A member is written whole or not at all, so the text is JSON whatever its size. */
-static void foreign_json(const struct col_schema *s, const uint8_t *data, size_t size, char *json, size_t json_size)
+/* The fields that fill no column. A member is written whole or not at all, so the text is JSON
+ * whatever its size. */
+static void foreign_json(const struct col_schema *s, const uint8_t *data, size_t size, char *json,
+                         size_t json_size)
 {
     size_t at = 0;
     unsigned members = 0;
@@ -319,7 +325,8 @@ static int64_t absent_if_zero(int64_t v)
     return v ? v : STORE_ABSENT;
 }
 
-static void set_target(struct col_payload *out, enum col_schema_kind kind, enum target target, const struct scalar *v)
+static void set_target(struct col_payload *out, enum col_schema_kind kind, enum target target,
+                       const struct scalar *v)
 {
     struct store_detail *d = &out->detail;
     switch (target) {
@@ -389,25 +396,31 @@ static void payload_clear(struct col_payload *out)
     out->json[0] = 0;
 }
 
-/* A program that gives only `flops` means: the model needs them, except where it computes something twice or changes weights.
+/* A program that gives only `flops` means: the model needs them, except where it computes something
+ * twice or changes weights.
  */
 static void complete_work(struct store_detail *d)
 {
     if (d->flops == STORE_ABSENT)
         return;
     if (d->model_flops == STORE_ABSENT)
-        d->model_flops = d->pass && (!strcmp(d->pass, "recompute") || !strcmp(d->pass, "optimizer")) ? 0 : d->flops;
+        d->model_flops = d->pass && (!strcmp(d->pass, "recompute") || !strcmp(d->pass, "optimizer"))
+                             ? 0
+                             : d->flops;
     if (d->palm_flops == STORE_ABSENT)
         d->palm_flops = d->model_flops;
 }
 
-/* NCCL's own payloads (src/include/nvtx_payload_schemas.h of NCCL, 2.28): what a column has a place for. */
-static void nccl_columns(const struct col_schema *s, const uint8_t *data, size_t size, struct store_detail *d)
+/* NCCL's own payloads (src/include/nvtx_payload_schemas.h of NCCL, 2.28): what a column has a place
+ * for. */
+static void nccl_columns(const struct col_schema *s, const uint8_t *data, size_t size,
+                         struct store_detail *d)
 {
     for (unsigned i = 0; i < s->count; i++) {
         struct scalar v;
         bool bytes = !strcmp(s->field[i].name, "Message size [bytes]");
-        if ((!bytes && strcmp(s->field[i].name, "NCCL communicator ID") != 0) || !read_scalar(&s->field[i], data, size, &v))
+        if ((!bytes && strcmp(s->field[i].name, "NCCL communicator ID") != 0) ||
+            !read_scalar(&s->field[i], data, size, &v))
             continue;
         if (bytes)
             d->bytes = v.i;
@@ -416,7 +429,8 @@ static void nccl_columns(const struct col_schema *s, const uint8_t *data, size_t
     }
 }
 
-void col_payload_decode(const struct col_schema *schema, const void *data, size_t size, struct col_payload *out)
+void col_payload_decode(const struct col_schema *schema, const void *data, size_t size,
+                        struct col_payload *out)
 {
     payload_clear(out);
     if (!schema) {
@@ -467,7 +481,8 @@ void col_payload_normalize(const struct col_schema *schema, void *data, size_t s
         const struct col_field *f = &schema->field[i];
         bool varies = schema->kind == COL_SCHEMA_STEP || f->target == TARGET_SEQUENCE;
         unsigned n;
-        if (varies && type_shape(f->type, &n) != SHAPE_NONE && f->offset <= size && n <= size - f->offset)
+        if (varies && type_shape(f->type, &n) != SHAPE_NONE && f->offset <= size &&
+            n <= size - f->offset)
             memset((uint8_t *)data + f->offset, 0, n);
     }
 }

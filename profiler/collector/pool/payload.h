@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: NVTX payloads decoded by the NAMES of their schema and its fields (include/tacho_nvtx.h), never by position.
+ * Private: NVTX payloads decoded by the NAMES of their schema and its fields
+ * (include/tacho_nvtx.h), never by position.
  *
- * tacho.work, tacho.step, tacho.comm and tacho.range fill the columns of a detail; what a schema does not have stays absent.
- * Any other schema becomes JSON text in detail.payload. What differs for every event (index, tokens of a step, sequence number
- * of a collective) is kept out of the detail, so that details stay few.
+ * tacho.work, tacho.step, tacho.comm and tacho.range fill the columns of a detail; what a schema
+ * does not have stays absent. Any other schema becomes JSON text in detail.payload. What differs
+ * for every event (index, tokens of a step, sequence number of a collective) is kept out of the
+ * detail, so that details stay few.
  */
 #ifndef COL_PAYLOAD_H
 #define COL_PAYLOAD_H
@@ -41,7 +43,8 @@ struct col_schema {
     struct col_field field[COL_SCHEMA_FIELDS];
 };
 
-/* Parses the text of a WIRE_TEXT_SCHEMA entry. Returns 0 or TACHO_EFORMAT; fields beyond COL_SCHEMA_FIELDS are left out. */
+/* Parses the text of a WIRE_TEXT_SCHEMA entry. Returns 0 or TACHO_EFORMAT; fields beyond
+ * COL_SCHEMA_FIELDS are left out. */
 int col_schema_parse(const char *text, size_t bytes, struct col_schema *out);
 
 /* What a payload says. Texts point to static storage, or into `json` of this struct. */
@@ -54,11 +57,13 @@ struct col_payload {
 
 void col_detail_clear(struct store_detail *d); /* every field absent */
 /* Decodes `size` bytes laid out as `schema` (NULL: unknown layout, kept as hexadecimal text). */
-void col_payload_decode(const struct col_schema *schema, const void *data, size_t size, struct col_payload *out);
+void col_payload_decode(const struct col_schema *schema, const void *data, size_t size,
+                        struct col_payload *out);
 /* The detail of an event that carries a bare 64-bit NVTX payload value. */
 void col_payload_value(uint64_t value, struct col_payload *out);
 
-/* Blanks in data what col_payload_decode keeps out of the detail, so that equal details have equal bytes. */
+/* Blanks in data what col_payload_decode keeps out of the detail, so that equal details have equal
+ * bytes. */
 void col_payload_normalize(const struct col_schema *schema, void *data, size_t size);
 
 #endif

@@ -14,7 +14,8 @@ static bool inside(uint64_t offset, uint64_t bytes, uint64_t whole)
     return offset <= whole && bytes <= whole - offset;
 }
 
-/* What decides where to read, out of a header that its process may be scribbling over: each word is read once. */
+/* What decides where to read, out of a header that its process may be scribbling over: each word is
+ * read once. */
 struct layout {
     uint32_t segment_bytes, segment_cap;
     uint64_t directory_offset, arena_offset, arena_cap, segments_offset;
@@ -28,10 +29,12 @@ static struct layout layout_of(const volatile struct wire_pool *h)
 
 static bool layout_ok(const struct layout *h, uint64_t bytes)
 {
-    if (h->segment_bytes < 4096 || h->segment_bytes > (64u << 20) || h->segment_bytes % 8 || h->segment_cap == 0 ||
-        h->segment_cap > (1u << 20) || h->directory_offset % 64 || h->arena_offset % 8 || h->segments_offset % 8)
+    if (h->segment_bytes < 4096 || h->segment_bytes > (64u << 20) || h->segment_bytes % 8 ||
+        h->segment_cap == 0 || h->segment_cap > (1u << 20) || h->directory_offset % 64 ||
+        h->arena_offset % 8 || h->segments_offset % 8)
         return false;
-    return inside(h->directory_offset, (uint64_t)h->segment_cap * sizeof(struct wire_segment), bytes) &&
+    return inside(h->directory_offset, (uint64_t)h->segment_cap * sizeof(struct wire_segment),
+                  bytes) &&
            inside(h->arena_offset, h->arena_cap, bytes) &&
            inside(h->segments_offset, (uint64_t)h->segment_cap * h->segment_bytes, bytes);
 }
@@ -81,7 +84,8 @@ int col_map_open(int dirfd, const char *name, struct col_map *m, struct tacho_er
     memset(m, 0, sizeof *m);
     int fd = openat(dirfd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO, NULL, "%s: %s", name, strerror(errno));
+        return tacho_fail(err, errno == ENOENT ? TACHO_ENOTFOUND : TACHO_EIO, NULL, "%s: %s", name,
+                          strerror(errno));
     int rc = 0;
     void *at = MAP_FAILED;
     struct stat st;
@@ -101,8 +105,8 @@ int col_map_open(int dirfd, const char *name, struct col_map *m, struct tacho_er
         goto out;
     }
     if (h->version != WIRE_VERSION) {
-        rc = tacho_fail(err, TACHO_EVERSION, "use libtacho.so and tacho of the same build", "%s: pool of version %u, not %u",
-                        name, h->version, WIRE_VERSION);
+        rc = tacho_fail(err, TACHO_EVERSION, "use libtacho.so and tacho of the same build",
+                        "%s: pool of version %u, not %u", name, h->version, WIRE_VERSION);
         goto out;
     }
     struct layout l = layout_of(h);
@@ -133,7 +137,8 @@ void col_map_close(struct col_map *m)
     memset(m, 0, sizeof *m);
 }
 
-const char *col_map_text(const struct col_map *m, uint32_t id, enum wire_text_type type, uint32_t *bytes)
+const char *col_map_text(const struct col_map *m, uint32_t id, enum wire_text_type type,
+                         uint32_t *bytes)
 {
     uint64_t used = atomic_load_explicit(&m->head->arena_used, memory_order_acquire);
     if (used > m->arena_cap)

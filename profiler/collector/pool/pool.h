@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: a pool file of the agent (profiler/wire.h), mapped and checked. What decides where to read (sizes, offsets) is
- * copied out of the file once: a target that scribbles over its own pool cannot lead the reader out of the mapping.
+ * Private: a pool file of the agent (profiler/wire.h), mapped and checked. What decides where to
+ * read (sizes, offsets) is copied out of the file once: a target that scribbles over its own pool
+ * cannot lead the reader out of the mapping.
  */
 #ifndef COL_POOL_H
 #define COL_POOL_H
@@ -28,12 +29,15 @@ bool col_pool_is_name(const char *name);
  * Nothing else in the folder of a run is read or removed: tacho did not make it. */
 bool col_pool_is_own(int dirfd, const char *name);
 
-/* Maps `name` in the folder `dirfd` and checks its header. Errors: TACHO_EIO, _EFORMAT (not a complete pool), _EVERSION. */
+/* Maps `name` in the folder `dirfd` and checks its header. Errors: TACHO_EIO, _EFORMAT (not a
+ * complete pool), _EVERSION. */
 int col_map_open(int dirfd, const char *name, struct col_map *m, struct tacho_error *err);
 void col_map_close(struct col_map *m);
 
-/* Text of arena entry `id` if there is one of that type; NULL otherwise. Not terminated: `bytes` long. */
-const char *col_map_text(const struct col_map *m, uint32_t id, enum wire_text_type type, uint32_t *bytes);
+/* Text of arena entry `id` if there is one of that type; NULL otherwise. Not terminated: `bytes`
+ * long. */
+const char *col_map_text(const struct col_map *m, uint32_t id, enum wire_text_type type,
+                         uint32_t *bytes);
 
 /* How far directory lines have to be looked at. */
 uint32_t col_map_peak(const struct col_map *m);

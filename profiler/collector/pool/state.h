@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: plain bytes for the live state that is stored with every transaction, and read back after a collector died.
+ * Private: plain bytes for the live state that is stored with every transaction, and read back
+ * after a collector died.
  */
 #ifndef COL_STATE_H
 #define COL_STATE_H

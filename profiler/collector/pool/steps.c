@@ -16,7 +16,8 @@ static uint64_t key_hash(const struct col_total *k)
 
 static bool key_equal(const struct col_total *a, const struct col_total *b)
 {
-    return a->name == b->name && a->detail == b->detail && a->track == b->track && a->category == b->category;
+    return a->name == b->name && a->detail == b->detail && a->track == b->track &&
+           a->category == b->category;
 }
 
 static void totals_free(struct col_totals *t)
@@ -56,7 +57,8 @@ static int totals_grow(struct col_totals *t)
     return 0;
 }
 
-static int totals_add(struct col_totals *t, const struct col_total *key, int64_t duration, int64_t self)
+static int totals_add(struct col_totals *t, const struct col_total *key, int64_t duration,
+                      int64_t self)
 {
     if (t->count * 2 >= t->slots && totals_grow(t) != 0)
         return TACHO_ENOMEM;
@@ -115,7 +117,8 @@ void col_steps_free(struct col_steps *s)
     memset(s, 0, sizeof *s);
 }
 
-int col_steps_open(struct col_steps *s, int64_t index, int64_t start, int64_t tokens, int64_t samples, bool paused)
+int col_steps_open(struct col_steps *s, int64_t index, int64_t start, int64_t tokens,
+                   int64_t samples, bool paused)
 {
     if (s->count == s->cap) {
         size_t cap = s->cap ? s->cap * 2 : 16;
@@ -137,7 +140,8 @@ int col_steps_open(struct col_steps *s, int64_t index, int64_t start, int64_t to
     return 0;
 }
 
-void col_steps_close(struct col_steps *s, int64_t index, int64_t end, bool end_known, uint64_t round)
+void col_steps_close(struct col_steps *s, int64_t index, int64_t end, bool end_known,
+                     uint64_t round)
 {
     for (size_t i = s->count; i-- > 0;) {
         struct col_step *x = &s->step[i];
@@ -163,7 +167,8 @@ struct col_step *col_steps_find(struct col_steps *s, int64_t time)
         else
             high = mid;
     }
-    /* steps of several threads may overlap: look a little further back than the newest that had begun */
+    /* steps of several threads may overlap: look a little further back than the newest that had
+     * begun */
     for (size_t i = low; i-- > 0 && low - i <= 8;)
         if (time <= s->step[i].end)
             return &s->step[i];
@@ -171,7 +176,8 @@ struct col_step *col_steps_find(struct col_steps *s, int64_t time)
     return low == 0 && s->count && s->rows ? &s->step[0] : NULL;
 }
 
-int col_steps_add(struct col_steps *s, struct col_step *in, const struct col_total *key, int64_t duration, int64_t self)
+int col_steps_add(struct col_steps *s, struct col_step *in, const struct col_total *key,
+                  int64_t duration, int64_t self)
 {
     s->dirty = true;
     return totals_add(in ? &in->totals : &s->outside, key, duration, self);

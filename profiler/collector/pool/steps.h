@@ -2,9 +2,10 @@
  *
  * Private: the steps of one process and the totals of what ran in each of them.
  *
- * A range belongs to the step during which it ENDS, whatever thread it ran on; what ends between steps belongs to step
- * COL_STEP_OUTSIDE. The totals of a step are written one round after it closed, when the other threads' records of that time
- * have been read too; what comes later still is counted in the oldest step that is not written yet. Rows of equal key add up.
+ * A range belongs to the step during which it ENDS, whatever thread it ran on; what ends between
+ * steps belongs to step COL_STEP_OUTSIDE. The totals of a step are written one round after it
+ * closed, when the other threads' records of that time have been read too; what comes later still
+ * is counted in the oldest step that is not written yet. Rows of equal key add up.
  */
 #ifndef COL_STEPS_H
 #define COL_STEPS_H
@@ -47,14 +48,19 @@ struct col_steps {
 };
 
 void col_steps_free(struct col_steps *s);
-int col_steps_open(struct col_steps *s, int64_t index, int64_t start, int64_t tokens, int64_t samples, bool paused);
+int col_steps_open(struct col_steps *s, int64_t index, int64_t start, int64_t tokens,
+                   int64_t samples, bool paused);
 /* Closes the newest open step of that index. end_known false: its end was lost. */
-void col_steps_close(struct col_steps *s, int64_t index, int64_t end, bool end_known, uint64_t round);
+void col_steps_close(struct col_steps *s, int64_t index, int64_t end, bool end_known,
+                     uint64_t round);
 /* The step that time falls in, NULL outside of steps. */
 struct col_step *col_steps_find(struct col_steps *s, int64_t time);
-/* Adds one range to the totals of the step it ended in. Returns 0, a TACHO_ENOMEM, or 1: the table is full, write it. */
-int col_steps_add(struct col_steps *s, struct col_step *in, const struct col_total *key, int64_t duration, int64_t self);
-/* Writes the steps closed before `round` (UINT64_MAX: all, open ones too) and the tables that are full. */
+/* Adds one range to the totals of the step it ended in. Returns 0, a TACHO_ENOMEM, or 1: the table
+ * is full, write it. */
+int col_steps_add(struct col_steps *s, struct col_step *in, const struct col_total *key,
+                  int64_t duration, int64_t self);
+/* Writes the steps closed before `round` (UINT64_MAX: all, open ones too) and the tables that are
+ * full. */
 int col_steps_write(struct col_steps *s, store *db, int64_t process, uint64_t round);
 void col_steps_save(const struct col_steps *s, struct col_buffer *b);
 int col_steps_load(struct col_steps *s, struct col_cursor *c);

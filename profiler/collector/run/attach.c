@@ -13,7 +13,8 @@
 #include "profiler/collector/os/clock.h"
 #include "profiler/collector/run/leader.h"
 
-#define NOTED_MS      5000         /* a leader on a busy disk may be slow; the target waits no longer than that */
+#define NOTED_MS \
+    5000 /* a leader on a busy disk may be slow; the target waits no longer than that */
 #define TAKE_OVER_NS  5000000000ll /* to find, or to be, the next leader */
 #define TAKE_OVER_TRY 5000000      /* ns */
 
@@ -40,7 +41,8 @@ int col_attach(struct col_session *s)
     if (col_peers_join(&s->peers, &hello, &fd, &welcome) == COL_JOIN_LEADER)
         return -1;
     if (access(welcome.segments, R_OK | W_OK | X_OK) != 0) {
-        col_session_message(s, "%.200s: %s: this rank is recorded into a file of its own", welcome.segments, strerror(errno));
+        col_session_message(s, "%.200s: %s: this rank is recorded into a file of its own",
+                            welcome.segments, strerror(errno));
         close(fd);
         return -1;
     }
@@ -64,7 +66,8 @@ static void announce(void *ctx, pid_t pid)
     a->session->child = pid;
     fill_hello(a->session, &m);
     if (col_peer_send(a->fd, &m, PEER_STARTED))
-        col_peer_receive(a->fd, &m, NOTED_MS); /* a leader that has died meanwhile is noticed by the loop */
+        col_peer_receive(a->fd, &m,
+                         NOTED_MS); /* a leader that has died meanwhile is noticed by the loop */
 }
 
 static void tell_end(struct col_session *s, int fd)
@@ -127,7 +130,8 @@ static int take_over(struct col_session *s, struct tacho_error *err)
         nanosleep(&(struct timespec){.tv_nsec = TAKE_OVER_TRY}, NULL);
     if (rc == 0)
         rc = col_session_resume(s, err);
-    if (rc == 0 && (rc = col_drain_begin(&s->drain)) == 0 && (rc = store_run_set_int(s->db, "collector.pid", getpid())) == 0)
+    if (rc == 0 && (rc = col_drain_begin(&s->drain)) == 0 &&
+        (rc = store_run_set_int(s->db, "collector.pid", getpid())) == 0)
         rc = col_drain_commit(&s->drain);
     if (rc == 0) {
         col_session_message(s, "the tacho that recorded this node has died: this one goes on");
@@ -164,7 +168,9 @@ static int after_leader(struct col_session *s, bool *leads)
         return fd;
     *leads = which == 0 && take_over(s, &err) == 0;
     if (!*leads)
-        col_session_message(s, "the tacho that recorded this node has died%s%.200s; to finish its file: tacho recover %.200s",
+        col_session_message(s,
+                            "the tacho that recorded this node has died%s%.200s; to finish its "
+                            "file: tacho recover %.200s",
                             err.what[0] ? ": " : "", err.what, s->live.folder);
     return -1;
 }

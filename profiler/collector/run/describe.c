@@ -41,7 +41,8 @@ static int resolve(const char *path, char out[COL_PATH_MAX])
 {
     char real[PATH_MAX];
     struct stat st;
-    if (!realpath(path, real) || stat(real, &st) != 0 || !S_ISREG(st.st_mode) || access(real, R_OK) != 0)
+    if (!realpath(path, real) || stat(real, &st) != 0 || !S_ISREG(st.st_mode) ||
+        access(real, R_OK) != 0)
         return -1;
     snprintf(out, COL_PATH_MAX, "%s", real);
     return 0;
@@ -49,13 +50,15 @@ static int resolve(const char *path, char out[COL_PATH_MAX])
 
 int col_find_library(const char *given, char path[COL_PATH_MAX], struct tacho_error *err)
 {
-    static const char *const places[] = {"libtacho.so", "../lib/libtacho.so", "../lib64/libtacho.so",
-                                         "../lib/tacho/libtacho.so", "../../libtacho.so"};
+    static const char *const places[] = {"libtacho.so", "../lib/libtacho.so",
+                                         "../lib64/libtacho.so", "../lib/tacho/libtacho.so",
+                                         "../../libtacho.so"};
     const char *asked = given ? given : getenv("TACHO_LIBRARY");
     if (asked && *asked) {
         if (resolve(asked, path) == 0)
             return 0;
-        return tacho_fail(err, TACHO_ENOTFOUND, "it is built beside tacho", "%s: agent library not found", asked);
+        return tacho_fail(err, TACHO_ENOTFOUND, "it is built beside tacho",
+                          "%s: agent library not found", asked);
     }
     char self[PATH_MAX / 2], try[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -70,7 +73,8 @@ int col_find_library(const char *given, char path[COL_PATH_MAX], struct tacho_er
                 return 0;
         }
     }
-    return tacho_fail(err, TACHO_ENOTFOUND, "put it beside tacho or in ../lib of it, or set TACHO_LIBRARY",
+    return tacho_fail(err, TACHO_ENOTFOUND,
+                      "put it beside tacho or in ../lib of it, or set TACHO_LIBRARY",
                       "libtacho.so: agent library not found");
 }
 
@@ -101,14 +105,17 @@ static int set_number(store *db, const char *key, double v)
     return store_run_set(db, key, text);
 }
 
-/* The smaller of `least` and the limits in `file` of the control group below `root` that `path` names, and of those around it.
- * A group that is not to be seen from here (a container) has no file; the outermost one that is has. */
-static int64_t group_limit(const char *root, const char *path, size_t length, const char *file, int64_t least)
+/* The smaller of `least` and the limits in `file` of the control group below `root` that `path`
+ * names, and of those around it. A group that is not to be seen from here (a container) has no
+ * file; the outermost one that is has. */
+static int64_t group_limit(const char *root, const char *path, size_t length, const char *file,
+                           int64_t least)
 {
     char name[PATH_MAX], text[64];
     for (;;) {
         snprintf(name, sizeof name, "%s%.*s/%s", root, (int)length, path, file);
-        long long bytes = col_proc_read(name, text, sizeof text) > 0 ? strtoll(text, NULL, 10) : 0; /* "max" is 0 */
+        long long bytes = col_proc_read(name, text, sizeof text) > 0 ? strtoll(text, NULL, 10)
+                                                                     : 0; /* "max" is 0 */
         least = bytes > 0 && bytes < least ? bytes : least;
         if (!length)
             return least;
@@ -124,7 +131,8 @@ static int64_t memory_limit(int64_t machine)
     int64_t least = machine;
     if (col_proc_read("/proc/self/cgroup", text, sizeof text) <= 0)
         return least;
-    for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') { /* "4:memory:/a/b" */
+    for (const char *line = text; *line;
+         line += strcspn(line, "\n"), line += *line == '\n') { /* "4:memory:/a/b" */
         const char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
         if (!path || path > line + strcspn(line, "\n"))
             continue;
@@ -132,7 +140,8 @@ static int64_t memory_limit(int64_t machine)
         if (!strncmp(list, "::", 2))
             least = group_limit("/sys/fs/cgroup", path + 1, length, "memory.max", least);
         else if (!strncmp(list, ":memory:", 8))
-            least = group_limit("/sys/fs/cgroup/memory", path + 1, length, "memory.limit_in_bytes", least);
+            least = group_limit("/sys/fs/cgroup/memory", path + 1, length, "memory.limit_in_bytes",
+                                least);
     }
     return least;
 }
@@ -169,7 +178,9 @@ static int describe_machine(store *db)
     if (rc == 0 && text[0])
         rc = store_run_set(db, "boot_id", text);
     if (rc == 0)
-        rc = store_run_set(db, "clock", col_clock_invariant() ? "tsc" : "monotonic: no invariant time stamp counter");
+        rc = store_run_set(db, "clock",
+                           col_clock_invariant() ? "tsc"
+                                                 : "monotonic: no invariant time stamp counter");
     return rc;
 }
 
@@ -192,7 +203,8 @@ static int describe_options(store *db, const struct col_options *o)
 
 int col_describe(store *db, const struct col_options *o)
 {
-    char *command = col_redact_command(o->command), *environment = col_redact_environment(environ), stamp[64];
+    char *command = col_redact_command(o->command), *environment = col_redact_environment(environ),
+         stamp[64];
     int rc = command && environment ? 0 : TACHO_ENOMEM;
     int64_t now = col_clock_realtime();
     time_t seconds = (time_t)(now / 1000000000);

@@ -18,24 +18,28 @@ static int write_recovered(struct col_session *s)
 /* How the run ended, as far as anybody can tell: its collector did not see it. */
 static void describe_end(struct col_session *s)
 {
-    const char *how = s->drain.other_boot ? "unknown: the machine was started again" : "unknown: the collector was killed";
+    const char *how = s->drain.other_boot ? "unknown: the machine was started again"
+                                          : "unknown: the collector was killed";
     for (uint32_t i = 0; i < s->drain.process_count; i++) {
         const struct col_process *x = s->drain.process[i];
         if (i == 0 && x->ended[0] && x->exit_status != STORE_ABSENT) {
             if (x->exit_status > 128)
-                snprintf(s->result->ended, sizeof s->result->ended, "%s; collector killed, recovered", x->ended);
+                snprintf(s->result->ended, sizeof s->result->ended,
+                         "%s; collector killed, recovered", x->ended);
             else
-                snprintf(s->result->ended, sizeof s->result->ended, "exit %d; collector killed, recovered",
-                         (int)x->exit_status);
+                snprintf(s->result->ended, sizeof s->result->ended,
+                         "exit %d; collector killed, recovered", (int)x->exit_status);
             return;
         }
     }
-    snprintf(s->result->ended, sizeof s->result->ended, "%s; recovered%s", how, s->stop ? " while processes went on" : "");
+    snprintf(s->result->ended, sizeof s->result->ended, "%s; recovered%s", how,
+             s->stop ? " while processes went on" : "");
 }
 
 enum how { HOW_RECOVER, HOW_PEEK };
 
-static int take_over(const char *live, const struct col_options *o, enum how how, struct col_result *r, struct tacho_error *err)
+static int take_over(const char *live, const struct col_options *o, enum how how,
+                     struct col_result *r, struct tacho_error *err)
 {
     struct col_session s;
     col_session_init(&s, o, r);
@@ -71,11 +75,16 @@ static int take_over(const char *live, const struct col_options *o, enum how how
         rc = col_signals_begin(&s.signals, err);
         if (rc)
             goto out;
-        col_session_message(&s, "%d processes of the run still record: going on until they end (Ctrl-C finishes now)", alive);
+        col_session_message(
+            &s,
+            "%d processes of the run still record: going on until they end (Ctrl-C finishes now)",
+            alive);
         s.told_waiting = true;
         col_session_loop(&s);
     }
-    s.ended_at = alive ? col_clock_now() : s.drain.stats.last_event > s.gap_from ? s.drain.stats.last_event : s.gap_from;
+    s.ended_at = alive                                   ? col_clock_now()
+                 : s.drain.stats.last_event > s.gap_from ? s.drain.stats.last_event
+                                                         : s.gap_from;
     describe_end(&s);
     rc = col_session_finish(&s, write_recovered, err);
 out:
@@ -84,7 +93,8 @@ out:
     return rc;
 }
 
-int col_recover(const char *live, const struct col_options *o, struct col_result *r, struct tacho_error *err)
+int col_recover(const char *live, const struct col_options *o, struct col_result *r,
+                struct tacho_error *err)
 {
     return take_over(live, o, HOW_RECOVER, r, err);
 }
@@ -111,10 +121,11 @@ static bool find_latest(char *name, size_t size)
         if (e->d_name[0] == '.' || (!live && !ends_with(e->d_name, COL_SUFFIX)))
             continue;
         snprintf(db, sizeof db, "%s%s", e->d_name, live ? "/run.db" : "");
-        if (stat(db, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) /* sqlite3 makes an empty file of a name too early */
+        if (stat(db, &st) != 0 || !S_ISREG(st.st_mode) ||
+            st.st_size == 0) /* sqlite3 makes an empty file of a name too early */
             continue;
-        if (found &&
-            (st.st_mtim.tv_sec < newest.tv_sec || (st.st_mtim.tv_sec == newest.tv_sec && st.st_mtim.tv_nsec <= newest.tv_nsec)))
+        if (found && (st.st_mtim.tv_sec < newest.tv_sec ||
+                      (st.st_mtim.tv_sec == newest.tv_sec && st.st_mtim.tv_nsec <= newest.tv_nsec)))
             continue;
         newest = st.st_mtim;
         found = true;
@@ -141,7 +152,8 @@ static bool is_program_of_a_run(const char *path)
 {
     struct stat st;
     char run[COL_PATH_MAX];
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0111) && !ends_with(path, COL_SUFFIX) &&
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0111) &&
+           !ends_with(path, COL_SUFFIX) &&
            snprintf(run, sizeof run, "%s%s", path, COL_SUFFIX) < (int)sizeof run && is_there(run);
 }
 
@@ -151,7 +163,8 @@ static int locate(const char *arg, struct col_found *f, struct tacho_error *err)
     char latest[300];
     if (strcmp(arg, "latest") == 0 && !is_there(arg)) {
         if (!find_latest(latest, sizeof latest))
-            return tacho_fail(err, TACHO_ENOTFOUND, "record one with 'tacho run -- COMMAND'", "latest: no run in this folder");
+            return tacho_fail(err, TACHO_ENOTFOUND, "record one with 'tacho run -- COMMAND'",
+                              "latest: no run in this folder");
         arg = latest;
     }
     for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
@@ -159,15 +172,20 @@ static int locate(const char *arg, struct col_found *f, struct tacho_error *err)
             break;
         if (i == 0 && is_program_of_a_run(arg))
             continue;
-        /* a folder that is no live run is somebody else's (per-rank files): only as the argument itself */
-        if (is_there(f->run) && (i == 0 || !is_folder(f->run) || ends_with(f->run, COL_LIVE_SUFFIX)))
+        /* a folder that is no live run is somebody else's (per-rank files): only as the argument
+         * itself */
+        if (is_there(f->run) &&
+            (i == 0 || !is_folder(f->run) || ends_with(f->run, COL_LIVE_SUFFIX)))
             return 0;
     }
     if (strcmp(arg, "-") == 0)
-        return tacho_fail(err, TACHO_ENOTFOUND, "a run is read in more than one place: save it to a file first",
+        return tacho_fail(err, TACHO_ENOTFOUND,
+                          "a run is read in more than one place: save it to a file first",
                           "-: a run cannot come from standard input");
-    return tacho_fail(err, TACHO_ENOTFOUND, "'latest' is the newest run of this folder; 'tacho run -- COMMAND' records one",
-                      "%s: no such run", *arg ? arg : "''");
+    return tacho_fail(
+        err, TACHO_ENOTFOUND,
+        "'latest' is the newest run of this folder; 'tacho run -- COMMAND' records one",
+        "%s: no such run", *arg ? arg : "''");
 }
 
 int col_find_run(const char *arg, bool finish, struct col_found *f, struct tacho_error *err)
@@ -201,7 +219,8 @@ int col_find_run(const char *arg, bool finish, struct col_found *f, struct tacho
     if (rc == 0 && r.finished) {
         f->live = false;
         f->recovered = true;
-        snprintf(f->note, sizeof f->note, "%.200s was not finished (its collector died): finished it as %.200s", f->run,
+        snprintf(f->note, sizeof f->note,
+                 "%.200s was not finished (its collector died): finished it as %.200s", f->run,
                  r.path);
         memcpy(f->path, r.path, sizeof f->path);
         memcpy(f->run, r.path, sizeof f->run);

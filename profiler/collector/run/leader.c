@@ -35,7 +35,8 @@ static struct col_process *row_of(struct col_session *s, const struct col_peer *
 {
     for (uint32_t i = s->drain.process_count; i-- > 0;) {
         struct col_process *p = s->drain.process[i];
-        if (p->pid == x->pid && (!p->start_ticks || !x->start_ticks || p->start_ticks == x->start_ticks))
+        if (p->pid == x->pid &&
+            (!p->start_ticks || !x->start_ticks || p->start_ticks == x->start_ticks))
             return p;
     }
     return NULL;
@@ -50,7 +51,8 @@ static void take_call(struct col_session *s)
     struct ucred who = {0};
     socklen_t n = sizeof who;
     struct col_peer *list = NULL;
-    bool own = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.uid == geteuid() && who.pid > 0;
+    bool own = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &n) == 0 && who.uid == geteuid() &&
+               who.pid > 0;
     if (own && p->count < COL_PEERS_MAX)
         list = realloc(p->peer, (p->count + 1) * sizeof *list);
     if (list)
@@ -71,7 +73,8 @@ static bool is_taken(const struct col_session *s, const struct col_peer *me, int
     if (s->peers.job.rank == rank)
         return true;
     for (unsigned i = 0; i < s->peers.count; i++)
-        if (&s->peers.peer[i] != me && s->peers.peer[i].rank == rank && s->peers.peer[i].state != PEER_IS_LOST)
+        if (&s->peers.peer[i] != me && s->peers.peer[i].rank == rank &&
+            s->peers.peer[i].state != PEER_IS_LOST)
             return true;
     return false;
 }
@@ -88,7 +91,8 @@ static void welcome(struct col_session *s, struct col_peer *x)
 static void on_hello(struct col_session *s, struct col_peer *x, struct peer_message *m)
 {
     bool same_job = strcmp(m->job, s->peers.job.id) == 0;
-    bool same_place = m->pid ? strcmp(m->segments, s->live.segments) == 0 : strcmp(m->path, s->peers.path) == 0;
+    bool same_place =
+        m->pid ? strcmp(m->segments, s->live.segments) == 0 : strcmp(m->path, s->peers.path) == 0;
     if (!same_job || !same_place || (!m->pid && is_taken(s, x, m->rank)) || s->peers_over) {
         s->peers_elsewhere += same_job && !same_place;
         col_peer_send(x->fd, m, PEER_REFUSED);
@@ -175,7 +179,8 @@ static unsigned arrived(const struct col_session *s)
 static bool is_complete(const struct col_session *s)
 {
     const struct col_peers *p = &s->peers;
-    return p->listener < 0 || p->job.node_ranks == STORE_ABSENT || p->again || arrived(s) >= (unsigned)p->job.node_ranks;
+    return p->listener < 0 || p->job.node_ranks == STORE_ABSENT || p->again ||
+           arrived(s) >= (unsigned)p->job.node_ranks;
 }
 
 void col_leader_gather(struct col_session *s)
@@ -184,7 +189,8 @@ void col_leader_gather(struct col_session *s)
     if (s->peers.listener < 0 || !watch(s, s->peers.listener, 0))
         return;
     for (int64_t now; !is_complete(s) && (now = col_clock_now()) < until; col_leader_read(s))
-        poll(&(struct pollfd){.fd = s->peers_poll, .events = POLLIN}, 1, (int)((until - now) / 1000000) + 1);
+        poll(&(struct pollfd){.fd = s->peers_poll, .events = POLLIN}, 1,
+             (int)((until - now) / 1000000) + 1);
 }
 
 void col_leader_spread(const struct col_session *s, cpu_set_t *before)
@@ -256,7 +262,8 @@ int col_leader_rows(struct col_session *s)
         } else if (x->state == PEER_IS_LOST && p->awaited) {
             p->awaited = false;
             if (p->gone && !p->ended[0])
-                col_process_ended(p, p->end, STORE_ABSENT, "unknown: the tacho that waited for it was killed");
+                col_process_ended(p, p->end, STORE_ABSENT,
+                                  "unknown: the tacho that waited for it was killed");
         }
     }
     return rc;
@@ -266,8 +273,10 @@ static bool is_running(const struct col_peer *x)
 {
     struct col_proc_stat st;
     if (x->state == PEER_IS_LOST && x->pid)
-        return col_proc_read_stat(x->pid, &st) == 0 && st.state != 'Z' && (!x->start_ticks || st.start_ticks == x->start_ticks);
-    return x->state == PEER_IS_WAITING || x->state == PEER_IS_WELCOME || x->state == PEER_IS_RUNNING;
+        return col_proc_read_stat(x->pid, &st) == 0 && st.state != 'Z' &&
+               (!x->start_ticks || st.start_ticks == x->start_ticks);
+    return x->state == PEER_IS_WAITING || x->state == PEER_IS_WELCOME ||
+           x->state == PEER_IS_RUNNING;
 }
 
 unsigned col_leader_running(struct col_session *s)
@@ -290,8 +299,9 @@ bool col_leader_waits(struct col_session *s)
         return false;
     if (!s->peers.waiting_since) {
         s->peers.waiting_since = col_clock_now();
-        col_session_message(s, "%u of %lld ranks of this node have come: waiting %lld s for the others", arrived(s),
-                            (long long)s->peers.job.node_ranks, COL_GRACE_NS / 1000000000);
+        col_session_message(
+            s, "%u of %lld ranks of this node have come: waiting %lld s for the others", arrived(s),
+            (long long)s->peers.job.node_ranks, COL_GRACE_NS / 1000000000);
     }
     return col_clock_now() - s->peers.waiting_since < COL_GRACE_NS;
 }
@@ -314,10 +324,12 @@ void col_leader_over(struct col_session *s)
     if (s->peers_poll >= 0)
         close(s->peers_poll);
     s->peers_poll = -1;
-    for (uint32_t i = 0; i < s->drain.process_count; i++) { /* of peers that a leader before this one had */
+    for (uint32_t i = 0; i < s->drain.process_count;
+         i++) { /* of peers that a leader before this one had */
         struct col_process *p = s->drain.process[i];
         if (p->awaited && p->gone && !p->ended[0])
-            col_process_ended(p, p->end, STORE_ABSENT, "unknown: the tacho that waited for it was killed");
+            col_process_ended(p, p->end, STORE_ABSENT,
+                              "unknown: the tacho that waited for it was killed");
     }
 }
 
@@ -358,6 +370,7 @@ void col_leader_sum(struct col_session *s)
             continue;
         s->worst = s->worst ? s->worst : code;
         if (at + 64 < size)
-            at += (size_t)snprintf(ended + at, size - at, "; rank %lld: %.40s", (long long)x->rank, how);
+            at += (size_t)snprintf(ended + at, size - at, "; rank %lld: %.40s", (long long)x->rank,
+                                   how);
     }
 }

@@ -7,9 +7,11 @@
 
 #include "profiler/collector/run/session.h"
 
-/* Waits, COL_GATHER_NS at most, for the other ranks of this node: their processors count as the target's. */
+/* Waits, COL_GATHER_NS at most, for the other ranks of this node: their processors count as the
+ * target's. */
 void col_leader_gather(struct col_session *s);
-/* Lets this process run where any rank that has come may run, as long as the machine is looked at; `before` gets what was. */
+/* Lets this process run where any rank that has come may run, as long as the machine is looked at;
+ * `before` gets what was. */
 void col_leader_spread(const struct col_session *s, cpu_set_t *before);
 /* Run keys job.*: which job, how many ranks, which of them are in this file. */
 int col_leader_describe(struct col_session *s);
@@ -17,15 +19,18 @@ int col_leader_describe(struct col_session *s);
 void col_leader_welcome(struct col_session *s);
 /* Reads what peers say. Never waits. */
 void col_leader_read(struct col_session *s);
-/* Rows of the peers' targets, as far as the drain does not have them (again): after a failure of the store it may not. */
+/* Rows of the peers' targets, as far as the drain does not have them (again): after a failure of
+ * the store it may not. */
 int col_leader_rows(struct col_session *s);
 /* Is a peer's target running, or a rank still to come? */
 bool col_leader_waits(struct col_session *s);
 unsigned col_leader_running(struct col_session *s);
-/* The recording is over: nobody is heard any more; targets that go on do so alone. What is not known of their ends stays so. */
+/* The recording is over: nobody is heard any more; targets that go on do so alone. What is not
+ * known of their ends stays so. */
 void col_leader_over(struct col_session *s);
-/* What this process and its peers know of the ends of their targets: s->usage (sums; the largest resident set), s->worst (the
- * first exit code that is not 0), s->ended_at (the last one), and in the result's `ended` the ranks that did not end with 0. */
+/* What this process and its peers know of the ends of their targets: s->usage (sums; the largest
+ * resident set), s->worst (the first exit code that is not 0), s->ended_at (the last one), and in
+ * the result's `ended` the ranks that did not end with 0. */
 void col_leader_sum(struct col_session *s);
 
 #endif

@@ -68,10 +68,10 @@ static const char *const allowed[] = {
     "TACHO_*",
 };
 
-static const char *const secret_words[] = {"token",       "passw",       "passphrase", "secret",     "credential", "apikey",
-                                           "api-key",     "api_key",     "auth",       "private",    "access-key", "access_key",
-                                           "accesskey",   "signature",   "cookie",     "session-id", "session_id", "bearer",
-                                           "license-key", "license_key", "dsn"};
+static const char *const secret_words[] = {
+    "token",   "passw",      "passphrase", "secret",     "credential",  "apikey",      "api-key",
+    "api_key", "auth",       "private",    "access-key", "access_key",  "accesskey",   "signature",
+    "cookie",  "session-id", "session_id", "bearer",     "license-key", "license_key", "dsn"};
 /* Words that hold one of the above and are harmless. */
 static const char *const harmless_words[] = {"tokenizer", "author",    "tokens",   "num-token",
                                              "num_token", "max-token", "max_token"};
@@ -82,7 +82,8 @@ bool col_redact_env_allowed(const char *name)
         return false;
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
         size_t n = strlen(allowed[i]);
-        if (allowed[i][n - 1] == '*' ? strncmp(name, allowed[i], n - 1) == 0 : strcmp(name, allowed[i]) == 0)
+        if (allowed[i][n - 1] == '*' ? strncmp(name, allowed[i], n - 1) == 0
+                                     : strcmp(name, allowed[i]) == 0)
             return true;
     }
     return false;
@@ -125,15 +126,17 @@ static bool has_credentials(const char *value)
 /* What well-known services begin their keys with. */
 static bool has_known_prefix(const char *word, size_t length)
 {
-    static const char *const prefix[] = {"sk-",    "ghp_",  "gho_",  "ghs_", "ghu_", "github_pat_", "hf_",
-                                         "glpat-", "xoxb-", "xoxp-", "AKIA", "ASIA", "AIza",        "eyJhbGci"};
+    static const char *const prefix[] = {"sk-",         "ghp_", "gho_",   "ghs_",    "ghu_",
+                                         "github_pat_", "hf_",  "glpat-", "xoxb-",   "xoxp-",
+                                         "AKIA",        "ASIA", "AIza",   "eyJhbGci"};
     for (size_t i = 0; i < sizeof prefix / sizeof *prefix; i++)
         if (length >= 16 && strncmp(word, prefix[i], strlen(prefix[i])) == 0)
             return true;
     return false;
 }
 
-/* A word of at least 24 characters of a key's alphabet that uses them as evenly as a random one, and is no path or plain name.
+/* A word of at least 24 characters of a key's alphabet that uses them as evenly as a random one,
+ * and is no path or plain name.
  */
 static bool looks_random(const char *word, size_t length)
 {
@@ -244,11 +247,13 @@ char *col_redact_command(char *const *argv)
             continue;
         }
         next_is_secret = false;
-        if (equals && i > 0 && (col_redact_name_is_secret(name) || col_redact_value_is_secret(equals + 1))) {
+        if (equals && i > 0 &&
+            (col_redact_name_is_secret(name) || col_redact_value_is_secret(equals + 1))) {
             struct col_buffer whole = {0};
             col_buffer_put(&whole, arg, (size_t)(equals - arg) + 1);
             put_text(&whole, COL_REDACTED);
-            put_json(&b, whole.failed ? COL_REDACTED : (char *)whole.bytes, whole.failed ? strlen(COL_REDACTED) : whole.used);
+            put_json(&b, whole.failed ? COL_REDACTED : (char *)whole.bytes,
+                     whole.failed ? strlen(COL_REDACTED) : whole.used);
             free(whole.bytes);
             continue;
         }

@@ -31,7 +31,8 @@ void col_options_init(struct col_options *o)
 
 /* ---- before the start ------------------------------------------------------------------------------------------------------ */
 
-/* What `tacho calibrate` found here; without it only the instruction peak is known. A damaged file is said, not used. */
+/* What `tacho calibrate` found here; without it only the instruction peak is known. A damaged file
+ * is said, not used. */
 static void read_calibration(struct col_session *s, struct col_calibration *c)
 {
     char path[COL_PATH_MAX];
@@ -52,7 +53,8 @@ static int write_start(struct col_session *s)
     if (!s->options->no_peak)
         read_calibration(s, &calibration);
     if (!s->options->no_peak && !col_peak_measure(&peak))
-        rc = col_drain_loss(&s->drain, "peak", peak.reason, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+        rc = col_drain_loss(&s->drain, "peak", peak.reason, STORE_ABSENT, STORE_ABSENT,
+                            STORE_ABSENT);
     if (rc == 0)
         rc = col_drain_begin(&s->drain);
     if (rc == 0)
@@ -80,7 +82,8 @@ static void prepare_target(void *ctx, pid_t pid)
         s->stacks = col_stacks_open(pid, s->options->stacks_hz, s->options->frame_pointers);
     const char *fix, *refused = s->stacks ? col_stacks_refused(s->stacks, &fix) : NULL;
     if (refused)
-        col_session_warn(s, "call stacks are not sampled: %s%s%s", refused, fix[0] ? ": " : "", fix);
+        col_session_warn(s, "call stacks are not sampled: %s%s%s", refused, fix[0] ? ": " : "",
+                         fix);
     s->started = col_clock_now(); /* before it runs: nothing of its own may have started earlier */
 }
 
@@ -94,9 +97,10 @@ static const char *signal_name(int number)
         const char *name;
     } known[] = {
 #define ROW(x) {SIG##x, #x},
-        ROW(HUP) ROW(INT) ROW(QUIT) ROW(ILL) ROW(TRAP) ROW(ABRT) ROW(BUS) ROW(FPE) ROW(KILL) ROW(USR1) ROW(SEGV) ROW(USR2)
-            ROW(PIPE) ROW(ALRM) ROW(TERM) ROW(STKFLT) ROW(CHLD) ROW(CONT) ROW(STOP) ROW(TSTP) ROW(TTIN) ROW(TTOU) ROW(URG)
-                ROW(XCPU) ROW(XFSZ) ROW(VTALRM) ROW(PROF) ROW(WINCH) ROW(POLL) ROW(PWR) ROW(SYS)
+        ROW(HUP) ROW(INT) ROW(QUIT) ROW(ILL) ROW(TRAP) ROW(ABRT) ROW(BUS) ROW(FPE) ROW(KILL)
+            ROW(USR1) ROW(SEGV) ROW(USR2) ROW(PIPE) ROW(ALRM) ROW(TERM) ROW(STKFLT) ROW(CHLD)
+                ROW(CONT) ROW(STOP) ROW(TSTP) ROW(TTIN) ROW(TTOU) ROW(URG) ROW(XCPU) ROW(XFSZ)
+                    ROW(VTALRM) ROW(PROF) ROW(WINCH) ROW(POLL) ROW(PWR) ROW(SYS)
 #undef ROW
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -159,16 +163,22 @@ void col_session_signal(struct col_session *s, const struct signalfd_siginfo *in
     bool by_process = col_signal_by_process(info);
     if (number == SIGCHLD)
         return;
-    /* a terminal that goes away tells the leader of its session alone; others it reaches as a group, the target among them */
+    /* a terminal that goes away tells the leader of its session alone; others it reaches as a
+     * group, the target among them */
     if (number == SIGHUP && s->terminal_session == getpid())
         by_process = true;
-    /* Ctrl-C reached the target too, and the answer is the target's: an interactive one lives on and still reads the terminal
+    /* Ctrl-C reached the target too, and the answer is the target's: an interactive one lives on
+     * and still reads the terminal
      */
-    bool answered = number == SIGINT && !by_process && s->child > 0 && getpgid(s->child) == getpgrp();
-    bool asks_to_end = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+    bool answered =
+        number == SIGINT && !by_process && s->child > 0 && getpgid(s->child) == getpgrp();
+    bool asks_to_end =
+        number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
     unsigned others = s->child_done ? col_leader_running(s) : 0;
     if (asks_to_end && others && ++s->interrupts < 2) /* who ends the job, tells them too */
-        col_session_message(s, "%u other ranks of this node still run: recording goes on until they end (again finishes now)",
+        col_session_message(s,
+                            "%u other ranks of this node still run: recording goes on until they "
+                            "end (again finishes now)",
                             others);
     else if (asks_to_end && (s->child_done || s->child <= 0))
         s->stop = number; /* only stragglers are left: nobody to pass it to */
@@ -193,8 +203,8 @@ static void count_straggler(void *ctx, int32_t child)
     x->daemons += st.session != x->session->terminal_session;
 }
 
-/* Processes that go on after the direct child ended: with a pool, or adopted by us and in the same session (a daemon leaves
- * it). */
+/* Processes that go on after the direct child ended: with a pool, or adopted by us and in the same
+ * session (a daemon leaves it). */
 static int stragglers(struct col_session *s, int *daemons)
 {
     struct straggler x = {.session = s};
@@ -214,23 +224,24 @@ static bool run_is_over(struct col_session *s)
     if (left && !s->told_waiting) {
         s->told_waiting = true;
         col_session_message(s,
-                            "the command has ended; %d of its processes still run: recording goes on until they end "
+                            "the command has ended; %d of its processes still run: recording goes "
+                            "on until they end "
                             "(Ctrl-C finishes now)",
                             left);
     }
     if (!left && daemons && !s->told_daemons) {
         s->told_daemons = true;
-        col_session_message(
-            s,
-            "%d processes that left the session have recorded nothing so far and go on: what they record from now "
-            "on is not in the file (start them with a tacho of their own)",
-            daemons);
+        col_session_message(s,
+                            "%d processes that left the session have recorded nothing so far and "
+                            "go on: what they record from now "
+                            "on is not in the file (start them with a tacho of their own)",
+                            daemons);
     }
     return left == 0;
 }
 
-/* Whether it is time for a look at the system. The next one is set in any case: a look that is not taken must not be due for
- * ever, or nothing would wait. */
+/* Whether it is time for a look at the system. The next one is set in any case: a look that is not
+ * taken must not be due for ever, or nothing would wait. */
 static bool sample_is_due(struct col_session *s)
 {
     int64_t now = col_clock_now(), step = (int64_t)s->options->sample_ms * 1000000;
@@ -242,7 +253,8 @@ static bool sample_is_due(struct col_session *s)
     return true;
 }
 
-/* One turn: samples, drains, commits. Failures of the store are dealt with here; recording goes on as far as it can. */
+/* One turn: samples, drains, commits. Failures of the store are dealt with here; recording goes on
+ * as far as it can. */
 static void turn(struct col_session *s, bool *more)
 {
     int rc = 0;
@@ -284,7 +296,8 @@ static void wait_for_turn(struct col_session *s, bool more)
     if (s->system && s->next_sample < next)
         next = s->next_sample;
     int64_t left = more || next <= now ? 0 : next - now;
-    struct pollfd fd[2] = {{.fd = s->signals.fd, .events = POLLIN}, {.fd = s->peers_poll, .events = POLLIN}};
+    struct pollfd fd[2] = {{.fd = s->signals.fd, .events = POLLIN},
+                           {.fd = s->peers_poll, .events = POLLIN}};
     struct timespec timeout = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
     if (ppoll(fd, 2, &timeout, NULL) > 0) {
         struct signalfd_siginfo info;
@@ -338,7 +351,8 @@ static int write_usage(struct col_session *s)
         {"target.involuntary_switches", "count", (double)u->ru_nivcsw},
     };
     for (size_t i = 0; i < sizeof metric / sizeof *metric; i++) {
-        struct store_metric m = {.name = metric[i].name, .unit = metric[i].unit, .value = metric[i].value};
+        struct store_metric m = {
+            .name = metric[i].name, .unit = metric[i].unit, .value = metric[i].value};
         if (!s->child_done && strncmp(m.name, "target.", 7) == 0) {
             m.value = __builtin_nan("");
             m.reason = "the target had not ended when the recording did";
@@ -378,8 +392,8 @@ static void note_interruption(struct col_session *s)
         snprintf(before, sizeof before, "%.150s, ", s->result->ended);
     else
         s->result->exit_code = 128 + s->stop;
-    snprintf(s->result->ended, sizeof s->result->ended, "%sinterrupted: recording ended by %s while processes went on", before,
-             name);
+    snprintf(s->result->ended, sizeof s->result->ended,
+             "%sinterrupted: recording ended by %s while processes went on", before, name);
 }
 
 int col_session_conclude(struct col_session *s, struct tacho_error *err)
@@ -394,7 +408,8 @@ int col_session_conclude(struct col_session *s, struct tacho_error *err)
     return col_session_finish(s, write_end, err);
 }
 
-/* The file with what it says before the target starts, and the target. What was made is gone if either fails. */
+/* The file with what it says before the target starts, and the target. What was made is gone if
+ * either fails. */
 static int begin(struct col_session *s, const char *library, struct tacho_error *err)
 {
     cpu_set_t own;
@@ -424,13 +439,15 @@ static int lead(struct col_session *s, const char *library, struct tacho_error *
     const char *base = strrchr(o->command[0], '/');
     struct col_process *x = NULL;
     col_leader_gather(s);
-    int rc = col_live_create(o->output, o->command[0], s->peers.is_known && s->peers.job.many_nodes, &s->live, err);
+    int rc = col_live_create(o->output, o->command[0], s->peers.is_known && s->peers.job.many_nodes,
+                             &s->live, err);
     if (rc == 0)
         rc = begin(s, library, err);
     if (rc)
         return rc;
     col_leader_welcome(s);
-    int failed = col_drain_process(&s->drain, (int32_t)s->child, s->started, base ? base + 1 : o->command[0], &x);
+    int failed = col_drain_process(&s->drain, (int32_t)s->child, s->started,
+                                   base ? base + 1 : o->command[0], &x);
     if (x && s->peers.is_known)
         x->rank = s->peers.job.rank;
     if (failed)
@@ -449,8 +466,9 @@ int col_run(const struct col_options *o, struct col_result *r, struct tacho_erro
     int fd = -1;
     col_session_init(&s, o, r);
     r->exit_code = 125;
-    int rc = o->command && o->command[0] ? col_find_library(o->library, library, err)
-                                         : tacho_fail(err, TACHO_EUSAGE, "give the command after --", "no command to run");
+    int rc = o->command && o->command[0]
+                 ? col_find_library(o->library, library, err)
+                 : tacho_fail(err, TACHO_EUSAGE, "give the command after --", "no command to run");
     if (rc == 0 && !o->separate)
         fd = col_attach(&s);
     if (rc == 0)

@@ -21,8 +21,8 @@ struct saved_setup {
     char run_id[COL_RUN_ID];
 };
 
-/* With 0, 1 or 2 closed, a file of ours would get that number, and a message written to it. The target sees them closed as
- * before. */
+/* With 0, 1 or 2 closed, a file of ours would get that number, and a message written to it. The
+ * target sees them closed as before. */
 static void hold_standard_descriptors(void)
 {
     for (int fd = 0; fd <= 2; fd++)
@@ -87,15 +87,17 @@ int col_session_store_error(struct col_session *s, int rc, struct tacho_error *e
             *err = *e;
         return rc;
     }
-    return tacho_fail(err, rc, rc == TACHO_ENOSPACE ? "make room, or choose another folder with -o" : NULL, "%s: %s",
-                      s->live.db, tacho_error_text(rc));
+    return tacho_fail(err, rc,
+                      rc == TACHO_ENOSPACE ? "make room, or choose another folder with -o" : NULL,
+                      "%s: %s", s->live.db, tacho_error_text(rc));
 }
 
 /* ---- opening --------------------------------------------------------------------------------------------------------------- */
 
 static struct col_volume volume_of(const struct col_options *o)
 {
-    return (struct col_volume){.from = o->steps_from, .to = o->steps_to, .every = o->every, .max_bytes = o->max_bytes};
+    return (struct col_volume){
+        .from = o->steps_from, .to = o->steps_to, .every = o->every, .max_bytes = o->max_bytes};
 }
 
 int col_session_create(struct col_session *s, struct tacho_error *err)
@@ -143,8 +145,10 @@ static int load(struct col_session *s, struct tacho_error *err)
     if (rc)
         return col_session_store_error(s, rc, err);
     if (!x.found)
-        return tacho_fail(err, TACHO_EFORMAT, "use the tacho that recorded it, or remove the folder if nothing ran",
-                          "%s: the run had not begun, or was recorded by another build of tacho", s->live.folder);
+        return tacho_fail(err, TACHO_EFORMAT,
+                          "use the tacho that recorded it, or remove the folder if nothing ran",
+                          "%s: the run had not begun, or was recorded by another build of tacho",
+                          s->live.folder);
     col_read_boot_id(boot, sizeof boot);
     bool other_boot = strcmp(boot, x.setup.boot_id) != 0;
     memcpy(s->live.run_id, x.setup.run_id, sizeof s->live.run_id);
@@ -182,7 +186,8 @@ static void drop(struct col_session *s)
         col_nvml_reset(s->nvml);
 }
 
-/* What happened to processes while the state was thrown away: an end that had been noted but not committed is noted again. */
+/* What happened to processes while the state was thrown away: an end that had been noted but not
+ * committed is noted again. */
 static void note_child_again(struct col_session *s)
 {
     struct col_process *again = NULL;
@@ -196,7 +201,8 @@ static void note_child_again(struct col_session *s)
     for (uint32_t i = 0; i < s->drain.process_count; i++) {
         struct col_process *x = s->drain.process[i];
         if (x->pid == (int32_t)s->child && !x->ended[0])
-            col_process_ended(x, s->ended_at, s->result->exit_code, s->result->exit_code > 128 ? s->result->ended : "exit");
+            col_process_ended(x, s->ended_at, s->result->exit_code,
+                              s->result->exit_code > 128 ? s->result->ended : "exit");
     }
 }
 
@@ -224,7 +230,9 @@ void col_session_failed(struct col_session *s, int rc)
         s->reserve_used = true;
         col_live_use_reserve(&s->live);
         if (!s->told_stalled)
-            col_session_message(s, "%s: no space left on device: only totals are stored from here on", s->live.folder);
+            col_session_message(s,
+                                "%s: no space left on device: only totals are stored from here on",
+                                s->live.folder);
         s->told_stalled = true;
     }
     bool again = s->drain.volume.no_space; /* even without detail it does not fit */
@@ -251,8 +259,8 @@ int col_session_note_gap(struct col_session *s)
 {
     int rc = store_run_set_int(s->db, "recovered", 1);
     return rc ? rc
-              : col_drain_loss(&s->drain, "system", "not sampled: the collector was gone", STORE_ABSENT, s->gap_from,
-                               s->gap_to ? s->gap_to : s->ended_at);
+              : col_drain_loss(&s->drain, "system", "not sampled: the collector was gone",
+                               STORE_ABSENT, s->gap_from, s->gap_to ? s->gap_to : s->ended_at);
 }
 
 /* ---- finishing ----------------------------------------------------------------------------------------------------------------- */
@@ -275,7 +283,8 @@ static int write_last(struct col_session *s, int (*last_words)(struct col_sessio
     if (rc == 0)
         rc = store_run_set(s->db, "ended", s->result->ended);
     if (rc == 0)
-        rc = store_run_set_int(s->db, "end.monotonic_ns", s->ended_at ? s->ended_at : col_clock_now());
+        rc = store_run_set_int(s->db, "end.monotonic_ns",
+                               s->ended_at ? s->ended_at : col_clock_now());
     if (rc == 0)
         rc = store_run_set_int(s->db, "ranges_without_end", s->drain.stats.ranges_without_end);
     if (rc == 0)
@@ -304,7 +313,8 @@ static void note_statistics(struct col_session *s)
     r->seconds = (double)((s->ended_at ? s->ended_at : col_clock_now()) - s->started) / 1e9;
 }
 
-static int finish_once(struct col_session *s, int (*last_words)(struct col_session *s), struct tacho_error *err)
+static int finish_once(struct col_session *s, int (*last_words)(struct col_session *s),
+                       struct tacho_error *err)
 {
     int rc = last_rounds(s);
     if (rc == 0)
@@ -321,7 +331,8 @@ static int finish_once(struct col_session *s, int (*last_words)(struct col_sessi
     return store_finish(db, err);
 }
 
-int col_session_finish(struct col_session *s, int (*last_words)(struct col_session *s), struct tacho_error *err)
+int col_session_finish(struct col_session *s, int (*last_words)(struct col_session *s),
+                       struct tacho_error *err)
 {
     int rc = 0;
     for (int attempt = 0; attempt < 3; attempt++) {
@@ -353,7 +364,8 @@ int col_session_finish(struct col_session *s, int (*last_words)(struct col_sessi
     }
     snprintf(s->result->path, sizeof s->result->path, "%s", s->live.folder);
     if (err && !err->hint[0])
-        snprintf(err->hint, sizeof err->hint, "what was recorded is in %.150s: 'tacho recover' finishes it", s->live.folder);
+        snprintf(err->hint, sizeof err->hint,
+                 "what was recorded is in %.150s: 'tacho recover' finishes it", s->live.folder);
     return rc;
 }
 
@@ -365,7 +377,8 @@ void col_session_discard(struct col_session *s)
 
 static double cpu_seconds(const struct rusage *u)
 {
-    return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) + (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) / 1e6;
+    return (double)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) +
+           (double)(u->ru_utime.tv_usec + u->ru_stime.tv_usec) / 1e6;
 }
 
 void col_session_free(struct col_session *s)

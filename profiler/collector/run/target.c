@@ -12,49 +12,59 @@
 #include "profiler/collector/run/session.h"
 #include "profiler/wire.h"
 
-/* PYTHONPATH with the folder of the Python hook first (`tacho-python` beside the library); false where there is none. Other
- * programs do not look at it. */
+/* PYTHONPATH with the folder of the Python hook first (`tacho-python` beside the library); false
+ * where there is none. Other programs do not look at it. */
 static bool python_path(const struct col_session *s, const char *library, char *to, size_t size)
 {
     char folder[COL_PATH_MAX];
     const char *slash = strrchr(library, '/'), *old = getenv("PYTHONPATH");
-    int n = snprintf(folder, sizeof folder, "%.*s/tacho-python", slash ? (int)(slash - library) : 1, slash ? library : ".");
+    int n = snprintf(folder, sizeof folder, "%.*s/tacho-python", slash ? (int)(slash - library) : 1,
+                     slash ? library : ".");
     if (s->options->no_hook || n < 0 || (size_t)n >= sizeof folder || access(folder, R_OK | X_OK))
         return false;
     n = snprintf(to, size, "%s%s%s", folder, old && *old ? ":" : "", old ? old : "");
     return n > 0 && (size_t)n < size;
 }
 
-/* LD_PRELOAD with libtacho_gemm.so first; false where that is not asked for or not possible, which is said. */
+/* LD_PRELOAD with libtacho_gemm.so first; false where that is not asked for or not possible, which
+ * is said. */
 static bool preload(struct col_session *s, const char *library, char *to, size_t size)
 {
     char gemm[COL_PATH_MAX];
     const char *slash = strrchr(library, '/'), *old = getenv("LD_PRELOAD");
     if (!s->options->gemm_shapes)
         return false;
-    int n = snprintf(gemm, sizeof gemm, "%.*s/libtacho_gemm.so", slash ? (int)(slash - library) : 1, slash ? library : ".");
+    int n = snprintf(gemm, sizeof gemm, "%.*s/libtacho_gemm.so", slash ? (int)(slash - library) : 1,
+                     slash ? library : ".");
     if (n < 0 || (size_t)n >= sizeof gemm || access(gemm, R_OK)) {
-        col_session_warn(s, "shapes of matrix products are not recorded: no libtacho_gemm.so beside %s", library);
+        col_session_warn(
+            s, "shapes of matrix products are not recorded: no libtacho_gemm.so beside %s",
+            library);
         return false;
     }
     if (gemm[strcspn(gemm, " :")]) {
-        col_session_warn(
-            s, "shapes of matrix products are not recorded: LD_PRELOAD cannot name a path with a blank or a colon: %s", gemm);
+        col_session_warn(s,
+                         "shapes of matrix products are not recorded: LD_PRELOAD cannot name a "
+                         "path with a blank or a colon: %s",
+                         gemm);
         return false;
     }
     n = snprintf(to, size, "%s%s%s", gemm, old && *old ? ":" : "", old ? old : "");
     return n > 0 && (size_t)n < size;
 }
 
-int col_session_start(struct col_session *s, const char *library, void (*prepare)(void *ctx, pid_t pid), void *ctx,
-                      struct tacho_error *err)
+int col_session_start(struct col_session *s, const char *library,
+                      void (*prepare)(void *ctx, pid_t pid), void *ctx, struct tacho_error *err)
 {
     char pause[32], pool[32], python[2 * COL_PATH_MAX], gemm[2 * COL_PATH_MAX];
     snprintf(pause, sizeof pause, "%.6g", s->options->pause);
     snprintf(pool, sizeof pool, "%d", s->options->pool_mib);
     const char *old = getenv("NVTX_INJECTION64_PATH");
     if (old && *old && strcmp(old, library) != 0)
-        col_session_warn(s, "NVTX_INJECTION64_PATH was set to %s; tacho's own library is used for this run instead", old);
+        col_session_warn(
+            s,
+            "NVTX_INJECTION64_PATH was set to %s; tacho's own library is used for this run instead",
+            old);
     struct col_env env[10 + COL_GPU_ENV_MAX];
     struct col_gpu_env gpu;
     size_t count = 0;
@@ -65,7 +75,8 @@ int col_session_start(struct col_session *s, const char *library, void (*prepare
         env[count++] = (struct col_env){WIRE_ENV_POOL_MIB, pool};
     if (python_path(s, library, python, sizeof python))
         env[count++] = (struct col_env){"PYTHONPATH", python};
-    if (s->options->stacks_hz > 0) { /* names in /tmp/perf-PID.map: functions of Python from 3.12 on, kernels of oneDNN */
+    if (s->options->stacks_hz >
+        0) { /* names in /tmp/perf-PID.map: functions of Python from 3.12 on, kernels of oneDNN */
         if (!getenv("PYTHONPERFSUPPORT"))
             env[count++] = (struct col_env){"PYTHONPERFSUPPORT", "1"};
         if (!getenv("ONEDNN_JIT_PROFILE"))
@@ -77,7 +88,8 @@ int col_session_start(struct col_session *s, const char *library, void (*prepare
     if (gpu.warning[0])
         col_session_warn(s, "%s", gpu.warning);
     int error = 0;
-    int rc = col_launch(s->options->command, env, count, &s->signals, prepare, ctx, &s->child, &error, err);
+    int rc = col_launch(s->options->command, env, count, &s->signals, prepare, ctx, &s->child,
+                        &error, err);
     if (rc) {
         s->result->exit_code = error == ENOENT ? 127 : error ? 126 : 125;
         return rc;

@@ -38,8 +38,8 @@ void col_calibration_clear(struct col_calibration *c)
     c->rows = 0;
 }
 
-/* "calibration-amd-epyc-2-cores-23-gib-": the part that does not depend on libraries. Memory to the GiB: a kernel keeps some
- * pages more or less back at each boot. */
+/* "calibration-amd-epyc-2-cores-23-gib-": the part that does not depend on libraries. Memory to the
+ * GiB: a kernel keeps some pages more or less back at each boot. */
 static void file_prefix(const struct col_calibration *c, char *to, size_t size)
 {
     char model[64] = "";
@@ -52,7 +52,8 @@ static void file_prefix(const struct col_calibration *c, char *to, size_t size)
     while (n && model[n - 1] == '-')
         n--;
     model[n] = 0;
-    snprintf(to, size, PREFIX "%s-%d-cores-%.0f-gib-", n ? model : "cpu", c->cores, rint((double)c->memory_bytes / (1 << 30)));
+    snprintf(to, size, PREFIX "%s-%d-cores-%.0f-gib-", n ? model : "cpu", c->cores,
+             rint((double)c->memory_bytes / (1 << 30)));
 }
 
 static bool same_machine(const struct col_calibration *a, const struct col_calibration *b)
@@ -105,14 +106,17 @@ static bool take_number(const json_t *from, const char *key, double *to)
 
 static bool take_row(const json_t *from, struct col_ceiling *r)
 {
-    if (!take(from, "resource", r->resource, sizeof r->resource) || !take(from, "dtype", r->dtype, sizeof r->dtype) ||
+    if (!take(from, "resource", r->resource, sizeof r->resource) ||
+        !take(from, "dtype", r->dtype, sizeof r->dtype) ||
         !take(from, "unit", r->unit, sizeof r->unit) || !*r->resource)
         return false;
     if (json_is_null(json_object_get(from, "value")))
-        return take(from, "reason", r->how, sizeof r->how) && take(from, "fix", r->fix, sizeof r->fix);
+        return take(from, "reason", r->how, sizeof r->how) &&
+               take(from, "fix", r->fix, sizeof r->fix);
     r->repeats = (int)json_integer_value(json_object_get(from, "repeats"));
     return take_number(from, "value", &r->value) && take_number(from, "median", &r->median) &&
-           take_number(from, "worst", &r->worst) && r->repeats > 0 && take(from, "how", r->how, sizeof r->how);
+           take_number(from, "worst", &r->worst) && r->repeats > 0 &&
+           take(from, "how", r->how, sizeof r->how);
 }
 
 int col_calibration_add_json(struct col_calibration *c, const json_t *rows)
@@ -132,12 +136,15 @@ int col_calibration_add_json(struct col_calibration *c, const json_t *rows)
     return 0;
 }
 
-int col_calibration_add_peak(struct col_calibration *c, const struct col_peak *peak, const struct col_peak_spread spread[3])
+int col_calibration_add_peak(struct col_calibration *c, const struct col_peak *peak,
+                             const struct col_peak_spread spread[3])
 {
     const struct {
         const char *dtype, *isa;
         double value;
-    } row[] = {{"fp32", peak->isa, peak->fp32}, {"fp64", peak->isa, peak->fp64}, {"bf16", peak->bf16_isa, peak->bf16}};
+    } row[] = {{"fp32", peak->isa, peak->fp32},
+               {"fp64", peak->isa, peak->fp64},
+               {"bf16", peak->bf16_isa, peak->bf16}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         struct col_ceiling *r = add(c);
         if (!r)
@@ -150,21 +157,27 @@ int col_calibration_add_peak(struct col_calibration *c, const struct col_peak *p
             r->median = spread ? spread[i].median : r->value;
             r->worst = spread ? spread[i].worst : r->value;
             r->repeats = spread ? spread[i].runs : 1;
-            snprintf(r->how, sizeof r->how, "instruction peak, %d cores, %s", peak->cpus, row[i].isa);
+            snprintf(r->how, sizeof r->how, "instruction peak, %d cores, %s", peak->cpus,
+                     row[i].isa);
         } else {
             snprintf(r->how, sizeof r->how, "%s",
-                     peak->fp32 > 0 ? "this CPU has no instructions for bf16 products (AVX512_BF16, AMX)" : peak->reason);
+                     peak->fp32 > 0
+                         ? "this CPU has no instructions for bf16 products (AVX512_BF16, AMX)"
+                         : peak->reason);
             snprintf(r->fix, sizeof r->fix, "%s",
-                     peak->fp32 > 0 ? "none on this CPU: bf16 is not faster than fp32 here" : "give --peak to the report");
+                     peak->fp32 > 0 ? "none on this CPU: bf16 is not faster than fp32 here"
+                                    : "give --peak to the report");
         }
     }
     return 0;
 }
 
-const struct col_ceiling *col_calibration_get(const struct col_calibration *c, const char *resource, const char *dtype)
+const struct col_ceiling *col_calibration_get(const struct col_calibration *c, const char *resource,
+                                              const char *dtype)
 {
     for (size_t i = 0; i < c->rows; i++)
-        if (!strcmp(c->row[i].resource, resource) && !strcmp(c->row[i].dtype, dtype) && !isnan(c->row[i].value))
+        if (!strcmp(c->row[i].resource, resource) && !strcmp(c->row[i].dtype, dtype) &&
+            !isnan(c->row[i].value))
             return &c->row[i];
     return NULL;
 }
@@ -174,10 +187,11 @@ const struct col_ceiling *col_calibration_get(const struct col_calibration *c, c
 static json_t *row_json(const struct col_ceiling *r)
 {
     if (isnan(r->value))
-        return json_pack("{s:s, s:s, s:s, s:n, s:s, s:s}", "resource", r->resource, "dtype", r->dtype, "unit", r->unit, "value",
-                         "reason", r->how, "fix", r->fix);
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:i, s:s}", "resource", r->resource, "dtype", r->dtype, "unit", r->unit,
-                     "value", r->value, "median", r->median, "worst", r->worst, "repeats", r->repeats, "how", r->how);
+        return json_pack("{s:s, s:s, s:s, s:n, s:s, s:s}", "resource", r->resource, "dtype",
+                         r->dtype, "unit", r->unit, "value", "reason", r->how, "fix", r->fix);
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:i, s:s}", "resource", r->resource, "dtype",
+                     r->dtype, "unit", r->unit, "value", r->value, "median", r->median, "worst",
+                     r->worst, "repeats", r->repeats, "how", r->how);
 }
 
 json_t *col_calibration_json(const struct col_calibration *c)
@@ -188,16 +202,18 @@ json_t *col_calibration_json(const struct col_calibration *c)
             json_decref(rows);
             rows = NULL;
         }
-    return json_pack("{s:s, s:s, s:s, s:b, s:o, s:{s:s, s:i, s:I, s:s}, s:o}", "schema", SCHEMA, "tacho", TACHO_VERSION,
-                     "measured_at", c->measured_at, "quick", (int)c->quick, "busy_cores",
-                     isnan(c->busy_cores) ? json_null() : json_real(c->busy_cores), "machine", "cpu", c->cpu, "cores", c->cores,
-                     "memory_bytes", (json_int_t)c->memory_bytes, "libraries", c->libraries, "ceilings", rows);
+    return json_pack("{s:s, s:s, s:s, s:b, s:o, s:{s:s, s:i, s:I, s:s}, s:o}", "schema", SCHEMA,
+                     "tacho", TACHO_VERSION, "measured_at", c->measured_at, "quick", (int)c->quick,
+                     "busy_cores", isnan(c->busy_cores) ? json_null() : json_real(c->busy_cores),
+                     "machine", "cpu", c->cpu, "cores", c->cores, "memory_bytes",
+                     (json_int_t)c->memory_bytes, "libraries", c->libraries, "ceilings", rows);
 }
 
 static int damaged(const char *path, const char *what, struct tacho_error *err)
 {
-    return tacho_fail(err, TACHO_ECORRUPT, "'tacho calibrate --force' measures again and replaces it", "%s: damaged: %s", path,
-                      what);
+    return tacho_fail(err, TACHO_ECORRUPT,
+                      "'tacho calibrate --force' measures again and replaces it", "%s: damaged: %s",
+                      path, what);
 }
 
 /* A file of this machine, or TACHO_ENOTFOUND where it is of another one. */
@@ -218,19 +234,23 @@ static int load(struct col_calibration *c, const char *path, struct tacho_error 
     const json_t *machine = json_object_get(all, "machine");
     int rc = 0;
     col_calibration_init(&here, NULL);
-    *c = (struct col_calibration){.quick = json_is_true(json_object_get(all, "quick")), .busy_cores = NAN};
+    *c = (struct col_calibration){.quick = json_is_true(json_object_get(all, "quick")),
+                                  .busy_cores = NAN};
     c->cores = (int)json_integer_value(json_object_get(machine, "cores"));
     c->memory_bytes = json_integer_value(json_object_get(machine, "memory_bytes"));
     const json_t *busy = json_object_get(all, "busy_cores");
-    if (json_is_number(busy) && json_number_value(busy) >= 0 && json_number_value(busy) < 1e5) /* else not known */
+    if (json_is_number(busy) && json_number_value(busy) >= 0 &&
+        json_number_value(busy) < 1e5) /* else not known */
         c->busy_cores = json_number_value(busy);
     if (!schema || strcmp(schema, SCHEMA))
         rc = damaged(path, "no object of schema " SCHEMA, err);
-    else if (!take(machine, "cpu", c->cpu, sizeof c->cpu) || !take(machine, "libraries", c->libraries, sizeof c->libraries) ||
+    else if (!take(machine, "cpu", c->cpu, sizeof c->cpu) ||
+             !take(machine, "libraries", c->libraries, sizeof c->libraries) ||
              !take(all, "measured_at", c->measured_at, sizeof c->measured_at))
         rc = damaged(path, "no machine or date", err);
     else if (!same_machine(c, &here))
-        rc = tacho_fail(err, TACHO_ENOTFOUND, "'tacho calibrate' measures it", "%s: measured on another machine", path);
+        rc = tacho_fail(err, TACHO_ENOTFOUND, "'tacho calibrate' measures it",
+                        "%s: measured on another machine", path);
     else if (col_calibration_add_json(c, json_object_get(all, "ceilings")))
         rc = damaged(path, "a row that is none", err);
     if (rc)
@@ -240,8 +260,8 @@ static int load(struct col_calibration *c, const char *path, struct tacho_error 
 }
 
 /* The newest file of a folder whose name begins so. */
-static int load_newest(struct col_calibration *c, const char *folder, const char *prefix, char path[COL_PATH_MAX],
-                       struct tacho_error *err)
+static int load_newest(struct col_calibration *c, const char *folder, const char *prefix,
+                       char path[COL_PATH_MAX], struct tacho_error *err)
 {
     struct dirent *e;
     DIR *dir = opendir(folder);
@@ -251,7 +271,8 @@ static int load_newest(struct col_calibration *c, const char *folder, const char
         char name[COL_PATH_MAX];
         struct col_calibration one;
         size_t n = strlen(e->d_name);
-        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0 || n < 6 || strcmp(e->d_name + n - 5, SUFFIX) != 0 ||
+        if (strncmp(e->d_name, prefix, strlen(prefix)) != 0 || n < 6 ||
+            strcmp(e->d_name + n - 5, SUFFIX) != 0 ||
             snprintf(name, sizeof name, "%s/%s", folder, e->d_name) >= (int)sizeof name)
             continue;
         int one_rc = load(&one, name, err);
@@ -274,13 +295,15 @@ static int load_newest(struct col_calibration *c, const char *folder, const char
                                   "%s: this machine was never calibrated", folder);
 }
 
-int col_calibration_find(struct col_calibration *c, const char *libraries, char path[COL_PATH_MAX], struct tacho_error *err)
+int col_calibration_find(struct col_calibration *c, const char *libraries, char path[COL_PATH_MAX],
+                         struct tacho_error *err)
 {
     char folder[COL_PATH_MAX - 256] = "", prefix[192];
     col_calibration_init(c, libraries);
     path[0] = 0;
     if (tacho_cache_folder("tacho", folder, sizeof folder))
-        return tacho_fail(err, TACHO_ENOTFOUND, "set XDG_CACHE_HOME to a folder", "no folder for what is measured once%s%s",
+        return tacho_fail(err, TACHO_ENOTFOUND, "set XDG_CACHE_HOME to a folder",
+                          "no folder for what is measured once%s%s",
                           *folder ? ": cannot make " : "", folder);
     file_prefix(c, prefix, sizeof prefix);
     if (!libraries)
@@ -297,7 +320,8 @@ int col_calibration_save(const struct col_calibration *c, const char *path, stru
     if (!all)
         return tacho_fail(err, TACHO_ENOMEM, NULL, "%s: out of memory", path);
     int file = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool ok = file >= 0 && json_dumpfd(all, file, JSON_INDENT(1) | JSON_PRESERVE_ORDER) == 0 && fsync(file) == 0;
+    bool ok = file >= 0 && json_dumpfd(all, file, JSON_INDENT(1) | JSON_PRESERVE_ORDER) == 0 &&
+              fsync(file) == 0;
     int error = errno;
     json_decref(all);
     if (file >= 0)
@@ -305,8 +329,9 @@ int col_calibration_save(const struct col_calibration *c, const char *path, stru
     if (ok && rename(tmp, path) == 0)
         return 0;
     unlink(tmp);
-    return tacho_fail(err, error == ENOSPC ? TACHO_ENOSPACE : TACHO_EIO, "set XDG_CACHE_HOME to a folder that can be written",
-                      "%s: %s", path, strerror(error));
+    return tacho_fail(err, error == ENOSPC ? TACHO_ENOSPACE : TACHO_EIO,
+                      "set XDG_CACHE_HOME to a folder that can be written", "%s: %s", path,
+                      strerror(error));
 }
 
 /* ---- the table `ceiling` ------------------------------------------------------------------------------------------------------ */
@@ -316,8 +341,13 @@ static int write_row(store *db, const struct col_ceiling *r, const char *when)
 {
     char source[400];
     /* sizes are what the system tells, all else was measured */
-    snprintf(source, sizeof source, "%s%s%s", strcmp(r->unit, "bytes") ? "measured: " : "", r->how, when);
-    struct store_ceiling c = {.device = "cpu", .resource = r->resource, .dtype = r->dtype, .source = source, .value = r->value};
+    snprintf(source, sizeof source, "%s%s%s", strcmp(r->unit, "bytes") ? "measured: " : "", r->how,
+             when);
+    struct store_ceiling c = {.device = "cpu",
+                              .resource = r->resource,
+                              .dtype = r->dtype,
+                              .source = source,
+                              .value = r->value};
     return store_ceiling_add(db, &c);
 }
 
@@ -334,7 +364,8 @@ int col_ceilings_write(store *db, const struct col_calibration *c, const struct 
     char when[128];
     int n = snprintf(when, sizeof when, " (tacho calibrate, %s", c->measured_at);
     if (c->busy_cores > 0.1)
-        n += snprintf(when + n, sizeof when - (size_t)n, ", while other programs used %.1f cores", c->busy_cores);
+        n += snprintf(when + n, sizeof when - (size_t)n, ", while other programs used %.1f cores",
+                      c->busy_cores);
     snprintf(when + n, sizeof when - (size_t)n, ")");
     int rc = peak->fp32 > 0 ? col_calibration_add_peak(&now, peak, NULL) : 0;
     for (size_t i = 0; i < now.rows && rc == 0; i++)

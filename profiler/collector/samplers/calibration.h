@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a machine can do at most, as `tacho calibrate` measured it, and the file in which it is kept:
- * $XDG_CACHE_HOME/tacho/calibration-MACHINE.json (else ~/.cache/tacho). MACHINE is made of CPU model, usable cores, memory and
- * the libraries of the engine, so that another machine, or the same one with other cores, has another file.
- * Schema tacho-calibration/1, see docs/calibrate.md.
+ * What a machine can do at most, as `tacho calibrate` measured it, and the file in which it is
+ * kept: $XDG_CACHE_HOME/tacho/calibration-MACHINE.json (else ~/.cache/tacho). MACHINE is made of
+ * CPU model, usable cores, memory and the libraries of the engine, so that another machine, or the
+ * same one with other cores, has another file. Schema tacho-calibration/1, see docs/calibrate.md.
  */
 #ifndef COL_CALIBRATION_H
 #define COL_CALIBRATION_H
@@ -42,26 +42,32 @@ struct col_calibration {
 void col_calibration_init(struct col_calibration *c, const char *libraries);
 void col_calibration_clear(struct col_calibration *c); /* frees the rows */
 
-/* The file of this machine and these libraries; libraries NULL: the newest that was measured on this machine. `path` is its
- * name, also where there is no such file yet (libraries given). TACHO_ENOTFOUND, TACHO_ECORRUPT, TACHO_EIO with words. */
-int col_calibration_find(struct col_calibration *c, const char *libraries, char path[COL_PATH_MAX], struct tacho_error *err);
+/* The file of this machine and these libraries; libraries NULL: the newest that was measured on
+ * this machine. `path` is its name, also where there is no such file yet (libraries given).
+ * TACHO_ENOTFOUND, TACHO_ECORRUPT, TACHO_EIO with words. */
+int col_calibration_find(struct col_calibration *c, const char *libraries, char path[COL_PATH_MAX],
+                         struct tacho_error *err);
 
 /* Writes beside and renames. */
-int col_calibration_save(const struct col_calibration *c, const char *path, struct tacho_error *err);
+int col_calibration_save(const struct col_calibration *c, const char *path,
+                         struct tacho_error *err);
 
 /* As JSON: what the file holds. The caller drops the reference. NULL without memory. */
 json_t *col_calibration_json(const struct col_calibration *c);
 
-/* Appends rows: those of an array as `train calibrate` and the file have them, and the instruction peaks (spread of fp32, fp64,
- * bf16; NULL: not known). TACHO_EFORMAT, TACHO_ENOMEM. */
+/* Appends rows: those of an array as `train calibrate` and the file have them, and the instruction
+ * peaks (spread of fp32, fp64, bf16; NULL: not known). TACHO_EFORMAT, TACHO_ENOMEM. */
 int col_calibration_add_json(struct col_calibration *c, const json_t *rows);
-int col_calibration_add_peak(struct col_calibration *c, const struct col_peak *peak, const struct col_peak_spread spread[3]);
+int col_calibration_add_peak(struct col_calibration *c, const struct col_peak *peak,
+                             const struct col_peak_spread spread[3]);
 
 /* The row, or NULL where there is none or it is absent. */
-const struct col_ceiling *col_calibration_get(const struct col_calibration *c, const char *resource, const char *dtype);
+const struct col_ceiling *col_calibration_get(const struct col_calibration *c, const char *resource,
+                                              const char *dtype);
 
-/* Puts everything that has a value into the table `ceiling`; of an instruction peak that was measured just now (fp32 == 0: it
- * was not) and the one of the calibration the higher one. Either may be without rows. */
+/* Puts everything that has a value into the table `ceiling`; of an instruction peak that was
+ * measured just now (fp32 == 0: it was not) and the one of the calibration the higher one. Either
+ * may be without rows. */
 int col_ceilings_write(store *db, const struct col_calibration *c, const struct col_peak *peak);
 
 #endif

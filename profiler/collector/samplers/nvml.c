@@ -62,7 +62,8 @@ struct gpm_request {
     X(init, "nvmlInit_v2", "nvmlInit", (void)) \
     X(shutdown, "nvmlShutdown", NULL, (void)) \
     X(count, "nvmlDeviceGetCount_v2", "nvmlDeviceGetCount", (unsigned *n)) \
-    X(handle, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex", (unsigned i, device_t *d)) \
+    X(handle, "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetHandleByIndex", \
+      (unsigned i, device_t *d)) \
     X(name, "nvmlDeviceGetName", NULL, (device_t d, char *text, unsigned size)) \
     X(uuid, "nvmlDeviceGetUUID", NULL, (device_t d, char *text, unsigned size)) \
     X(power, "nvmlDeviceGetPowerUsage", NULL, (device_t d, unsigned *mw)) \
@@ -70,11 +71,12 @@ struct gpm_request {
     X(energy, "nvmlDeviceGetTotalEnergyConsumption", NULL, (device_t d, unsigned long long *mj)) \
     X(clock, "nvmlDeviceGetClockInfo", NULL, (device_t d, int which, unsigned *mhz)) \
     X(max_clock, "nvmlDeviceGetMaxClockInfo", NULL, (device_t d, int which, unsigned *mhz)) \
-    X(reasons, "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons", \
-      (device_t d, unsigned long long *bits)) \
+    X(reasons, "nvmlDeviceGetCurrentClocksEventReasons", \
+      "nvmlDeviceGetCurrentClocksThrottleReasons", (device_t d, unsigned long long *bits)) \
     X(temperature, "nvmlDeviceGetTemperature", NULL, (device_t d, int sensor, unsigned *c)) \
     X(memory, "nvmlDeviceGetMemoryInfo", NULL, (device_t d, struct nvml_memory * m)) \
-    X(utilization, "nvmlDeviceGetUtilizationRates", NULL, (device_t d, struct nvml_utilization * u)) \
+    X(utilization, "nvmlDeviceGetUtilizationRates", NULL, \
+      (device_t d, struct nvml_utilization * u)) \
     X(pcie, "nvmlDeviceGetPcieThroughput", NULL, (device_t d, int which, unsigned *kib)) \
     X(fields, "nvmlDeviceGetFieldValues", NULL, (device_t d, int n, struct nvml_field *f)) \
     X(gpm_support, "nvmlGpmQueryDeviceSupport", NULL, (device_t d, struct gpm_support * s)) \
@@ -163,8 +165,10 @@ static void gpu_open(struct col_nvml *n, struct gpu *g)
         g->limit_mw = 0;
     if (!n->max_clock || n->max_clock(g->handle, 1, &g->max_sm_mhz))
         g->max_sm_mhz = 0;
-    g->gpm = n->gpm_support && n->gpm_alloc && n->gpm_get && n->gpm_metrics && n->gpm_support(g->handle, &s) == NVML_OK &&
-             s.supported && n->gpm_alloc(&g->gpm_sample[0]) == NVML_OK && n->gpm_alloc(&g->gpm_sample[1]) == NVML_OK;
+    g->gpm = n->gpm_support && n->gpm_alloc && n->gpm_get && n->gpm_metrics &&
+             n->gpm_support(g->handle, &s) == NVML_OK && s.supported &&
+             n->gpm_alloc(&g->gpm_sample[0]) == NVML_OK &&
+             n->gpm_alloc(&g->gpm_sample[1]) == NVML_OK;
 }
 
 static bool library_start(struct col_nvml *n)
@@ -252,7 +256,8 @@ static int read_memory(struct col_nvml *n, device_t d, double *value)
 }
 
 /* All but GPM. NVML's return code. */
-static int read_metric(struct col_nvml *n, const struct gpu *g, enum col_nvml_metric m, double *value)
+static int read_metric(struct col_nvml *n, const struct gpu *g, enum col_nvml_metric m,
+                       double *value)
 {
     const unsigned all_links = 0xffffffffu;
     device_t d = g->handle;
@@ -290,7 +295,8 @@ static int read_metric(struct col_nvml *n, const struct gpu *g, enum col_nvml_me
     }
 }
 
-static void put(struct col_nvml *n, unsigned device, enum col_nvml_metric m, int result, double value)
+static void put(struct col_nvml *n, unsigned device, enum col_nvml_metric m, int result,
+                double value)
 {
     pthread_mutex_lock(&n->lock);
     n->gpu[device].result[m] = result;
@@ -312,8 +318,9 @@ static void look_gpm(struct col_nvml *n, unsigned device)
     static const struct {
         enum col_nvml_metric metric;
         unsigned id;
-    } wanted[] = {{COL_NVML_SM_ACTIVE, 2},    {COL_NVML_SM_OCCUPANCY, 3}, {COL_NVML_TENSOR_ACTIVE, 5},
-                  {COL_NVML_DRAM_ACTIVE, 10}, {COL_NVML_FP64_ACTIVE, 11}, {COL_NVML_FP32_ACTIVE, 12},
+    } wanted[] = {{COL_NVML_SM_ACTIVE, 2},     {COL_NVML_SM_OCCUPANCY, 3},
+                  {COL_NVML_TENSOR_ACTIVE, 5}, {COL_NVML_DRAM_ACTIVE, 10},
+                  {COL_NVML_FP64_ACTIVE, 11},  {COL_NVML_FP32_ACTIVE, 12},
                   {COL_NVML_FP16_ACTIVE, 13}};
     const unsigned count = sizeof wanted / sizeof *wanted;
     struct gpu *g = &n->gpu[device];
@@ -322,13 +329,15 @@ static void look_gpm(struct col_nvml *n, unsigned device)
         rc = n->gpm_get(g->handle, g->gpm_sample[1]);
     bool pair = g->gpm_before;
     if (rc == NVML_OK && pair) {
-        *n->request = (struct gpm_request){.version = 1, .count = count, .before = g->gpm_sample[0], .after = g->gpm_sample[1]};
+        *n->request = (struct gpm_request){
+            .version = 1, .count = count, .before = g->gpm_sample[0], .after = g->gpm_sample[1]};
         for (unsigned i = 0; i < count; i++)
             n->request->metric[i].id = wanted[i].id;
         rc = n->gpm_metrics(n->request);
     }
     for (unsigned i = 0; i < count && (rc != NVML_OK || pair); i++)
-        put(n, device, wanted[i].metric, rc ? rc : n->request->metric[i].result, rc ? NAN : n->request->metric[i].value);
+        put(n, device, wanted[i].metric, rc ? rc : n->request->metric[i].result,
+            rc ? NAN : n->request->metric[i].value);
     if (!g->gpm)
         return;
     void *sample = g->gpm_sample[0];
@@ -424,10 +433,11 @@ void col_nvml_close(struct col_nvml *n)
 
 static enum col_status status_of(int result)
 {
-    return result == NVML_OK                                                   ? COL_STATUS_OK
-           : result == NVML_NO_PERMISSION                                      ? COL_STATUS_DENIED
-           : result == NVML_NOT_SUPPORTED || result == NVML_FUNCTION_NOT_FOUND ? COL_STATUS_NOT_SUPPORTED
-                                                                               : COL_STATUS_NOT_COUNTED;
+    return result == NVML_OK              ? COL_STATUS_OK
+           : result == NVML_NO_PERMISSION ? COL_STATUS_DENIED
+           : result == NVML_NOT_SUPPORTED || result == NVML_FUNCTION_NOT_FOUND
+               ? COL_STATUS_NOT_SUPPORTED
+               : COL_STATUS_NOT_COUNTED;
 }
 
 static int tell_gpu(struct col_nvml *n, struct col_drain *d, unsigned i)
@@ -500,7 +510,8 @@ int col_nvml_sample(struct col_nvml *n, struct col_drain *d)
     for (unsigned i = 0; i < count && rc == 0; i++)
         rc = put_row(n, d, &batch[i]);
     if (rc == 0 && dropped)
-        rc = col_drain_loss(d, "nvml", "reading dropped: the collector was late", (int64_t)dropped, STORE_ABSENT, STORE_ABSENT);
+        rc = col_drain_loss(d, "nvml", "reading dropped: the collector was late", (int64_t)dropped,
+                            STORE_ABSENT, STORE_ABSENT);
     return rc;
 }
 
@@ -515,8 +526,8 @@ void col_nvml_reset(struct col_nvml *n)
     pthread_mutex_unlock(&n->lock);
 }
 
-int col_nvml_look(void (*row)(void *ctx, int device, const char *name, const char *metric, enum col_status status, double value,
-                              const char *unit),
+int col_nvml_look(void (*row)(void *ctx, int device, const char *name, const char *metric,
+                              enum col_status status, double value, const char *unit),
                   void *ctx, const char **why)
 {
     struct col_nvml *n = calloc(1, sizeof *n);
@@ -531,7 +542,8 @@ int col_nvml_look(void (*row)(void *ctx, int device, const char *name, const cha
     int count = n->ready ? (int)n->gpus : -1;
     if (n->ready) {
         look(n);
-        nanosleep(&(struct timespec){.tv_nsec = 120000000}, NULL); /* GPM wants two looks, 100 ms apart */
+        nanosleep(&(struct timespec){.tv_nsec = 120000000},
+                  NULL); /* GPM wants two looks, 100 ms apart */
         n->looks = 0;
         n->queued = 0;
         look(n);
@@ -542,7 +554,8 @@ int col_nvml_look(void (*row)(void *ctx, int device, const char *name, const cha
             for (unsigned k = 0; k < n->queued; k++)
                 if (n->queue[k].device == i && n->queue[k].metric == m)
                     value = n->queue[k].value;
-            row(ctx, i, n->gpu[i].name, metric_table[m].name, status_of(n->gpu[i].result[m]), value, metric_table[m].unit);
+            row(ctx, i, n->gpu[i].name, metric_table[m].name, status_of(n->gpu[i].result[m]), value,
+                metric_table[m].unit);
         }
     col_nvml_close(n);
     return count;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: what NVIDIA's management library says about the machine's GPUs: power, energy, clocks, why they are held back,
- * temperature, memory, links, and on Hopper and later the activity of their units (GPM). libnvidia-ml is loaded at run time; no
- * header of it is needed. A thread of its own asks, because some answers take 20 ms.
+ * Private: what NVIDIA's management library says about the machine's GPUs: power, energy, clocks,
+ * why they are held back, temperature, memory, links, and on Hopper and later the activity of their
+ * units (GPM). libnvidia-ml is loaded at run time; no header of it is needed. A thread of its own
+ * asks, because some answers take 20 ms.
  *
- * Tracks belong to the machine; their device is gpu:N as NVML counts (by bus). Run keys nvml.N.name and nvml.N.uuid say which
- * that is; the uuid is the one of device.P.gpu:M.uuid. What a GPU does not tell has no track and a run key with the reason:
- * nvml.N.METRIC = "not supported", "denied" ...
+ * Tracks belong to the machine; their device is gpu:N as NVML counts (by bus). Run keys nvml.N.name
+ * and nvml.N.uuid say which that is; the uuid is the one of device.P.gpu:M.uuid. What a GPU does
+ * not tell has no track and a run key with the reason: nvml.N.METRIC = "not supported", "denied"
+ * ...
  */
 #ifndef COL_NVML_H
 #define COL_NVML_H
@@ -46,7 +48,8 @@ enum col_nvml_metric {
 
 struct col_nvml;
 
-/* Starts the thread; NULL where there is no libnvidia-ml or no thread can be had. The library is initialised by the thread. */
+/* Starts the thread; NULL where there is no libnvidia-ml or no thread can be had. The library is
+ * initialised by the thread. */
 struct col_nvml *col_nvml_open(int sample_ms);
 /* Writes what was read since the last call into the open transaction of d. 0 or a store error. */
 int col_nvml_sample(struct col_nvml *n, struct col_drain *d);
@@ -54,10 +57,10 @@ int col_nvml_sample(struct col_nvml *n, struct col_drain *d);
 void col_nvml_reset(struct col_nvml *n);
 void col_nvml_close(struct col_nvml *n);
 
-/* For `doctor`: one look at every GPU. Calls `row` with what it found; returns the number of GPUs, or -1 with *why (a text that
- * stays valid) where NVML cannot be used. */
-int col_nvml_look(void (*row)(void *ctx, int device, const char *name, const char *metric, enum col_status status, double value,
-                              const char *unit),
+/* For `doctor`: one look at every GPU. Calls `row` with what it found; returns the number of GPUs,
+ * or -1 with *why (a text that stays valid) where NVML cannot be used. */
+int col_nvml_look(void (*row)(void *ctx, int device, const char *name, const char *metric,
+                              enum col_status status, double value, const char *unit),
                   void *ctx, const char **why);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loops are written in assembler: what is measured is the hardware, not what a compiler makes of the loop at some -O level.
- * 14 independent accumulators cover the latency of every CPU's multiply-add units (4-5 cycles on two ports need 8-10).
+ * The loops are written in assembler: what is measured is the hardware, not what a compiler makes
+ * of the loop at some -O level. 14 independent accumulators cover the latency of every CPU's
+ * multiply-add units (4-5 cycles on two ports need 8-10).
  */
 #include "profiler/collector/samplers/peak.h"
 
@@ -33,13 +34,16 @@
 #define CPUS_MAX    1024
 
 #define CLOBBER \
-    "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", \
-        "xmm14", "xmm15"
+    "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
+        "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
 #define ZERO_ALL \
-    "vpxor %%xmm0,%%xmm0,%%xmm0\n vpxor %%xmm1,%%xmm1,%%xmm1\n vpxor %%xmm2,%%xmm2,%%xmm2\n vpxor %%xmm3,%%xmm3,%%xmm3\n" \
-    "vpxor %%xmm4,%%xmm4,%%xmm4\n vpxor %%xmm5,%%xmm5,%%xmm5\n vpxor %%xmm6,%%xmm6,%%xmm6\n vpxor %%xmm7,%%xmm7,%%xmm7\n" \
+    "vpxor %%xmm0,%%xmm0,%%xmm0\n vpxor %%xmm1,%%xmm1,%%xmm1\n vpxor %%xmm2,%%xmm2,%%xmm2\n " \
+    "vpxor %%xmm3,%%xmm3,%%xmm3\n" \
+    "vpxor %%xmm4,%%xmm4,%%xmm4\n vpxor %%xmm5,%%xmm5,%%xmm5\n vpxor %%xmm6,%%xmm6,%%xmm6\n " \
+    "vpxor %%xmm7,%%xmm7,%%xmm7\n" \
     "vpxor %%xmm8,%%xmm8,%%xmm8\n vpxor %%xmm9,%%xmm9,%%xmm9\n vpxor %%xmm10,%%xmm10,%%xmm10\n" \
-    "vpxor %%xmm11,%%xmm11,%%xmm11\n vpxor %%xmm12,%%xmm12,%%xmm12\n vpxor %%xmm13,%%xmm13,%%xmm13\n" \
+    "vpxor %%xmm11,%%xmm11,%%xmm11\n vpxor %%xmm12,%%xmm12,%%xmm12\n vpxor " \
+    "%%xmm13,%%xmm13,%%xmm13\n" \
     "vpxor %%xmm14,%%xmm14,%%xmm14\n vpxor %%xmm15,%%xmm15,%%xmm15\n"
 #define FMA(op, r, n) op " %%" r "0,%%" r "1,%%" r #n "\n"
 #define FMA_14(op, r) \
@@ -49,13 +53,18 @@
     FMA(op, r, 5) \
     FMA(op, r, 6) \
     FMA(op, r, 7) \
-    FMA(op, r, 8) FMA(op, r, 9) FMA(op, r, 10) FMA(op, r, 11) FMA(op, r, 12) FMA(op, r, 13) FMA(op, r, 14) FMA(op, r, 15)
+    FMA(op, r, 8) \
+    FMA(op, r, 9) FMA(op, r, 10) FMA(op, r, 11) FMA(op, r, 12) FMA(op, r, 13) FMA(op, r, 14) \
+        FMA(op, r, 15)
 
 /* Each runs n rounds of 14 multiply-adds on all lanes. */
 #define FMA_LOOP(name, op, r) \
     static void name(uint64_t n) \
     { \
-        __asm__ volatile(ZERO_ALL "1:\n" FMA_14(op, r) "dec %0\n jnz 1b\n vzeroupper\n" : "+r"(n) : : CLOBBER); \
+        __asm__ volatile(ZERO_ALL "1:\n" FMA_14(op, r) "dec %0\n jnz 1b\n vzeroupper\n" \
+                         : "+r"(n) \
+                         : \
+                         : CLOBBER); \
     }
 FMA_LOOP(avx512_fp32, "vfmadd231ps", "zmm")
 FMA_LOOP(avx512_fp64, "vfmadd231pd", "zmm")
@@ -68,12 +77,16 @@ FMA_LOOP(avx2_fp64, "vfmadd231pd", "ymm")
     static void name(uint64_t n) \
     { \
         __asm__ volatile( \
-            "xorps %%xmm0,%%xmm0\n xorps %%xmm1,%%xmm1\n xorps %%xmm2,%%xmm2\n xorps %%xmm3,%%xmm3\n" \
-            "xorps %%xmm4,%%xmm4\n xorps %%xmm5,%%xmm5\n xorps %%xmm6,%%xmm6\n xorps %%xmm7,%%xmm7\n" \
-            "xorps %%xmm8,%%xmm8\n xorps %%xmm9,%%xmm9\n xorps %%xmm10,%%xmm10\n xorps %%xmm11,%%xmm11\n" \
-            "xorps %%xmm12,%%xmm12\n xorps %%xmm13,%%xmm13\n xorps %%xmm14,%%xmm14\n xorps %%xmm15,%%xmm15\n1:\n" SSE_PAIR( \
-                mul, add, 2, 3) SSE_PAIR(mul, add, 4, 5) SSE_PAIR(mul, add, 6, 7) SSE_PAIR(mul, add, 8, 9) \
-                SSE_PAIR(mul, add, 10, 11) SSE_PAIR(mul, add, 12, 13) SSE_PAIR(mul, add, 14, 15) "dec %0\n jnz 1b\n" \
+            "xorps %%xmm0,%%xmm0\n xorps %%xmm1,%%xmm1\n xorps %%xmm2,%%xmm2\n xorps " \
+            "%%xmm3,%%xmm3\n" \
+            "xorps %%xmm4,%%xmm4\n xorps %%xmm5,%%xmm5\n xorps %%xmm6,%%xmm6\n xorps " \
+            "%%xmm7,%%xmm7\n" \
+            "xorps %%xmm8,%%xmm8\n xorps %%xmm9,%%xmm9\n xorps %%xmm10,%%xmm10\n xorps " \
+            "%%xmm11,%%xmm11\n" \
+            "xorps %%xmm12,%%xmm12\n xorps %%xmm13,%%xmm13\n xorps %%xmm14,%%xmm14\n xorps " \
+            "%%xmm15,%%xmm15\n1:\n" SSE_PAIR(mul, add, 2, 3) SSE_PAIR(mul, add, 4, 5) \
+                SSE_PAIR(mul, add, 6, 7) SSE_PAIR(mul, add, 8, 9) SSE_PAIR(mul, add, 10, 11) \
+                    SSE_PAIR(mul, add, 12, 13) SSE_PAIR(mul, add, 14, 15) "dec %0\n jnz 1b\n" \
             : "+r"(n) \
             : \
             : CLOBBER); \
@@ -91,8 +104,9 @@ struct tile_config {
     uint8_t rows[16];
 };
 
-/* A product of tiles is 16 x 16 x 32 multiply-adds. Six accumulators cover its latency. The configuration is a whole memory
- * operand: compilers that are told of its first bytes only drop the stores of the rest. */
+/* A product of tiles is 16 x 16 x 32 multiply-adds. Six accumulators cover its latency. The
+ * configuration is a whole memory operand: compilers that are told of its first bytes only drop the
+ * stores of the rest. */
 #define TILE(n) "tdpbf16ps %%tmm7,%%tmm6,%%tmm" #n "\n"
 static void amx_bf16(uint64_t n)
 {
@@ -101,12 +115,13 @@ static void amx_bf16(uint64_t n)
         config.row_bytes[i] = 64;
         config.rows[i] = 16;
     }
-    __asm__ volatile("ldtilecfg %1\n tilezero %%tmm0\n tilezero %%tmm1\n tilezero %%tmm2\n tilezero %%tmm3\n"
-                     "tilezero %%tmm4\n tilezero %%tmm5\n tilezero %%tmm6\n tilezero %%tmm7\n"
-                     "1:\n" TILE(0) TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) "dec %0\n jnz 1b\n tilerelease\n"
-                     : "+r"(n)
-                     : "m"(config)
-                     : "cc");
+    __asm__ volatile(
+        "ldtilecfg %1\n tilezero %%tmm0\n tilezero %%tmm1\n tilezero %%tmm2\n tilezero %%tmm3\n"
+        "tilezero %%tmm4\n tilezero %%tmm5\n tilezero %%tmm6\n tilezero %%tmm7\n"
+        "1:\n" TILE(0) TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) "dec %0\n jnz 1b\n tilerelease\n"
+        : "+r"(n)
+        : "m"(config)
+        : "cc");
 }
 
 struct isa {
@@ -136,7 +151,8 @@ static const struct isa *choose_isa(void)
     return &isa_sse;
 }
 
-/* Does the system keep tiles over a switch of threads, and let this process use them? Linux wants to be asked. */
+/* Does the system keep tiles over a switch of threads, and let this process use them? Linux wants
+ * to be asked. */
 static bool tiles_allowed(void)
 {
     enum { REQUEST = 0x1023, TILE_DATA = 18 };
@@ -145,8 +161,8 @@ static bool tiles_allowed(void)
     return (low >> 17 & 3) == 3 && syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
 }
 
-/* cpuid leaf 7: subleaf 0 EDX bit 22 AMX-BF16, bit 24 AMX-TILE; subleaf 1 EAX bit 5 AVX512_BF16. Compilers of some years ago
- * have no names for them. */
+/* cpuid leaf 7: subleaf 0 EDX bit 22 AMX-BF16, bit 24 AMX-TILE; subleaf 1 EAX bit 5 AVX512_BF16.
+ * Compilers of some years ago have no names for them. */
 static const struct isa_bf16 *choose_bf16(const struct isa *isa)
 {
     unsigned a, b, c, d;
@@ -174,7 +190,8 @@ struct worker {
     int runs;
 };
 
-/* All threads run at once: what counts is what the CPUs do together (shared power, shared cores). */
+/* All threads run at once: what counts is what the CPUs do together (shared power, shared cores).
+ */
 static void *work(void *ctx)
 {
     struct worker *w = ctx;
@@ -207,9 +224,10 @@ static int by_rate(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-/* Rounds a second of all CPUs together, the best of some runs; 0 when threads could not be started. rates: of each run, lowest
- * first; room for `runs`. */
-static double measure(const int *cpu, int cpus, void (*loop)(uint64_t n), int64_t run_ns, int runs, double *rates)
+/* Rounds a second of all CPUs together, the best of some runs; 0 when threads could not be started.
+ * rates: of each run, lowest first; room for `runs`. */
+static double measure(const int *cpu, int cpus, void (*loop)(uint64_t n), int64_t run_ns, int runs,
+                      double *rates)
 {
     struct phases phases = {0};
     struct worker *w = calloc((size_t)cpus, sizeof *w);
@@ -217,7 +235,8 @@ static double measure(const int *cpu, int cpus, void (*loop)(uint64_t n), int64_
         return 0;
     int started = 0;
     for (int i = 0; i < cpus; i++) {
-        w[i] = (struct worker){.cpu = cpu[i], .loop = loop, .run_ns = run_ns, .phases = &phases, .runs = runs};
+        w[i] = (struct worker){
+            .cpu = cpu[i], .loop = loop, .run_ns = run_ns, .phases = &phases, .runs = runs};
         w[i].started = pthread_create(&w[i].thread, NULL, work, &w[i]) == 0;
         started += w[i].started;
     }
@@ -261,8 +280,9 @@ static bool cache_path(char *path, size_t size, const int *cpu, int cpus, const 
 static bool cache_read(const char *path, struct col_peak *p)
 {
     char text[128];
-    return col_proc_read(path, text, sizeof text) > 0 && sscanf(text, "%lf %lf %lf", &p->fp32, &p->fp64, &p->bf16) == 3 &&
-           p->fp32 > 0 && p->fp64 > 0;
+    return col_proc_read(path, text, sizeof text) > 0 &&
+           sscanf(text, "%lf %lf %lf", &p->fp32, &p->fp64, &p->bf16) == 3 && p->fp32 > 0 &&
+           p->fp64 > 0;
 }
 
 /* Written beside and renamed: two runs may measure at once. */
@@ -299,9 +319,10 @@ static bool raise_to(double *value, double measured)
     return better;
 }
 
-/* Measures each type for `runs` runs, fp64 and bf16 fewer at a glance; returns whether one is higher than what stood there. */
-static bool measure_all(struct col_peak *p, const int *cpu, const struct isa *isa, int64_t run_ns, int runs,
-                        struct col_peak_spread spread[3])
+/* Measures each type for `runs` runs, fp64 and bf16 fewer at a glance; returns whether one is
+ * higher than what stood there. */
+static bool measure_all(struct col_peak *p, const int *cpu, const struct isa *isa, int64_t run_ns,
+                        int runs, struct col_peak_spread spread[3])
 {
     const struct isa_bf16 *bf16 = choose_bf16(isa);
     const struct {
@@ -317,13 +338,17 @@ static bool measure_all(struct col_peak *p, const int *cpu, const struct isa *is
     p->bf16_isa = bf16 ? bf16->name : NULL;
     for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
         int n = type[i].runs;
-        double best = type[i].loop ? measure(cpu, p->cpus, type[i].loop, run_ns, n, rates) * type[i].flops : 0;
+        double best = type[i].loop
+                          ? measure(cpu, p->cpus, type[i].loop, run_ns, n, rates) * type[i].flops
+                          : 0;
         better |= raise_to(type[i].value, best);
         if (best > 0 && spread)
-            spread[i] = (struct col_peak_spread){rates[n / 2] * type[i].flops, rates[0] * type[i].flops, n};
+            spread[i] =
+                (struct col_peak_spread){rates[n / 2] * type[i].flops, rates[0] * type[i].flops, n};
     }
     if (p->fp32 <= 0)
-        snprintf(p->reason, sizeof p->reason, "instruction peak not measured: threads could not be started");
+        snprintf(p->reason, sizeof p->reason,
+                 "instruction peak not measured: threads could not be started");
     return better;
 }
 
@@ -334,7 +359,11 @@ bool col_peak_measure_anew(struct col_peak *p, double seconds, struct col_peak_s
     memset(spread, 0, 3 * sizeof *spread);
     if (!usable_cpus(p, cpu))
         return false;
-    measure_all(p, cpu, choose_isa(), RUN_NS, runs < RUNS ? RUNS : runs > RUNS_MAX ? RUNS_MAX : runs, spread);
+    measure_all(p, cpu, choose_isa(), RUN_NS,
+                runs < RUNS       ? RUNS
+                : runs > RUNS_MAX ? RUNS_MAX
+                                  : runs,
+                spread);
     return p->fp32 > 0;
 }
 
@@ -348,7 +377,8 @@ bool col_peak_measure(struct col_peak *p)
     const struct isa *isa = choose_isa();
     bool has_path = cache_path(path, sizeof path, cpu, p->cpus, isa->name);
     p->cached = has_path && cache_read(path, p);
-    bool better = measure_all(p, cpu, isa, p->cached ? GLANCE_NS : RUN_NS, p->cached ? GLANCE_RUNS : RUNS, NULL);
+    bool better = measure_all(p, cpu, isa, p->cached ? GLANCE_NS : RUN_NS,
+                              p->cached ? GLANCE_RUNS : RUNS, NULL);
     if (p->fp32 > 0 && has_path && better)
         cache_write(path, p);
     return p->fp32 > 0;
@@ -359,7 +389,8 @@ bool col_peak_measure(struct col_peak *p)
 bool col_peak_measure(struct col_peak *p)
 {
     memset(p, 0, sizeof *p);
-    snprintf(p->reason, sizeof p->reason, "instruction peak not measured: no loop for this CPU architecture yet");
+    snprintf(p->reason, sizeof p->reason,
+             "instruction peak not measured: no loop for this CPU architecture yet");
     return false;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The instruction peak of the CPUs this process may use: FLOP/s of a loop of independent fused multiply-adds in registers, one
- * pinned thread a CPU, widest vectors (or tiles) that CPU and system support, best of several short runs. Measured once a
- * machine and CPU set, kept under $XDG_CACHE_HOME/tacho; each later run looks briefly whether it can do better and raises the
- * value if so.
+ * The instruction peak of the CPUs this process may use: FLOP/s of a loop of independent fused
+ * multiply-adds in registers, one pinned thread a CPU, widest vectors (or tiles) that CPU and
+ * system support, best of several short runs. Measured once a machine and CPU set, kept under
+ * $XDG_CACHE_HOME/tacho; each later run looks briefly whether it can do better and raises the value
+ * if so.
  */
 #ifndef COL_PEAK_H
 #define COL_PEAK_H
@@ -12,7 +13,7 @@
 
 struct col_peak {
     double fp32, fp64; /* FLOP/s, 0 = not measured */
-    double bf16;       /* of the instructions for products of bf16 summed in fp32; 0: this CPU has none */
+    double bf16; /* of the instructions for products of bf16 summed in fp32; 0: this CPU has none */
     int cpus;
     const char *isa;      /* "AVX-512", "AVX2", "SSE2" */
     const char *bf16_isa; /* "AMX", "AVX-512 BF16"; NULL: none */
@@ -27,7 +28,8 @@ struct col_peak_spread {
 
 /* Returns true when measured. Takes some tenths of a second the first time. */
 bool col_peak_measure(struct col_peak *p);
-/* The same, but nothing kept is looked at, and it is measured longer: `seconds` a type. spread: of fp32, fp64, bf16. */
+/* The same, but nothing kept is looked at, and it is measured longer: `seconds` a type. spread: of
+ * fp32, fp64, bf16. */
 bool col_peak_measure_anew(struct col_peak *p, double seconds, struct col_peak_spread spread[3]);
 
 #endif

@@ -15,7 +15,8 @@
 
 #include "profiler/collector/os/proc.h"
 
-/* How a counter is asked for: by perf's own type and number, or by a name that libpfm4 encodes for this CPU. */
+/* How a counter is asked for: by perf's own type and number, or by a name that libpfm4 encodes for
+ * this CPU. */
 static const struct counter_kind {
     const char *name, *unit;
     uint32_t type;
@@ -28,18 +29,27 @@ static const struct counter_kind {
     {"instructions", "count", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, NULL, NULL, false},
     {"cache_misses", "count", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, NULL, NULL, false},
     {"branch_misses", "count", PERF_TYPE_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES, NULL, NULL, false},
-    {"fp_scalar_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:SCALAR_SINGLE", "GenuineIntel", false},
-    {"fp_128b_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:128B_PACKED_SINGLE", "GenuineIntel", false},
-    {"fp_256b_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:256B_PACKED_SINGLE", "GenuineIntel", false},
-    {"fp_512b_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:512B_PACKED_SINGLE", "GenuineIntel", false},
-    {"fp_scalar_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:SCALAR_DOUBLE", "GenuineIntel", false},
-    {"fp_128b_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:128B_PACKED_DOUBLE", "GenuineIntel", false},
-    {"fp_256b_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:256B_PACKED_DOUBLE", "GenuineIntel", false},
-    {"fp_512b_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:512B_PACKED_DOUBLE", "GenuineIntel", false},
+    {"fp_scalar_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:SCALAR_SINGLE",
+     "GenuineIntel", false},
+    {"fp_128b_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:128B_PACKED_SINGLE",
+     "GenuineIntel", false},
+    {"fp_256b_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:256B_PACKED_SINGLE",
+     "GenuineIntel", false},
+    {"fp_512b_single", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:512B_PACKED_SINGLE",
+     "GenuineIntel", false},
+    {"fp_scalar_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:SCALAR_DOUBLE",
+     "GenuineIntel", false},
+    {"fp_128b_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:128B_PACKED_DOUBLE",
+     "GenuineIntel", false},
+    {"fp_256b_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:256B_PACKED_DOUBLE",
+     "GenuineIntel", false},
+    {"fp_512b_double", "instructions", 0, 0, "FP_ARITH_INST_RETIRED:512B_PACKED_DOUBLE",
+     "GenuineIntel", false},
     {"fp_flops", "flops", 0, 0, "RETIRED_SSE_AVX_FLOPS:ANY", "AuthenticAMD", false},
     {"task_clock", "ns", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, NULL, NULL, false},
     {"page_faults", "count", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, NULL, NULL, false},
-    {"context_switches", "count", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, NULL, NULL, true},
+    {"context_switches", "count", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CONTEXT_SWITCHES, NULL, NULL,
+     true},
     {"cpu_migrations", "count", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_MIGRATIONS, NULL, NULL, true},
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
@@ -68,16 +78,19 @@ const char *col_status_text(enum col_status s)
     return (size_t)s < sizeof status_text / sizeof *status_text ? status_text[s] : "?";
 }
 
-/* The kernel names the core it programs. From Broadwell on Intel's big cores have FP_ARITH_INST_RETIRED as event 0xc7 with a
- * bit a width, also those that libpfm4 does not know yet (SDM vol. 3B, performance monitoring events). */
+/* The kernel names the core it programs. From Broadwell on Intel's big cores have
+ * FP_ARITH_INST_RETIRED as event 0xc7 with a bit a width, also those that libpfm4 does not know yet
+ * (SDM vol. 3B, performance monitoring events). */
 static bool encode_known_core(const struct counter_kind *k, struct perf_event_attr *a)
 {
-    static const char *const cores[] = {"broadwell", "skylake", "icelake", "sapphire_rapids", "granite_rapids"};
+    static const char *const cores[] = {"broadwell", "skylake", "icelake", "sapphire_rapids",
+                                        "granite_rapids"};
     static const struct {
         const char *width;
         uint64_t mask;
-    } widths[] = {{":SCALAR_DOUBLE", 0x01},      {":SCALAR_SINGLE", 0x02},      {":128B_PACKED_DOUBLE", 0x04},
-                  {":128B_PACKED_SINGLE", 0x08}, {":256B_PACKED_DOUBLE", 0x10}, {":256B_PACKED_SINGLE", 0x20},
+    } widths[] = {{":SCALAR_DOUBLE", 0x01},      {":SCALAR_SINGLE", 0x02},
+                  {":128B_PACKED_DOUBLE", 0x04}, {":128B_PACKED_SINGLE", 0x08},
+                  {":256B_PACKED_DOUBLE", 0x10}, {":256B_PACKED_SINGLE", 0x20},
                   {":512B_PACKED_DOUBLE", 0x40}, {":512B_PACKED_SINGLE", 0x80}};
     char core[64];
     if (strncmp(k->event, "FP_ARITH", 8) != 0 ||
@@ -110,7 +123,8 @@ static bool encode(const struct counter_kind *k, struct perf_event_attr *a, cons
         ready = pfm_initialize() == PFM_SUCCESS;
     tried = true;
     pfm_perf_encode_arg_t arg = {.attr = a, .size = sizeof arg};
-    if (ready && pfm_get_os_event_encoding(k->event, PFM_PLM3, PFM_OS_PERF_EVENT, &arg) == PFM_SUCCESS)
+    if (ready &&
+        pfm_get_os_event_encoding(k->event, PFM_PLM3, PFM_OS_PERF_EVENT, &arg) == PFM_SUCCESS)
         return true;
     *missing = "libpfm4 knows no such event of this CPU";
 #else
@@ -133,7 +147,8 @@ static int open_counter(struct perf_event_attr *a, pid_t pid)
 static bool is_vendor(const char *vendor)
 {
     char text[1024];
-    return !vendor || (col_proc_read("/proc/cpuinfo", text, sizeof text) > 0 && strstr(text, vendor));
+    return !vendor ||
+           (col_proc_read("/proc/cpuinfo", text, sizeof text) > 0 && strstr(text, vendor));
 }
 
 struct col_perf *col_perf_open(pid_t pid)
@@ -152,7 +167,8 @@ struct col_perf *col_perf_open(pid_t pid)
         /* hardware events: user mode only, which is also all that perf_event_paranoid 2 allows */
         a.exclude_kernel = a.type != PERF_TYPE_SOFTWARE;
         c->fd = open_counter(&a, pid);
-        if (c->fd < 0 && (errno == EACCES || errno == EPERM) && a.type == PERF_TYPE_SOFTWARE && !kinds[i].needs_kernel) {
+        if (c->fd < 0 && (errno == EACCES || errno == EPERM) && a.type == PERF_TYPE_SOFTWARE &&
+            !kinds[i].needs_kernel) {
             a.exclude_kernel = 1;
             c->fd = open_counter(&a, pid);
         }
@@ -179,18 +195,21 @@ static void explain(const struct counter *c, struct col_perf_reading *out)
     out->error = c->error;
     out->status = COL_STATUS_NOT_SUPPORTED;
     if (c->missing) {
-        out->fix = strstr(c->missing, "built without")
-                       ? "install libpfm4-dev and build again"
-                       : "none: libpfm4 knows no such event of this processor; all else works without it";
+        out->fix =
+            strstr(c->missing, "built without")
+                ? "install libpfm4-dev and build again"
+                : "none: libpfm4 knows no such event of this processor; all else works without it";
     } else if (c->error == EACCES || c->error == EPERM) {
         out->status = COL_STATUS_DENIED;
         bool paranoid =
-            col_proc_read("/proc/sys/kernel/perf_event_paranoid", text, sizeof text) > 0 && strtol(text, NULL, 10) > 1;
+            col_proc_read("/proc/sys/kernel/perf_event_paranoid", text, sizeof text) > 0 &&
+            strtol(text, NULL, 10) > 1;
         out->fix = paranoid ? "sysctl kernel.perf_event_paranoid=1, or give tacho CAP_PERFMON"
-                            : "allow perf_event_open (a container's seccomp filter forbids it), or give tacho CAP_PERFMON";
+                            : "allow perf_event_open (a container's seccomp filter forbids it), or "
+                              "give tacho CAP_PERFMON";
     } else {
-        static const char none[] =
-            "none here: this (virtual) machine has no such counter; use one that shows its PMU to guests";
+        static const char none[] = "none here: this (virtual) machine has no such counter; use one "
+                                   "that shows its PMU to guests";
         static const struct {
             int error;
             const char *fix;
@@ -199,7 +218,8 @@ static void explain(const struct counter *c, struct col_perf_reading *out)
             {EOPNOTSUPP, none},
             {ENODEV, none},
             {ENOSYS, "this kernel (or sandbox) has no perf_event_open: record outside of it"},
-            {EBUSY, "another profiler holds the counters (perf, an NMI watchdog: sysctl kernel.nmi_watchdog=0)"},
+            {EBUSY, "another profiler holds the counters (perf, an NMI watchdog: sysctl "
+                    "kernel.nmi_watchdog=0)"},
             {EMFILE, "raise the limit of open files: ulimit -n 4096"},
         };
         out->fix = "";
@@ -273,8 +293,11 @@ int col_perf_sample(struct col_perf *p, struct col_drain *d)
         if (!c->track) {
             char name[64];
             snprintf(name, sizeof name, "perf.%s", r.name);
-            struct store_track t = {
-                .process = STORE_ABSENT, .tid = STORE_ABSENT, .kind = "counter", .name = name, .unit = r.unit};
+            struct store_track t = {.process = STORE_ABSENT,
+                                    .tid = STORE_ABSENT,
+                                    .kind = "counter",
+                                    .name = name,
+                                    .unit = r.unit};
             int rc = store_track_add(d->db, &t);
             if (rc)
                 return rc;
@@ -301,11 +324,13 @@ int col_perf_finish(struct col_perf *p, struct col_drain *d)
         else if (r.error)
             snprintf(text + at, sizeof text - at, ": %s", strerror(r.error));
         else if (r.status == COL_STATUS_MULTIPLEXED)
-            snprintf(text + at, sizeof text - at, ": counted %.1f %% of the time, scaled", 100 * r.ratio);
+            snprintf(text + at, sizeof text - at, ": counted %.1f %% of the time, scaled",
+                     100 * r.ratio);
         snprintf(name, sizeof name, "counter.%s", r.name);
         int rc = store_run_set(d->db, name, text);
         snprintf(name, sizeof name, "perf.%s", r.name);
-        struct store_metric m = {.name = name, .unit = r.unit, .value = r.value, .reason = isnan(r.value) ? text : NULL};
+        struct store_metric m = {
+            .name = name, .unit = r.unit, .value = r.value, .reason = isnan(r.value) ? text : NULL};
         if (rc == 0)
             rc = store_metric_set(d->db, &m);
         if (rc == 0 && isnan(r.value)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: hardware and software counters of the target and all its descendants, through perf_event_open (inherit,
- * enable_on_exec), encoded by libpfm4 where that is built in. Each counter has a status; one that was not counted has a reason,
- * never a 0.
+ * Private: hardware and software counters of the target and all its descendants, through
+ * perf_event_open (inherit, enable_on_exec), encoded by libpfm4 where that is built in. Each
+ * counter has a status; one that was not counted has a reason, never a 0.
  */
 #ifndef COL_PERF_H
 #define COL_PERF_H
@@ -24,16 +24,18 @@ struct col_perf_reading {
     const char *event; /* what was asked for: "FP_ARITH_INST_RETIRED:SCALAR_SINGLE" */
 };
 
-/* Opens every counter on `pid`: 0 = the calling thread, started at once; else from its next exec on. Never fails as a whole. */
+/* Opens every counter on `pid`: 0 = the calling thread, started at once; else from its next exec
+ * on. Never fails as a whole. */
 struct col_perf *col_perf_open(pid_t pid);
-/* Counts on another process too (from its next exec on): readings are sums. One that cannot be counted there makes the sum
- * absent. */
+/* Counts on another process too (from its next exec on): readings are sums. One that cannot be
+ * counted there makes the sum absent. */
 void col_perf_add(struct col_perf *p, pid_t pid);
 unsigned col_perf_count(const struct col_perf *p);
 void col_perf_read(struct col_perf *p, unsigned i, struct col_perf_reading *out);
 /* Adds a sample of every counter that counts to its track. */
 int col_perf_sample(struct col_perf *p, struct col_drain *d);
-/* Totals as metrics "perf.NAME", status as run keys "counter.NAME", and a loss row for each that is missing. */
+/* Totals as metrics "perf.NAME", status as run keys "counter.NAME", and a loss row for each that is
+ * missing. */
 int col_perf_finish(struct col_perf *p, struct col_drain *d);
 void col_perf_reset(struct col_perf *p);
 void col_perf_close(struct col_perf *p);

@@ -33,7 +33,8 @@
     X(CPU_BUSY, "cpu_busy", "%") \
     X(MEMORY, "memory_available", "bytes") \
     X(DISK_READ, "disk_read", "bytes") \
-    X(DISK_WRITTEN, "disk_written", "bytes") X(OTHER_CPU, "other_cpu_time", "ns") X(OTHER_RSS, "other_rss", "bytes")
+    X(DISK_WRITTEN, "disk_written", "bytes") \
+    X(OTHER_CPU, "other_cpu_time", "ns") X(OTHER_RSS, "other_rss", "bytes")
 
 #define TRACK_ENUM(id, name, unit) TRACK_##id,
 #define TRACK_ROW(id, name, unit)  {name, unit},
@@ -70,7 +71,15 @@ struct col_system {
 };
 
 /* Sources that may be closed to us. bit, text */
-enum source { SOURCE_WAIT, SOURCE_IO, SOURCE_TASKS, SOURCE_MANY, SOURCE_CPU, SOURCE_MEMORY, SOURCE_DISKS };
+enum source {
+    SOURCE_WAIT,
+    SOURCE_IO,
+    SOURCE_TASKS,
+    SOURCE_MANY,
+    SOURCE_CPU,
+    SOURCE_MEMORY,
+    SOURCE_DISKS
+};
 
 int col_system_open(struct col_system **out)
 {
@@ -101,7 +110,8 @@ void col_system_close(struct col_system *s)
     free(s);
 }
 
-static int refuse(struct col_system *s, struct col_drain *d, enum source source, const char *what, const char *why)
+static int refuse(struct col_system *s, struct col_drain *d, enum source source, const char *what,
+                  const char *why)
 {
     if (s->refused & 1u << source)
         return 0;
@@ -112,11 +122,15 @@ static int refuse(struct col_system *s, struct col_drain *d, enum source source,
     return col_drain_loss(d, "system", reason, STORE_ABSENT, now, STORE_ABSENT);
 }
 
-static int put(struct col_drain *d, int64_t process, const struct track_text *text, int64_t *track, double value)
+static int put(struct col_drain *d, int64_t process, const struct track_text *text, int64_t *track,
+               double value)
 {
     if (!*track) {
-        struct store_track t = {
-            .process = process, .tid = STORE_ABSENT, .kind = "counter", .name = text->name, .unit = text->unit};
+        struct store_track t = {.process = process,
+                                .tid = STORE_ABSENT,
+                                .kind = "counter",
+                                .name = text->name,
+                                .unit = text->unit};
         int rc = store_track_add(d->db, &t);
         if (rc)
             return rc;
@@ -142,7 +156,8 @@ static int64_t process_cpu(const struct col_system *s, int32_t pid, const struct
     return (int64_t)(st->user_ticks + st->system_ticks) * s->tick_ns;
 }
 
-/* Time that the first thread spent ready without a core; "0 0 0" where the kernel keeps no account of it. */
+/* Time that the first thread spent ready without a core; "0 0 0" where the kernel keeps no account
+ * of it. */
 static int sample_wait(struct col_system *s, struct col_drain *d, struct sampled *p)
 {
     char path[48], text[128];
@@ -152,7 +167,8 @@ static int sample_wait(struct col_system *s, struct col_drain *d, struct sampled
     if (n == -ENOENT || n == -ESRCH || n == 0)
         return 0; /* it has just ended, or the kernel has no such file */
     if (n < 0 || sscanf(text, "%llu %llu %llu", &run, &wait, &turns) != 3 || !turns)
-        return refuse(s, d, SOURCE_WAIT, "time on a run queue", n < 0 ? strerror((int)-n) : "the kernel does not account it");
+        return refuse(s, d, SOURCE_WAIT, "time on a run queue",
+                      n < 0 ? strerror((int)-n) : "the kernel does not account it");
     return put(d, p->row, &process_text[TRACK_CPU_WAIT], &p->track[TRACK_CPU_WAIT], (double)wait);
 }
 
@@ -165,19 +181,27 @@ static int sample_io(struct col_system *s, struct col_drain *d, struct sampled *
         return 0; /* it has just ended */
     if (n < 0)
         return refuse(s, d, SOURCE_IO, "/proc/PID/io", strerror((int)-n));
-    int64_t read = col_proc_value(text, "read_bytes"), written = col_proc_value(text, "write_bytes");
-    int rc = read < 0 ? 0 : put(d, p->row, &process_text[TRACK_READ], &p->track[TRACK_READ], (double)read);
-    return rc || written < 0 ? rc : put(d, p->row, &process_text[TRACK_WRITTEN], &p->track[TRACK_WRITTEN], (double)written);
+    int64_t read = col_proc_value(text, "read_bytes"),
+            written = col_proc_value(text, "write_bytes");
+    int rc = read < 0
+                 ? 0
+                 : put(d, p->row, &process_text[TRACK_READ], &p->track[TRACK_READ], (double)read);
+    return rc || written < 0 ? rc
+                             : put(d, p->row, &process_text[TRACK_WRITTEN],
+                                   &p->track[TRACK_WRITTEN], (double)written);
 }
 
-/* The kernel counts switches by thread; the total goes on counting those of threads that have ended meanwhile. */
+/* The kernel counts switches by thread; the total goes on counting those of threads that have ended
+ * meanwhile. */
 static int sample_switches(struct col_system *s, struct col_drain *d, struct sampled *p)
 {
     char path[300], text[4096];
     snprintf(path, sizeof path, "/proc/%d/task", (int)p->pid);
     DIR *dir = opendir(path);
     if (!dir)
-        return errno == ENOENT || errno == ESRCH ? 0 : refuse(s, d, SOURCE_TASKS, "/proc/PID/task", strerror(errno));
+        return errno == ENOENT || errno == ESRCH
+                   ? 0
+                   : refuse(s, d, SOURCE_TASKS, "/proc/PID/task", strerror(errno));
     struct sampled now = *p;
     now.threads = 0;
     bool many = false;
@@ -215,14 +239,18 @@ static int sample_switches(struct col_system *s, struct col_drain *d, struct sam
     *p = now;
     if (!now.threads)
         return 0;
-    int rc = put(d, p->row, &process_text[TRACK_VOLUNTARY], &p->track[TRACK_VOLUNTARY], (double)total[0]);
-    return rc ? rc : put(d, p->row, &process_text[TRACK_INVOLUNTARY], &p->track[TRACK_INVOLUNTARY], (double)total[1]);
+    int rc = put(d, p->row, &process_text[TRACK_VOLUNTARY], &p->track[TRACK_VOLUNTARY],
+                 (double)total[0]);
+    return rc ? rc
+              : put(d, p->row, &process_text[TRACK_INVOLUNTARY], &p->track[TRACK_INVOLUNTARY],
+                    (double)total[1]);
 }
 
 static int sample_process(struct col_system *s, struct col_drain *d, struct sampled *p)
 {
     struct col_proc_stat st;
-    if (col_proc_read_stat(p->pid, &st) != 0 || (p->start_ticks && st.start_ticks != p->start_ticks) || st.state == 'Z')
+    if (col_proc_read_stat(p->pid, &st) != 0 ||
+        (p->start_ticks && st.start_ticks != p->start_ticks) || st.state == 'Z')
         return 0;
     const struct {
         enum process_track track;
@@ -236,7 +264,8 @@ static int sample_process(struct col_system *s, struct col_drain *d, struct samp
     };
     int rc = 0;
     for (size_t i = 0; i < sizeof value / sizeof *value && rc == 0; i++)
-        rc = put(d, p->row, &process_text[value[i].track], &p->track[value[i].track], value[i].value);
+        rc = put(d, p->row, &process_text[value[i].track], &p->track[value[i].track],
+                 value[i].value);
     if (rc == 0)
         rc = sample_wait(s, d, p);
     if (rc == 0)
@@ -246,7 +275,8 @@ static int sample_process(struct col_system *s, struct col_drain *d, struct samp
     return rc;
 }
 
-/* The processes to sample: those of the table that have a pool or are the direct child (the first row), and have not ended. */
+/* The processes to sample: those of the table that have a pool or are the direct child (the first
+ * row), and have not ended. */
 static int follow(struct col_system *s, struct col_drain *d)
 {
     unsigned kept = 0;
@@ -319,8 +349,11 @@ static int sample_others(struct col_system *s, struct col_drain *d)
     }
     if (!others)
         return 0;
-    int rc = put(d, STORE_ABSENT, &machine_text[TRACK_OTHER_CPU], &s->machine[TRACK_OTHER_CPU], (double)cpu);
-    return rc ? rc : put(d, STORE_ABSENT, &machine_text[TRACK_OTHER_RSS], &s->machine[TRACK_OTHER_RSS], (double)rss);
+    int rc = put(d, STORE_ABSENT, &machine_text[TRACK_OTHER_CPU], &s->machine[TRACK_OTHER_CPU],
+                 (double)cpu);
+    return rc ? rc
+              : put(d, STORE_ABSENT, &machine_text[TRACK_OTHER_RSS], &s->machine[TRACK_OTHER_RSS],
+                    (double)rss);
 }
 
 /* ---- the machine ------------------------------------------------------------------------------------------------------------------ */
@@ -351,19 +384,23 @@ static int sample_machine(struct col_system *s, struct col_drain *d)
     long n = col_proc_read("/proc/meminfo", text, 1024);
     int64_t available = n > 0 ? col_proc_value(text, "MemAvailable") : -1;
     if (available < 0)
-        rc = refuse(s, d, SOURCE_MEMORY, "/proc/meminfo", n < 0 ? strerror((int)-n) : "no MemAvailable");
+        rc = refuse(s, d, SOURCE_MEMORY, "/proc/meminfo",
+                    n < 0 ? strerror((int)-n) : "no MemAvailable");
     else
-        rc = put(d, STORE_ABSENT, &machine_text[TRACK_MEMORY], &s->machine[TRACK_MEMORY], (double)available * 1024);
+        rc = put(d, STORE_ABSENT, &machine_text[TRACK_MEMORY], &s->machine[TRACK_MEMORY],
+                 (double)available * 1024);
     if (rc)
         return rc;
     struct col_proc_disk disk;
     n = col_proc_read("/proc/diskstats", text, sizeof text);
     if (n <= 0 || col_proc_parse_disks(text, &disk) != 0)
-        return refuse(s, d, SOURCE_DISKS, "/proc/diskstats", n < 0 ? strerror((int)-n) : "no disk in it");
-    rc = put(d, STORE_ABSENT, &machine_text[TRACK_DISK_READ], &s->machine[TRACK_DISK_READ], (double)disk.read_bytes);
+        return refuse(s, d, SOURCE_DISKS, "/proc/diskstats",
+                      n < 0 ? strerror((int)-n) : "no disk in it");
+    rc = put(d, STORE_ABSENT, &machine_text[TRACK_DISK_READ], &s->machine[TRACK_DISK_READ],
+             (double)disk.read_bytes);
     return rc ? rc
-              : put(d, STORE_ABSENT, &machine_text[TRACK_DISK_WRITTEN], &s->machine[TRACK_DISK_WRITTEN],
-                    (double)disk.written_bytes);
+              : put(d, STORE_ABSENT, &machine_text[TRACK_DISK_WRITTEN],
+                    &s->machine[TRACK_DISK_WRITTEN], (double)disk.written_bytes);
 }
 
 int col_system_sample(struct col_system *s, struct col_drain *d)

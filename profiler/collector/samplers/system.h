@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: the system layer: what /proc says about the processes of the run and the machine, sampled into counter tracks.
+ * Private: the system layer: what /proc says about the processes of the run and the machine,
+ * sampled into counter tracks.
  *
- * A process with a pool, and the direct child, have tracks of their own (cpu_time ns, cpu_wait ns of its first thread, rss
- * bytes, minor_faults, major_faults, voluntary_switches, involuntary_switches, disk_read bytes, disk_written bytes, threads:
- * totals since its start, but rss and threads); the other descendants are summed (other_cpu_time, other_rss). The machine has
- * cpu_busy %, memory_available bytes, disk_read and disk_written bytes since it was started, on tracks without process.
- * Switches are read every tenth time: that costs a file a thread. What cannot be read is a loss row with the reason, once.
+ * A process with a pool, and the direct child, have tracks of their own (cpu_time ns, cpu_wait ns
+ * of its first thread, rss bytes, minor_faults, major_faults, voluntary_switches,
+ * involuntary_switches, disk_read bytes, disk_written bytes, threads: totals since its start, but
+ * rss and threads); the other descendants are summed (other_cpu_time, other_rss). The machine has
+ * cpu_busy %, memory_available bytes, disk_read and disk_written bytes since it was started, on
+ * tracks without process. Switches are read every tenth time: that costs a file a thread. What
+ * cannot be read is a loss row with the reason, once.
  */
 #ifndef COL_SYSTEM_H
 #define COL_SYSTEM_H

@@ -109,7 +109,8 @@ static void put(struct col_address_space *x, const struct col_mapping *new)
     if (new->end <= new->start || !room_for(x, 2))
         return;
     size_t at = seek(x, new->start);
-    if (at < x->count && x->at[at].start < new->start) { /* its beginning stays, and its end if it goes on behind */
+    if (at < x->count &&
+        x->at[at].start < new->start) { /* its beginning stays, and its end if it goes on behind */
         struct col_mapping old = x->at[at];
         x->at[at].end = new->start;
         at++;
@@ -150,7 +151,8 @@ void col_mappings_add(struct col_mappings *m, const uint8_t *body, size_t bytes)
     struct col_address_space *x = space_add(m, r.pid);
     const char *path = path_of(m, (const char *)body + sizeof r, r.inode);
     if (x && path)
-        put(x, &(struct col_mapping){r.address, r.address + r.length, r.offset, path, r.inode, UINT32_MAX, UINT32_MAX});
+        put(x, &(struct col_mapping){r.address, r.address + r.length, r.offset, path, r.inode,
+                                     UINT32_MAX, UINT32_MAX});
 }
 
 /* The number was given again, or is said to end twice. */
@@ -200,8 +202,8 @@ void col_mappings_learn(struct col_mappings *m, int32_t pid)
         char rights[5];
         int at = 0;
         line[strcspn(line, "\n")] = 0;
-        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64 " %n", &start, &end, rights, &offset, &inode,
-                   &at) != 5 ||
+        if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %" SCNu64 " %n", &start, &end,
+                   rights, &offset, &inode, &at) != 5 ||
             !at || rights[2] != 'x')
             continue;
         const char *path = path_of(m, line[at] ? line + at : "//anon", inode);
@@ -249,7 +251,8 @@ int32_t col_mappings_parent(const struct col_mappings *m, int32_t pid)
 
 bool col_mapping_is_file(const struct col_mapping *m)
 {
-    return (m->path[0] == '/' && m->path[1] != '/') || strcmp(m->path, COL_MAPPING_VDSO) == 0; /* "//anon" is none */
+    return (m->path[0] == '/' && m->path[1] != '/') ||
+           strcmp(m->path, COL_MAPPING_VDSO) == 0; /* "//anon" is none */
 }
 
 /* The image is the same in all processes, ours too; it ends with its section headers. */
@@ -259,7 +262,8 @@ static int open_vdso(void)
         unsigned long address;
         const Elf64_Ehdr *header;
     } u = {getauxval(AT_SYSINFO_EHDR)};
-    size_t bytes = u.address ? u.header->e_shoff + (size_t)u.header->e_shnum * u.header->e_shentsize : 0;
+    size_t bytes =
+        u.address ? u.header->e_shoff + (size_t)u.header->e_shnum * u.header->e_shentsize : 0;
     int fd = bytes && bytes <= VDSO_MOST ? memfd_create("vdso", MFD_CLOEXEC) : -1;
     if (fd >= 0 && write(fd, u.header, bytes) != (ssize_t)bytes) {
         close(fd);

@@ -25,7 +25,8 @@ struct thread {
     char name[16];
 };
 
-/* The stack that a frame at this address makes of its caller's stack. Spares the look-ups of its name and of the row. */
+/* The stack that a frame at this address makes of its caller's stack. Spares the look-ups of its
+ * name and of the row. */
 struct known {
     uint64_t generation, address; /* of the process, col_mappings_generation; 0: a free place */
     int64_t parent, stack;
@@ -57,9 +58,11 @@ struct col_stacks *col_stacks_open(pid_t pid, int hz, bool frame_pointers)
     s->begun = time(NULL);
     if (!frame_pointers)
         s->unwind = col_unwind_new(&s->maps);
-    s->rings = (struct col_rings){.hz = hz, .stack_bytes = s->unwind ? COL_UNWIND_STACK : 0, .kernel = true};
+    s->rings = (struct col_rings){
+        .hz = hz, .stack_bytes = s->unwind ? COL_UNWIND_STACK : 0, .kernel = true};
     s->error = col_rings_open(&s->rings, pid);
-    if (s->error == EACCES || s->error == EPERM) { /* kernel.perf_event_paranoid 2: user code only */
+    if (s->error == EACCES ||
+        s->error == EPERM) { /* kernel.perf_event_paranoid 2: user code only */
         s->rings.kernel = false;
         s->error = col_rings_open(&s->rings, pid);
     }
@@ -77,7 +80,8 @@ const char *col_stacks_refused(const struct col_stacks *s, const char **fix)
     if (!s->error)
         return NULL;
     if (s->error == EACCES || s->error == EPERM)
-        *fix = "sysctl kernel.perf_event_paranoid=2, or give tacho CAP_PERFMON; in a container its seccomp filter must allow "
+        *fix = "sysctl kernel.perf_event_paranoid=2, or give tacho CAP_PERFMON; in a container its "
+               "seccomp filter must allow "
                "perf_event_open";
     else if (s->error == ENOSYS || s->error == ENOENT || s->error == EOPNOTSUPP)
         *fix = "a kernel with CONFIG_PERF_EVENTS";
@@ -153,7 +157,10 @@ static int track_of(struct col_drain *d, struct thread *x, int64_t time, int64_t
         rc = col_drain_process(d, x->pid, time, x->name[0] ? x->name : NULL, &p);
     if (rc)
         return rc;
-    struct store_track t = {.process = p->id, .kind = "samples", .name = x->name[0] ? x->name : p->program, .tid = x->tid};
+    struct store_track t = {.process = p->id,
+                            .kind = "samples",
+                            .name = x->name[0] ? x->name : p->program,
+                            .tid = x->tid};
     rc = store_track_add(d->db, &t);
     if (rc == 0)
         *track = x->track = t.id;
@@ -161,7 +168,8 @@ static int track_of(struct col_drain *d, struct thread *x, int64_t time, int64_t
 }
 
 /* A frame's name as a row of string; what it is kept with spares the look-up next time. */
-static int frame_text(struct col_drain *d, int64_t *slot, int64_t *id, const char *format, const char *name)
+static int frame_text(struct col_drain *d, int64_t *slot, int64_t *id, const char *format,
+                      const char *name)
 {
     char text[2048];
     int n = snprintf(text, sizeof text, format, name);
@@ -172,9 +180,10 @@ static int frame_text(struct col_drain *d, int64_t *slot, int64_t *id, const cha
     return rc;
 }
 
-/* The name of what runs at this address. *lasting: it will not get another one. *nameless: only its file is known. */
-static int frame(struct col_stacks *s, struct col_drain *d, int32_t pid, uint64_t address, int64_t *id, bool *lasting,
-                 bool *nameless)
+/* The name of what runs at this address. *lasting: it will not get another one. *nameless: only its
+ * file is known. */
+static int frame(struct col_stacks *s, struct col_drain *d, int32_t pid, uint64_t address,
+                 int64_t *id, bool *lasting, bool *nameless)
 {
     struct col_mapping *m = col_mappings_find(&s->maps, pid, address);
     struct col_symbol x = {NULL, NULL};
@@ -203,17 +212,20 @@ static int frame(struct col_stacks *s, struct col_drain *d, int32_t pid, uint64_
 static struct known *known_place(struct known *list, size_t room, const struct known *x)
 {
     size_t at = (size_t)mixed(mixed(x->generation, x->address), (uint64_t)x->parent) & (room - 1);
-    while (list[at].generation &&
-           (list[at].address != x->address || list[at].parent != x->parent || list[at].generation != x->generation))
+    while (list[at].generation && (list[at].address != x->address || list[at].parent != x->parent ||
+                                   list[at].generation != x->generation))
         at = (at + 1) & (room - 1);
     return &list[at];
 }
 
-/* Out of memory: it is not remembered. When there are too many, all are forgotten: most are of code that is gone. */
+/* Out of memory: it is not remembered. When there are too many, all are forgotten: most are of code
+ * that is gone. */
 static void remember(struct col_stacks *s, const struct known *x)
 {
     if (2 * s->knowns >= s->known_room) {
-        size_t room = !s->known_room ? 1024 : s->known_room < 2 * KNOWN_MOST ? 2 * s->known_room : s->known_room;
+        size_t room = !s->known_room                   ? 1024
+                      : s->known_room < 2 * KNOWN_MOST ? 2 * s->known_room
+                                                       : s->known_room;
         struct known *list = calloc(room, sizeof *list);
         if (!list)
             return;
@@ -230,11 +242,15 @@ static void remember(struct col_stacks *s, const struct known *x)
     s->knowns++;
 }
 
-/* Neighbours in a file without symbols are one frame: *nameless is that of the caller, then of this one. */
-static int one_more(struct col_stacks *s, struct col_drain *d, int32_t pid, uint64_t address, int64_t *stack, int64_t *nameless)
+/* Neighbours in a file without symbols are one frame: *nameless is that of the caller, then of this
+ * one. */
+static int one_more(struct col_stacks *s, struct col_drain *d, int32_t pid, uint64_t address,
+                    int64_t *stack, int64_t *nameless)
 {
-    struct known x = {.generation = col_mappings_generation(&s->maps, pid), .address = address, .parent = *stack};
-    const struct known *k = s->known_room && x.generation ? known_place(s->known, s->known_room, &x) : NULL;
+    struct known x = {
+        .generation = col_mappings_generation(&s->maps, pid), .address = address, .parent = *stack};
+    const struct known *k =
+        s->known_room && x.generation ? known_place(s->known, s->known_room, &x) : NULL;
     bool lasting, no_name;
     int64_t id;
     if (k && k->generation) {
@@ -267,8 +283,8 @@ struct chain {
     bool cut;
 };
 
-static int stack_of(struct col_stacks *s, struct col_drain *d, int32_t pid, const struct chain *c, bool in_kernel,
-                    int64_t *stack)
+static int stack_of(struct col_stacks *s, struct col_drain *d, int32_t pid, const struct chain *c,
+                    bool in_kernel, int64_t *stack)
 {
     int64_t nameless = 0;
     *stack = STORE_ABSENT;
@@ -280,9 +296,11 @@ static int stack_of(struct col_stacks *s, struct col_drain *d, int32_t pid, cons
     return rc;
 }
 
-/* The chain of frame pointers, as the kernel followed it: contexts are not frames, and return addresses point behind the call.
- * It ends where it leaves code: there the frame pointer was used for something else. */
-static void follow(const struct col_stacks *s, int32_t pid, const uint8_t *at, uint64_t n, struct chain *c)
+/* The chain of frame pointers, as the kernel followed it: contexts are not frames, and return
+ * addresses point behind the call. It ends where it leaves code: there the frame pointer was used
+ * for something else. */
+static void follow(const struct col_stacks *s, int32_t pid, const uint8_t *at, uint64_t n,
+                   struct chain *c)
 {
     c->count = 0;
     for (uint64_t i = 0; i < n && c->count < FRAMES_MAX; i++) {
@@ -298,12 +316,15 @@ static void follow(const struct col_stacks *s, int32_t pid, const uint8_t *at, u
     c->cut = c->count >= COL_STACKS_CHAIN;
 }
 
-/* What follows the frame pointers' chain in a sample: abi, registers, size, bytes of the stack, how many of them are its own.
- * c has the chain; a longer one takes its place, and a whole one. Where the bytes end too early, the chain may go on. */
-static void unwind(struct col_stacks *s, int32_t pid, const uint8_t *at, size_t bytes, struct chain *c)
+/* What follows the frame pointers' chain in a sample: abi, registers, size, bytes of the stack, how
+ * many of them are its own. c has the chain; a longer one takes its place, and a whole one. Where
+ * the bytes end too early, the chain may go on. */
+static void unwind(struct col_stacks *s, int32_t pid, const uint8_t *at, size_t bytes,
+                   struct chain *c)
 {
     /* where PERF_REG_X86_* (ax bx cx dx si di bp sp ip, r8 ...) stand in the order of DWARF */
-    static const uint8_t place[COL_UNWIND_REGISTERS] = {0, 3, 2, 1, 4, 5, 6, 7, 16, 8, 9, 10, 11, 12, 13, 14, 15};
+    static const uint8_t place[COL_UNWIND_REGISTERS] = {0, 3, 2,  1,  4,  5,  6,  7, 16,
+                                                        8, 9, 10, 11, 12, 13, 14, 15};
     uint64_t head[1 + COL_UNWIND_REGISTERS + 1], reg[COL_UNWIND_REGISTERS], own;
     struct chain found;
     enum col_unwind_end end;
@@ -311,13 +332,15 @@ static void unwind(struct col_stacks *s, int32_t pid, const uint8_t *at, size_t 
         return;
     memcpy(head, at, sizeof head);
     uint64_t size = head[1 + COL_UNWIND_REGISTERS];
-    if (head[0] != PERF_SAMPLE_REGS_ABI_64 || !size || size > bytes - sizeof head || bytes - sizeof head - size < sizeof own)
+    if (head[0] != PERF_SAMPLE_REGS_ABI_64 || !size || size > bytes - sizeof head ||
+        bytes - sizeof head - size < sizeof own)
         return;
     memcpy(&own, at + sizeof head + size, sizeof own);
     own = own < size ? own : size;
     for (int i = 0; i < COL_UNWIND_REGISTERS; i++)
         reg[place[i]] = head[1 + i];
-    found.count = col_unwind(s->unwind, pid, reg, at + sizeof head, own, own == size, found.ip, FRAMES_MAX, &end);
+    found.count = col_unwind(s->unwind, pid, reg, at + sizeof head, own, own == size, found.ip,
+                             FRAMES_MAX, &end);
     found.cut = end == COL_UNWIND_CUT;
     s->stuck += end == COL_UNWIND_STUCK;
     for (size_t i = 0; found.cut && i < c->count && found.count < FRAMES_MAX; i++)
@@ -330,8 +353,8 @@ static void unwind(struct col_stacks *s, int32_t pid, const uint8_t *at, size_t 
         *c = found;
 }
 
-static int on_sample(struct col_stacks *s, struct col_drain *d, const struct perf_event_header *h, const uint8_t *body,
-                     size_t bytes, uint64_t time)
+static int on_sample(struct col_stacks *s, struct col_drain *d, const struct perf_event_header *h,
+                     const uint8_t *body, size_t bytes, uint64_t time)
 {
     int32_t id[2];
     uint64_t n;
@@ -355,14 +378,15 @@ static int on_sample(struct col_stacks *s, struct col_drain *d, const struct per
     if (rc == 0)
         rc = stack_of(s, d, id[0], &c, in_kernel, &stack);
     if (rc == 0)
-        rc = store_sample_add(d->db, &(struct store_sample){.track = track, .time = (int64_t)time, .stack = stack});
+        rc = store_sample_add(
+            d->db, &(struct store_sample){.track = track, .time = (int64_t)time, .stack = stack});
     s->samples += rc == 0;
     s->cut += rc == 0 && c.cut;
     return rc;
 }
 
-/* Was it written because we asked for it (target.c)? By its first function: Python's and oneDNN's names. Other compilers write
- * maps because their user wants them. */
+/* Was it written because we asked for it (target.c)? By its first function: Python's and oneDNN's
+ * names. Other compilers write maps because their user wants them. */
 static bool is_asked_for(const char *path)
 {
     char line[512] = "";
@@ -383,15 +407,16 @@ static void remove_map(const struct col_stacks *s, int32_t pid)
     if (!pid || getenv("PYTHONPERFSUPPORT") || getenv("ONEDNN_JIT_PROFILE"))
         return;
     snprintf(path, sizeof path, "/tmp/perf-%d.map", pid);
-    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && st.st_ctim.tv_sec >= s->begun &&
-        is_asked_for(path))
+    if (lstat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+        st.st_ctim.tv_sec >= s->begun && is_asked_for(path))
         unlink(path);
 }
 
 /* ---- records ------------------------------------------------------------------------------------------------------------------ */
 
 /* pid, tid, then its name, ended by NUL and padded. */
-static void on_comm(struct col_stacks *s, const struct perf_event_header *h, const uint8_t *body, size_t bytes)
+static void on_comm(struct col_stacks *s, const struct perf_event_header *h, const uint8_t *body,
+                    size_t bytes)
 {
     int32_t id[2];
     if (bytes < 9)
@@ -416,7 +441,8 @@ static void on_fork(struct col_stacks *s, const int32_t task[4])
         memcpy(x->name, from.name, sizeof x->name);
 }
 
-static int on_record(struct col_stacks *s, struct col_drain *d, const uint8_t *record, uint64_t time)
+static int on_record(struct col_stacks *s, struct col_drain *d, const uint8_t *record,
+                     uint64_t time)
 {
     struct perf_event_header h;
     memcpy(&h, record, sizeof h);
@@ -450,8 +476,8 @@ static int on_record(struct col_stacks *s, struct col_drain *d, const uint8_t *r
         if (own < sizeof lost)
             return 0;
         memcpy(lost, body, sizeof lost);
-        return col_drain_loss(d, "stacks", "sample or mapping lost: the kernel's ring was full", (int64_t)lost[1],
-                              (int64_t)time, (int64_t)time);
+        return col_drain_loss(d, "stacks", "sample or mapping lost: the kernel's ring was full",
+                              (int64_t)lost[1], (int64_t)time, (int64_t)time);
     default:
         return 0;
     }
@@ -478,17 +504,22 @@ int col_stacks_finish(struct col_stacks *s, struct col_drain *d)
     if (refused) {
         snprintf(text, sizeof text, "not sampled: %s%s%s", refused, fix[0] ? "; " : "", fix);
         rc = store_run_set(d->db, "stacks", text);
-        return rc ? rc : col_drain_loss(d, "stacks", text, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
+        return rc ? rc
+                  : col_drain_loss(d, "stacks", text, STORE_ABSENT, STORE_ABSENT, STORE_ABSENT);
     }
     rc = col_stacks_drain(s, d, true);
     rc = rc ? rc
             : store_run_set(d->db, "stacks",
-                            s->unwind ? "sampled: cpu-clock, unwind tables" : "sampled: cpu-clock, frame pointers");
+                            s->unwind ? "sampled: cpu-clock, unwind tables"
+                                      : "sampled: cpu-clock, frame pointers");
     rc = rc ? rc : store_run_set_int(d->db, "stacks.hz", s->rings.hz);
     rc = rc ? rc : store_run_set_int(d->db, "stacks.period_ns", 1000000000 / s->rings.hz);
     return rc ? rc
-              : store_run_set(d->db, "stacks.kernel",
-                              s->rings.kernel ? "sampled" : "not sampled: kernel.perf_event_paranoid allows user code only");
+              : store_run_set(
+                    d->db, "stacks.kernel",
+                    s->rings.kernel
+                        ? "sampled"
+                        : "not sampled: kernel.perf_event_paranoid allows user code only");
 }
 
 void col_stacks_reset(struct col_stacks *s)

@@ -11,37 +11,39 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BYTES_LEAST   (64u << 10) /* of one ring */
-#define BYTES_USUAL   (1u << 20)
-#define BYTES_MOST    (32u << 20)
-#define ROOM_MS       500u        /* of samples: a collector that waits for a disk loses none */
-#define RECORD_BYTES  1536u       /* of a sample without its stack */
-#define REGISTER_MASK 0xff01ffull /* general ones, stack and instruction pointer, as PERF_REG_X86_* counts */
+#define BYTES_LEAST  (64u << 10) /* of one ring */
+#define BYTES_USUAL  (1u << 20)
+#define BYTES_MOST   (32u << 20)
+#define ROOM_MS      500u  /* of samples: a collector that waits for a disk loses none */
+#define RECORD_BYTES 1536u /* of a sample without its stack */
+#define REGISTER_MASK \
+    0xff01ffull /* general ones, stack and instruction pointer, as PERF_REG_X86_* counts */
 
 static int open_event(const struct col_rings *r, pid_t pid, int cpu)
 {
-    struct perf_event_attr a = {.size = sizeof a,
-                                .type = PERF_TYPE_SOFTWARE,
-                                .config = PERF_COUNT_SW_CPU_CLOCK,
-                                .sample_period = 1000000000u / (unsigned)r->hz,
-                                .sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN,
-                                .disabled = pid != 0,
-                                .enable_on_exec = pid != 0,
-                                .inherit = 1,
-                                .exclude_hv = 1,
-                                .exclude_kernel = !r->kernel,
-                                .exclude_callchain_kernel = 1,
-                                .mmap = 1,
-                                .mmap2 = 1,
-                                .comm = 1,
-                                .comm_exec = 1,
-                                .task = 1,
-                                .sample_id_all = 1,
-                                .use_clockid = 1,
-                                .clockid = CLOCK_MONOTONIC,
-                                .sample_max_stack = COL_STACKS_CHAIN,
-                                .watermark = 1,
-                                .wakeup_watermark = BYTES_MOST}; /* nobody waits: rings are looked at each turn */
+    struct perf_event_attr a = {
+        .size = sizeof a,
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_CPU_CLOCK,
+        .sample_period = 1000000000u / (unsigned)r->hz,
+        .sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CALLCHAIN,
+        .disabled = pid != 0,
+        .enable_on_exec = pid != 0,
+        .inherit = 1,
+        .exclude_hv = 1,
+        .exclude_kernel = !r->kernel,
+        .exclude_callchain_kernel = 1,
+        .mmap = 1,
+        .mmap2 = 1,
+        .comm = 1,
+        .comm_exec = 1,
+        .task = 1,
+        .sample_id_all = 1,
+        .use_clockid = 1,
+        .clockid = CLOCK_MONOTONIC,
+        .sample_max_stack = COL_STACKS_CHAIN,
+        .watermark = 1,
+        .wakeup_watermark = BYTES_MOST}; /* nobody waits: rings are looked at each turn */
     if (r->stack_bytes) {
         a.sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
         a.sample_regs_user = REGISTER_MASK;
@@ -50,7 +52,8 @@ static int open_event(const struct col_rings *r, pid_t pid, int cpu)
     return (int)syscall(SYS_perf_event_open, &a, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* A ring that holds ROOM_MS of a CPU that is always busy, or as much as the kernel lets this user lock. */
+/* A ring that holds ROOM_MS of a CPU that is always busy, or as much as the kernel lets this user
+ * lock. */
 static bool map_ring(const struct col_rings *all, struct ring *r)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = BYTES_USUAL;
@@ -133,12 +136,14 @@ void col_rings_add(struct col_rings *r, pid_t pid)
 
 static void copy_out(const struct ring *r, uint64_t from, void *to, size_t bytes)
 {
-    size_t at = from & (r->bytes - 1), first = bytes < r->bytes - at ? bytes : (size_t)r->bytes - at;
+    size_t at = from & (r->bytes - 1),
+           first = bytes < r->bytes - at ? bytes : (size_t)r->bytes - at;
     memcpy(to, r->data + at, first);
     memcpy((uint8_t *)to + first, r->data, bytes - first);
 }
 
-/* When the record at the tail was made: of a sample behind its ids, of others in the trailer (sample_id_all). */
+/* When the record at the tail was made: of a sample behind its ids, of others in the trailer
+ * (sample_id_all). */
 static void look_at(struct ring *r)
 {
     struct perf_event_header h;
@@ -146,11 +151,14 @@ static void look_at(struct ring *r)
     if (r->head - r->tail < sizeof h)
         return;
     copy_out(r, r->tail, &h, sizeof h);
-    if (h.size < sizeof h + 16 || h.size > r->head - r->tail) { /* cannot be: the kernel writes whole records */
+    if (h.size < sizeof h + 16 ||
+        h.size > r->head - r->tail) { /* cannot be: the kernel writes whole records */
         r->tail = r->head;
-        atomic_store_explicit((_Atomic uint64_t *)&r->page->data_tail, r->tail, memory_order_release);
+        atomic_store_explicit((_Atomic uint64_t *)&r->page->data_tail, r->tail,
+                              memory_order_release);
     } else {
-        copy_out(r, h.type == PERF_RECORD_SAMPLE ? r->tail + sizeof h + 8 : r->tail + h.size - 8, &r->time, sizeof r->time);
+        copy_out(r, h.type == PERF_RECORD_SAMPLE ? r->tail + sizeof h + 8 : r->tail + h.size - 8,
+                 &r->time, sizeof r->time);
     }
 }
 
@@ -158,7 +166,8 @@ void col_rings_look(struct col_rings *r)
 {
     for (size_t i = 0; i < r->count; i++) {
         struct ring *x = &r->ring[i];
-        x->head = atomic_load_explicit((_Atomic uint64_t *)&x->page->data_head, memory_order_acquire);
+        x->head =
+            atomic_load_explicit((_Atomic uint64_t *)&x->page->data_head, memory_order_acquire);
         x->tail = x->page->data_tail;
         look_at(x);
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private: the kernel's samples of a process and all its descendants, and what it says of their programs (perf_event_open(2)):
- * an event and a ring for each CPU, read as one stream in the order of time.
+ * Private: the kernel's samples of a process and all its descendants, and what it says of their
+ * programs (perf_event_open(2)): an event and a ring for each CPU, read as one stream in the order
+ * of time.
  *
  * Records are read where they lie; one that goes around the end of its ring is put together first.
  */
@@ -14,7 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define COL_STACKS_CHAIN 127u /* frames that the kernel follows by frame pointers: its own limit */
+#define COL_STACKS_CHAIN 127u /* frames that the kernel follows by frame pointers: its own limit \
+                               */
 
 struct ring {
     int fd, cpu;
@@ -36,11 +38,12 @@ struct col_rings {
     uint8_t record[UINT16_MAX + 1];
 };
 
-/* Registers that come with a sample, in the order of PERF_REG_X86_*: ax bx cx dx si di bp sp ip, r8 ... r15. */
+/* Registers that come with a sample, in the order of PERF_REG_X86_*: ax bx cx dx si di bp sp ip, r8
+ * ... r15. */
 #define COL_RINGS_REGISTERS 17
 
-/* Begins with the next exec of pid; 0: at once, of the calling thread. hz, stack_bytes and kernel are set. 0 or an errno; then
- * everything is closed. */
+/* Begins with the next exec of pid; 0: at once, of the calling thread. hz, stack_bytes and kernel
+ * are set. 0 or an errno; then everything is closed. */
 int col_rings_open(struct col_rings *r, pid_t pid);
 /* Another process too, from its next exec on. */
 void col_rings_add(struct col_rings *r, pid_t pid);

@@ -16,19 +16,22 @@
 
 #define NAME_MAX_BYTES 4096
 #define TABLE_MAX      (256u << 20) /* bytes of a symbol table that are believed */
-#define MAP_MAX        (64u << 20)  /* bytes of a map that are read: what goes on behind them has no names */
-#define MAP_LINE_MAX   (64u << 10)  /* a map without a line's end for so long is none */
-#define MAP_NAMES_MAX  (1u << 20)
-#define MAP_OVERLAP    32 /* rows that are looked at where code was made anew at the places of older one */
-#define SEGMENTS_MAX   64u
-#define FILES_MAX      512u /* that are held open for their names */
+#define MAP_MAX \
+    (64u << 20) /* bytes of a map that are read: what goes on behind them has no names */
+#define MAP_LINE_MAX  (64u << 10) /* a map without a line's end for so long is none */
+#define MAP_NAMES_MAX (1u << 20)
+#define MAP_OVERLAP \
+    32 /* rows that are looked at where code was made anew at the places of older one */
+#define SEGMENTS_MAX 64u
+#define FILES_MAX    512u /* that are held open for their names */
 
 struct symbol {
     uint64_t start;      /* first: behind() looks at it */
     uint32_t size, name; /* name: offset in the table of names */
     uint8_t source;      /* which file of struct names */
     bool open;           /* it has no size of its own: another at the same place has the name */
-    uint8_t rank;        /* of several at one place the highest gives the name: 2 global, 1 weak, 0 of the file alone */
+    uint8_t rank; /* of several at one place the highest gives the name: 2 global, 1 weak, 0 of the
+                     file alone */
     int64_t slot;
 };
 
@@ -127,7 +130,9 @@ uint32_t col_symbols_file(struct col_symbols *s, int32_t pid, const char *path, 
     for (size_t i = 0; i < s->files; i++)
         if (s->file[i]->inode == inode && strcmp(s->file[i]->path, path) == 0)
             return (uint32_t)i;
-    struct file *f = grow((void **)&s->file, &s->file_room, s->files + 1, sizeof *s->file) ? calloc(1, sizeof *f) : NULL;
+    struct file *f = grow((void **)&s->file, &s->file_room, s->files + 1, sizeof *s->file)
+                         ? calloc(1, sizeof *f)
+                         : NULL;
     if (!f || !(f->path = strdup(path))) {
         free(f);
         return UINT32_MAX;
@@ -139,7 +144,8 @@ uint32_t col_symbols_file(struct col_symbols *s, int32_t pid, const char *path, 
     return (uint32_t)s->files++;
 }
 
-/* How many of the rows, which begin with their start and are in its order, start at or before `address`. */
+/* How many of the rows, which begin with their start and are in its order, start at or before
+ * `address`. */
 static size_t behind(const void *rows, size_t count, size_t size, uint64_t address)
 {
     size_t lo = 0, hi = count;
@@ -175,7 +181,8 @@ static void *read_block(int fd, uint64_t offset, uint64_t bytes)
 static bool is_function(const Elf64_Sym *x)
 {
     unsigned type = ELF64_ST_TYPE(x->st_info);
-    return (type == STT_FUNC || type == STT_GNU_IFUNC) && x->st_shndx != SHN_UNDEF && x->st_value && x->st_name;
+    return (type == STT_FUNC || type == STT_GNU_IFUNC) && x->st_shndx != SHN_UNDEF && x->st_value &&
+           x->st_name;
 }
 
 static uint8_t rank_of(const Elf64_Sym *x)
@@ -184,7 +191,8 @@ static uint8_t rank_of(const Elf64_Sym *x)
     return binding == STB_GLOBAL ? 2 : binding == STB_WEAK ? 1 : 0;
 }
 
-/* Written in assembler it may have none: it ends with its section at the latest (behind _init comes .plt, which is not it). */
+/* Written in assembler it may have none: it ends with its section at the latest (behind _init comes
+ * .plt, which is not it). */
 static uint32_t size_of(const Elf64_Sym *x, const Elf64_Ehdr *h, const Elf64_Shdr *section)
 {
     uint64_t size = x->st_size;
@@ -197,8 +205,8 @@ static uint32_t size_of(const Elf64_Sym *x, const Elf64_Ehdr *h, const Elf64_Shd
 }
 
 /* Functions of one table; its names stay in the file. */
-static void add_table(struct file *f, int source, int fd, const Elf64_Ehdr *h, const Elf64_Shdr *section,
-                      const Elf64_Shdr *table)
+static void add_table(struct file *f, int source, int fd, const Elf64_Ehdr *h,
+                      const Elf64_Shdr *section, const Elf64_Shdr *table)
 {
     const Elf64_Shdr *names = &section[table->sh_link];
     Elf64_Sym *x = read_block(fd, table->sh_offset, table->sh_size);
@@ -216,13 +224,16 @@ static void add_table(struct file *f, int source, int fd, const Elf64_Ehdr *h, c
     f->names[source] = (struct names){fd, names->sh_offset, names->sh_size};
 }
 
-/* Symbols of .symtab, else of .dynsym. 0 without any; the descriptor is kept where there are some. */
-static size_t read_symbols(struct file *f, int source, int fd, const Elf64_Ehdr *h, const Elf64_Shdr *section)
+/* Symbols of .symtab, else of .dynsym. 0 without any; the descriptor is kept where there are some.
+ */
+static size_t read_symbols(struct file *f, int source, int fd, const Elf64_Ehdr *h,
+                           const Elf64_Shdr *section)
 {
     size_t before = f->symbols;
     for (unsigned pass = 0; pass < 2 && f->symbols == before; pass++)
         for (unsigned i = 0; i < h->e_shnum && f->symbols == before; i++)
-            if (section[i].sh_type == (pass ? SHT_DYNSYM : SHT_SYMTAB) && section[i].sh_link < h->e_shnum &&
+            if (section[i].sh_type == (pass ? SHT_DYNSYM : SHT_SYMTAB) &&
+                section[i].sh_link < h->e_shnum &&
                 section[section[i].sh_link].sh_type == SHT_STRTAB)
                 add_table(f, source, fd, h, section, &section[i]);
     return f->symbols - before;
@@ -230,13 +241,16 @@ static size_t read_symbols(struct file *f, int source, int fd, const Elf64_Ehdr 
 
 static bool is_elf(int fd, Elf64_Ehdr *h)
 {
-    return read_at(fd, 0, h, sizeof *h) && memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 && h->e_ident[EI_CLASS] == ELFCLASS64 &&
-           h->e_ident[EI_DATA] == ELFDATA2LSB && h->e_shentsize == sizeof(Elf64_Shdr);
+    return read_at(fd, 0, h, sizeof *h) && memcmp(h->e_ident, ELFMAG, SELFMAG) == 0 &&
+           h->e_ident[EI_CLASS] == ELFCLASS64 && h->e_ident[EI_DATA] == ELFDATA2LSB &&
+           h->e_shentsize == sizeof(Elf64_Shdr);
 }
 
 static void read_segments(struct file *f, int fd, const Elf64_Ehdr *h)
 {
-    for (unsigned i = 0; i < h->e_phnum && h->e_phentsize == sizeof(Elf64_Phdr) && f->segments < SEGMENTS_MAX; i++) {
+    for (unsigned i = 0;
+         i < h->e_phnum && h->e_phentsize == sizeof(Elf64_Phdr) && f->segments < SEGMENTS_MAX;
+         i++) {
         Elf64_Phdr p;
         if (read_at(fd, h->e_phoff + i * sizeof p, &p, sizeof p) && p.p_type == PT_LOAD)
             f->segment[f->segments++] = (struct segment){p.p_offset, p.p_vaddr, p.p_filesz};
@@ -244,13 +258,15 @@ static void read_segments(struct file *f, int fd, const Elf64_Ehdr *h)
 }
 
 /* /usr/lib/debug/.build-id/ab/cdef...debug; false without a build id. */
-static bool debug_path(int fd, const Elf64_Ehdr *h, const Elf64_Shdr *section, char *to, size_t size)
+static bool debug_path(int fd, const Elf64_Ehdr *h, const Elf64_Shdr *section, char *to,
+                       size_t size)
 {
     for (unsigned i = 0; i < h->e_shnum; i++) {
         unsigned char note[sizeof(Elf64_Nhdr) + 4 + 20];
         const Elf64_Nhdr *n = (const Elf64_Nhdr *)note;
         if (section[i].sh_type != SHT_NOTE || section[i].sh_size != sizeof note ||
-            !read_at(fd, section[i].sh_offset, note, sizeof note) || n->n_type != NT_GNU_BUILD_ID || n->n_descsz != 20)
+            !read_at(fd, section[i].sh_offset, note, sizeof note) || n->n_type != NT_GNU_BUILD_ID ||
+            n->n_descsz != 20)
             continue;
         int at = snprintf(to, size, "/usr/lib/debug/.build-id/%02x/", note[sizeof *n + 4]);
         for (unsigned k = 1; k < 20; k++)
@@ -280,7 +296,8 @@ static void read_elf(struct col_symbols *s, struct file *f, int source, int fd)
     char debug[COL_PATH_MAX];
     Elf64_Shdr *section = NULL;
     bool kept = false;
-    if (fd >= 0 && is_elf(fd, &h) && (section = read_block(fd, h.e_shoff, (uint64_t)h.e_shnum * sizeof *section))) {
+    if (fd >= 0 && is_elf(fd, &h) &&
+        (section = read_block(fd, h.e_shoff, (uint64_t)h.e_shnum * sizeof *section))) {
         kept = read_symbols(f, source, fd, &h, section) > 0;
         if (source == 0) {
             read_segments(f, fd, &h);
@@ -303,7 +320,8 @@ static void read_file(struct col_symbols *s, struct file *f)
         qsort(f->symbol, f->symbols, sizeof *f->symbol, order_symbols);
 }
 
-/* As a user writes it: without the version that the dynamic linker looks for ("memcpy@@GLIBC_2.14"), C++ demangled. */
+/* As a user writes it: without the version that the dynamic linker looks for
+ * ("memcpy@@GLIBC_2.14"), C++ demangled. */
 static const char *shown(struct col_symbols *s, char *name)
 {
     char *version = strchr(name, '@');
@@ -328,13 +346,15 @@ struct col_symbol col_symbols_at(struct col_symbols *s, uint32_t file, uint64_t 
         }
     size_t lo = behind(f->symbol, f->symbols, sizeof *f->symbol, address);
     struct symbol *x = lo && inside ? &f->symbol[lo - 1] : NULL;
-    if (!x || (x->size && address - x->start >= x->size)) /* written in assembler: no size, up to the next one */
+    if (!x || (x->size && address - x->start >=
+                              x->size)) /* written in assembler: no size, up to the next one */
         return (struct col_symbol){NULL, NULL};
     if (x->slot)
         return (struct col_symbol){"", &x->slot};
     const struct names *n = &f->names[x->source];
     uint64_t left = n->bytes - x->name;
-    ssize_t got = pread(n->fd, s->name, left < sizeof s->name - 1 ? left : sizeof s->name - 1, (off_t)(n->offset + x->name));
+    ssize_t got = pread(n->fd, s->name, left < sizeof s->name - 1 ? left : sizeof s->name - 1,
+                        (off_t)(n->offset + x->name));
     if (got <= 0)
         return (struct col_symbol){NULL, NULL};
     s->name[got] = 0;
@@ -378,7 +398,8 @@ static void add_line(struct map *m, char *line)
     if (!size || *name != ' ' || !name[1] || m->symbols == MAP_NAMES_MAX)
         return;
     if (grow((void **)&m->symbol, &m->room, m->symbols + 1, sizeof *m->symbol))
-        m->symbol[m->symbols++] = (struct map_symbol){.start = start, .size = size, .name = (size_t)(name + 1 - m->text)};
+        m->symbol[m->symbols++] =
+            (struct map_symbol){.start = start, .size = size, .name = (size_t)(name + 1 - m->text)};
 }
 
 /* Later lines say what an address is called now: they stand behind earlier ones. */
@@ -403,7 +424,9 @@ static void sort_map(struct map *m, size_t old)
     memcpy(tail, m->symbol + old, new * sizeof *tail);
     qsort(tail, new, sizeof *tail, order_map);
     while (new)
-        m->symbol[--at] = left && order_map(&m->symbol[left - 1], &tail[new - 1]) > 0 ? m->symbol[--left] : tail[--new];
+        m->symbol[--at] = left && order_map(&m->symbol[left - 1], &tail[new - 1]) > 0
+                              ? m->symbol[--left]
+                              : tail[--new];
     free(tail);
 }
 
@@ -415,7 +438,8 @@ static int open_map(int32_t pid)
     snprintf(process, sizeof process, "/proc/%d", pid);
     uid_t owner = stat(process, &own) == 0 ? own.st_uid : geteuid();
     for (int inside = 1; inside >= 0; inside--) {
-        snprintf(path, sizeof path, "%s%s/tmp/perf-%d.map", inside ? process : "", inside ? "/root" : "", pid);
+        snprintf(path, sizeof path, "%s%s/tmp/perf-%d.map", inside ? process : "",
+                 inside ? "/root" : "", pid);
         int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
             (st.st_uid == owner || st.st_uid == geteuid() || st.st_uid == 0))
@@ -471,7 +495,8 @@ static struct map_symbol *find_in(struct map *m, uint64_t address)
     return best;
 }
 
-struct col_symbol col_symbols_in_map(struct col_symbols *s, int32_t pid, int32_t parent, uint64_t address)
+struct col_symbol col_symbols_in_map(struct col_symbols *s, int32_t pid, int32_t parent,
+                                     uint64_t address)
 {
     const int32_t pids[] = {pid, parent};
     for (int i = 0; i < 2 && pids[i]; i++) {

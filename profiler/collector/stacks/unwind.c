@@ -19,8 +19,9 @@ void col_unwind_free(struct col_unwind *u)
     (void)u;
 }
 
-size_t col_unwind(struct col_unwind *u, int32_t pid, const uint64_t reg[COL_UNWIND_REGISTERS], const uint8_t *stack,
-                  size_t bytes, bool full, uint64_t *ip, size_t most, enum col_unwind_end *end)
+size_t col_unwind(struct col_unwind *u, int32_t pid, const uint64_t reg[COL_UNWIND_REGISTERS],
+                  const uint8_t *stack, size_t bytes, bool full, uint64_t *ip, size_t most,
+                  enum col_unwind_end *end)
 {
     (void)u, (void)pid, (void)reg, (void)stack, (void)bytes, (void)full, (void)ip, (void)most;
     *end = COL_UNWIND_STUCK;
@@ -37,7 +38,8 @@ size_t col_unwind(struct col_unwind *u, int32_t pid, const uint64_t reg[COL_UNWI
 #define GUESSES_MAX  24u   /* of return addresses, for each frame without tables */
 #define PUSHED_MAX   7u    /* words below a return address that may be the caller's frame pointer */
 #define POPPED_BYTES 128u  /* below the stack pointer that the ABI leaves alone */
-#define CALLER_WORDS 64u   /* that the frame of a caller without tables may have; the innermost one may have all */
+#define CALLER_WORDS \
+    64u /* that the frame of a caller without tables may have; the innermost one may have all */
 
 struct file {
     const char *path; /* the mapping's: compared by place */
@@ -91,7 +93,8 @@ void col_unwind_free(struct col_unwind *u)
 
 /* ---- where the tables are ----------------------------------------------------------------------------------------------------- */
 
-/* The tables of what is mapped there; NULL: it is no file. The number in the mapping spares the search. */
+/* The tables of what is mapped there; NULL: it is no file. The number in the mapping spares the
+ * search. */
 static struct col_unwind_rows *rows_of(struct col_unwind *u, int32_t pid, struct col_mapping *m)
 {
     if (m->tables < u->files)
@@ -247,8 +250,8 @@ static bool operate(struct machine *m, const struct col_unwind_op *op)
     }
 }
 
-static bool evaluate(const struct sample *s, const struct frame *f, uint64_t cfa, const struct col_unwind_rows *t,
-                     int32_t index, uint64_t *value)
+static bool evaluate(const struct sample *s, const struct frame *f, uint64_t cfa,
+                     const struct col_unwind_rows *t, int32_t index, uint64_t *value)
 {
     struct machine m = {.s = s, .f = f, .cfa = cfa};
     size_t n;
@@ -265,7 +268,8 @@ static bool evaluate(const struct sample *s, const struct frame *f, uint64_t cfa
 /* ---- one frame ---------------------------------------------------------------------------------------------------------------- */
 
 /* Value of a register in the caller. */
-static enum step restore(const struct sample *s, const struct frame *f, const struct col_unwind_rows *t, uint64_t cfa,
+static enum step restore(const struct sample *s, const struct frame *f,
+                         const struct col_unwind_rows *t, uint64_t cfa,
                          const struct col_unwind_rule *x, uint64_t *value)
 {
     uint64_t place = cfa + (uint64_t)(int64_t)x->value;
@@ -285,7 +289,9 @@ static enum step restore(const struct sample *s, const struct frame *f, const st
     case COL_UNWIND_SAVED_AT:
         break;
     }
-    return read_word(s, place, value) ? STEP_ON : place >= s->base + s->bytes ? STEP_OUTSIDE : STEP_WRONG;
+    return read_word(s, place, value)    ? STEP_ON
+           : place >= s->base + s->bytes ? STEP_OUTSIDE
+                                         : STEP_WRONG;
 }
 
 /* From a frame to its caller. On anything but STEP_ON f is as it was. */
@@ -296,7 +302,8 @@ static enum step step(const struct sample *s, struct frame *f)
     struct col_mapping *m = col_mappings_find(s->u->maps, s->pid, pc);
     struct col_unwind_rows *t = m ? rows_of(s->u, s->pid, m) : NULL;
     uint64_t address = t ? col_unwind_rows_address(t, pc - m->start + m->offset) : UINT64_MAX;
-    const struct col_unwind_row *row = address != UINT64_MAX ? col_unwind_rows_at(t, address) : NULL;
+    const struct col_unwind_row *row =
+        address != UINT64_MAX ? col_unwind_rows_at(t, address) : NULL;
     if (!row || row->none)
         return STEP_BLIND;
     if (row->lost >> COL_UNWIND_RIP & 1)
@@ -344,18 +351,22 @@ static struct frame guessed(const struct frame *f, uint64_t at, uint64_t address
     return up;
 }
 
-/* Inside a trial: trampolines have one word below their return address, to align the stack or the caller's frame pointer. */
+/* Inside a trial: trampolines have one word below their return address, to align the stack or the
+ * caller's frame pointer. */
 static bool pass_trampoline(const struct sample *s, struct frame *f)
 {
     uint64_t at = f->reg[COL_UNWIND_RSP], word, address;
-    if (f->exact || !read_word(s, at, &word) || !read_word(s, at + sizeof word, &address) || !call_before(s, address))
+    if (f->exact || !read_word(s, at, &word) || !read_word(s, at + sizeof word, &address) ||
+        !call_before(s, address))
         return false;
-    *f = guessed(f, at + sizeof word, address, f->reg[COL_UNWIND_RBP] == at ? word : f->reg[COL_UNWIND_RBP]);
+    *f = guessed(f, at + sizeof word, address,
+                 f->reg[COL_UNWIND_RBP] == at ? word : f->reg[COL_UNWIND_RBP]);
     return true;
 }
 
-/* How many frames do the tables lead on from here, with a call before every return address? UINT_MAX: to the outermost one. A
- * stack that goes on behind the bytes counts as far as they reach. */
+/* How many frames do the tables lead on from here, with a call before every return address?
+ * UINT_MAX: to the outermost one. A stack that goes on behind the bytes counts as far as they
+ * reach. */
 static unsigned leads_on(const struct sample *s, struct frame f, unsigned most)
 {
     for (unsigned n = 0; n < most; n++) {
@@ -366,8 +377,11 @@ static unsigned leads_on(const struct sample *s, struct frame f, unsigned most)
             return s->full && n >= TRIAL_LEAST ? n : 0;
         if (next == STEP_WRONG || (next == STEP_BLIND && !pass_trampoline(s, &f)))
             return 0;
-        struct col_mapping *m = next == STEP_ON ? col_mappings_find(s->u->maps, s->pid, f.reg[COL_UNWIND_RIP] - 1) : NULL;
-        if (next == STEP_ON && (!m || (rows_of(s->u, s->pid, m) && !f.exact && !call_before(s, f.reg[COL_UNWIND_RIP]))))
+        struct col_mapping *m =
+            next == STEP_ON ? col_mappings_find(s->u->maps, s->pid, f.reg[COL_UNWIND_RIP] - 1)
+                            : NULL;
+        if (next == STEP_ON && (!m || (rows_of(s->u, s->pid, m) && !f.exact &&
+                                       !call_before(s, f.reg[COL_UNWIND_RIP]))))
             return 0;
     }
     return most;
@@ -378,9 +392,10 @@ struct guess {
     unsigned frames; /* that it leads on */
 };
 
-/* The caller's frame pointer is where it was, or one of the words that were pushed behind the return address. The best is kept
- * in *best; true: no better one is possible. */
-static bool try_caller(const struct sample *s, const struct frame *f, uint64_t at, uint64_t address, struct guess *best)
+/* The caller's frame pointer is where it was, or one of the words that were pushed behind the
+ * return address. The best is kept in *best; true: no better one is possible. */
+static bool try_caller(const struct sample *s, const struct frame *f, uint64_t at, uint64_t address,
+                       struct guess *best)
 {
     uint64_t rbp = f->reg[COL_UNWIND_RBP];
     for (unsigned i = 0; i <= PUSHED_MAX; i++) {
@@ -398,8 +413,8 @@ static bool try_caller(const struct sample *s, const struct frame *f, uint64_t a
     return best->frames == UINT_MAX;
 }
 
-/* Code that is made at run time is called through a pointer, so what a direct call left behind on the stack is the second
- * choice: a function that ends with a jump into such code. */
+/* Code that is made at run time is called through a pointer, so what a direct call left behind on
+ * the stack is the second choice: a function that ends with a jump into such code. */
 static bool search_caller(const struct sample *s, struct frame *f)
 {
     uint64_t from = f->reg[COL_UNWIND_RSP], address, second[GUESSES_MAX];
@@ -409,12 +424,16 @@ static bool search_caller(const struct sample *s, struct frame *f)
     bool done = pass_trampoline(s, &up) && leads_on(s, up, TRIAL_LEAST) >= TRIAL_LEAST;
     if (done)
         best.f = up;
-    for (size_t i = 0; !done && i < words && guesses < GUESSES_MAX && read_word(s, from + i * sizeof address, &address); i++) {
-        enum col_unwind_call call = address > UINT16_MAX ? call_before(s, address) : COL_UNWIND_NO_CALL;
+    for (size_t i = 0; !done && i < words && guesses < GUESSES_MAX &&
+                       read_word(s, from + i * sizeof address, &address);
+         i++) {
+        enum col_unwind_call call =
+            address > UINT16_MAX ? call_before(s, address) : COL_UNWIND_NO_CALL;
         if (call == COL_UNWIND_DIRECT && seconds < GUESSES_MAX)
             second[seconds++] = from + i * sizeof address;
         guesses += call == COL_UNWIND_INDIRECT;
-        done = call == COL_UNWIND_INDIRECT && try_caller(s, f, from + i * sizeof address, address, &best);
+        done = call == COL_UNWIND_INDIRECT &&
+               try_caller(s, f, from + i * sizeof address, address, &best);
     }
     for (size_t i = 0; !done && i < seconds; i++)
         done = read_word(s, second[i], &address) && try_caller(s, f, second[i], address, &best);
@@ -426,10 +445,16 @@ static bool search_caller(const struct sample *s, struct frame *f)
 
 /* ---- a sample ----------------------------------------------------------------------------------------------------------------- */
 
-size_t col_unwind(struct col_unwind *u, int32_t pid, const uint64_t reg[COL_UNWIND_REGISTERS], const uint8_t *stack,
-                  size_t bytes, bool full, uint64_t *ip, size_t most, enum col_unwind_end *end)
+size_t col_unwind(struct col_unwind *u, int32_t pid, const uint64_t reg[COL_UNWIND_REGISTERS],
+                  const uint8_t *stack, size_t bytes, bool full, uint64_t *ip, size_t most,
+                  enum col_unwind_end *end)
 {
-    struct sample s = {.u = u, .pid = pid, .stack = stack, .base = reg[COL_UNWIND_RSP], .bytes = bytes, .full = full};
+    struct sample s = {.u = u,
+                       .pid = pid,
+                       .stack = stack,
+                       .base = reg[COL_UNWIND_RSP],
+                       .bytes = bytes,
+                       .full = full};
     struct frame f = {.known = (1u << COL_UNWIND_REGISTERS) - 1, .exact = true};
     size_t n = 0;
     memcpy(f.reg, reg, sizeof f.reg);
@@ -440,14 +465,18 @@ size_t col_unwind(struct col_unwind *u, int32_t pid, const uint64_t reg[COL_UNWI
         if (next == STEP_BLIND && search_caller(&s, &f))
             next = STEP_ON;
         if (next == STEP_ON) {
-            if (f.exact) /* that was the frame of a signal: the kernel set its address, nothing called it */
+            if (f.exact) /* that was the frame of a signal: the kernel set its address, nothing
+                            called it */
                 ip[n - 1] = pc;
             continue;
         }
-        /* a caller that is looked for needs some frames behind it: near the end of the bytes they are outside */
+        /* a caller that is looked for needs some frames behind it: near the end of the bytes they
+         * are outside */
         if (next == STEP_BLIND && s.bytes && f.reg[COL_UNWIND_RSP] - s.base > s.bytes - s.bytes / 4)
             next = STEP_OUTSIDE;
-        *end = next == STEP_LAST ? COL_UNWIND_WHOLE : next == STEP_OUTSIDE && s.full ? COL_UNWIND_CUT : COL_UNWIND_STUCK;
+        *end = next == STEP_LAST                ? COL_UNWIND_WHOLE
+               : next == STEP_OUTSIDE && s.full ? COL_UNWIND_CUT
+                                                : COL_UNWIND_STUCK;
         return n;
     }
     *end = COL_UNWIND_CUT;

@@ -82,9 +82,11 @@ struct col_unwind_rows *col_unwind_rows_open(int fd)
     t->fd = fd;
     elf_version(EV_CURRENT);
     if (fd >= 0)
-        t->elf =
-            elf_begin(fd, ELF_C_READ, NULL); /* not mapped: a file that is cut while it is read must not end the collector */
-    if (t->elf && gelf_getehdr(t->elf, &h) && h.e_machine == EM_X86_64 && h.e_ident[EI_CLASS] == ELFCLASS64) {
+        t->elf = elf_begin(
+            fd, ELF_C_READ,
+            NULL); /* not mapped: a file that is cut while it is read must not end the collector */
+    if (t->elf && gelf_getehdr(t->elf, &h) && h.e_machine == EM_X86_64 &&
+        h.e_ident[EI_CLASS] == ELFCLASS64) {
         read_segments(t);
         t->eh = dwarf_getcfi_elf(t->elf);
     }
@@ -126,7 +128,8 @@ static int32_t keep_expression(struct col_unwind_rows *t, const Dwarf_Op *ops, s
 {
     void *p;
     if (t->expressions == t->expression_room) {
-        if (!(p = grown(t->expression, &t->expression_room, t->expressions + 1, sizeof *t->expression)))
+        if (!(p = grown(t->expression, &t->expression_room, t->expressions + 1,
+                        sizeof *t->expression)))
             return -1;
         t->expression = p;
     }
@@ -142,7 +145,8 @@ static int32_t keep_expression(struct col_unwind_rows *t, const Dwarf_Op *ops, s
     return (int32_t)t->expressions++;
 }
 
-const struct col_unwind_op *col_unwind_rows_expression(const struct col_unwind_rows *t, int32_t index, size_t *count)
+const struct col_unwind_op *col_unwind_rows_expression(const struct col_unwind_rows *t,
+                                                       int32_t index, size_t *count)
 {
     *count = t->expression[index].count;
     return t->op + t->expression[index].first;
@@ -177,7 +181,8 @@ static bool take_cfa(struct col_unwind_rows *t, Dwarf_Frame *frame, struct col_u
     return row->cfa_value >= 0;
 }
 
-static bool take_register(struct col_unwind_rows *t, Dwarf_Frame *frame, uint8_t reg, struct col_unwind_row *row)
+static bool take_register(struct col_unwind_rows *t, Dwarf_Frame *frame, uint8_t reg,
+                          struct col_unwind_row *row)
 {
     Dwarf_Op own[3], *ops;
     size_t n;
@@ -195,7 +200,8 @@ static bool take_register(struct col_unwind_rows *t, Dwarf_Frame *frame, uint8_t
     if (m == 1 && ops->atom == DW_OP_regx && ops->number < COL_UNWIND_REGISTERS) {
         rule.kind = COL_UNWIND_COPY;
         rule.value = (int32_t)ops->number;
-    } else if (ops->atom == DW_OP_call_frame_cfa && (m == 1 || (m == 2 && ops[1].atom == DW_OP_plus_uconst)) && fits(offset)) {
+    } else if (ops->atom == DW_OP_call_frame_cfa &&
+               (m == 1 || (m == 2 && ops[1].atom == DW_OP_plus_uconst)) && fits(offset)) {
         rule.kind = value ? COL_UNWIND_IS : COL_UNWIND_SAVED_AT;
         rule.value = (int32_t)offset;
     } else {
@@ -209,15 +215,17 @@ static bool take_register(struct col_unwind_rows *t, Dwarf_Frame *frame, uint8_t
     return true;
 }
 
-static bool compile(struct col_unwind_rows *t, Dwarf_CFI *cfi, uint64_t address, struct col_unwind_row *row)
+static bool compile(struct col_unwind_rows *t, Dwarf_CFI *cfi, uint64_t address,
+                    struct col_unwind_row *row)
 {
     Dwarf_Frame *frame = NULL;
     Dwarf_Addr start, end;
     bool ok = cfi && dwarf_cfi_addrframe(cfi, address, &frame) == 0 &&
-              dwarf_frame_info(frame, &start, &end, &row->signal) == COL_UNWIND_RIP && start <= address && address < end;
+              dwarf_frame_info(frame, &start, &end, &row->signal) == COL_UNWIND_RIP &&
+              start <= address && address < end;
     if (ok) {
-        row->start =
-            address; /* libdw's start may lie before a row of other rules: DW_CFA_restore_state brings an old one back */
+        row->start = address; /* libdw's start may lie before a row of other rules:
+                                 DW_CFA_restore_state brings an old one back */
         row->end = end;
         ok = take_cfa(t, frame, row);
         for (uint8_t r = 0; ok && r < COL_UNWIND_REGISTERS; r++)
@@ -241,7 +249,8 @@ static bool has_section(Elf *elf, const char *name)
     return false;
 }
 
-/* Where .eh_frame says nothing. libdw reads all of a file's debug sections, so only where there are tables among them. */
+/* Where .eh_frame says nothing. libdw reads all of a file's debug sections, so only where there are
+ * tables among them. */
 static Dwarf_CFI *debug_frames(struct col_unwind_rows *t)
 {
     if (!t->asked && t->elf && t->fd >= 0 && has_section(t->elf, ".debug_frame") &&
@@ -312,8 +321,8 @@ const struct col_unwind_row *col_unwind_rows_at(struct col_unwind_rows *t, uint6
 
 /* ---- call instructions ------------------------------------------------------------------------------------------------------- */
 
-/* `end` points behind CALL_BYTES bytes of code. E8 with four bytes; or FF /2, which the mode of its second byte makes longer
- * (Intel 64 manual, volume 2, CALL and table 2-2). */
+/* `end` points behind CALL_BYTES bytes of code. E8 with four bytes; or FF /2, which the mode of its
+ * second byte makes longer (Intel 64 manual, volume 2, CALL and table 2-2). */
 static enum col_unwind_call call_before(const uint8_t *end)
 {
     if (end[-5] == 0xe8)

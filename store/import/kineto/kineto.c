@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The importer of Kineto traces: one thread reads, unpacks and parses, the calling thread inserts. Between them at most
- * BATCHES batches of rows (kineto_rows.h).
+ * The importer of Kineto traces: one thread reads, unpacks and parses, the calling thread inserts.
+ * Between them at most BATCHES batches of rows (kineto_rows.h).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,8 +43,9 @@ struct job {
     bool done, stop;
     int64_t reported;
     struct numbers string, detail, process, track;
-    bool only_phases, found; /* of a search in a damaged text: an object is an event when it has a phase */
-    size_t skip;             /* events of a window that were read before it turned out to be damaged */
+    bool only_phases,
+        found;   /* of a search in a damaged text: an object is an event when it has a phase */
+    size_t skip; /* events of a window that were read before it turned out to be damaged */
 };
 
 /* ---- parser thread --------------------------------------------------------------------------------------------------------- */
@@ -84,7 +85,8 @@ static int batch_full(struct kineto *k)
     batch_give(j, k->batch);
     k->batch = batch_take(j);
     if (!k->batch)
-        return k->code = __atomic_load_n(&j->stop, __ATOMIC_RELAXED) ? TACHO_EINTERRUPTED : TACHO_ENOMEM;
+        return k->code =
+                   __atomic_load_n(&j->stop, __ATOMIC_RELAXED) ? TACHO_EINTERRUPTED : TACHO_ENOMEM;
     return 0;
 }
 
@@ -103,7 +105,8 @@ static enum kj_result single(struct job *j, struct kj_span text, size_t *count)
     static const char padding[KJ_PADDING];
     struct kineto_text t = {0};
     enum kj_result rc = KJ_SHAPE;
-    for (int repaired = 0; repaired < 2 && !*count && (rc == KJ_SHAPE || rc == KJ_TEXT); repaired++) {
+    for (int repaired = 0; repaired < 2 && !*count && (rc == KJ_SHAPE || rc == KJ_TEXT);
+         repaired++) {
         t.n = 0;
         kineto_text_put(&t, "[", 1);
         if (repaired)
@@ -138,7 +141,8 @@ static int on_damaged(void *ctx, const char *text, size_t n)
     return kineto_frame_search(text, n, on_found, ctx);
 }
 
-/* One element of a damaged window. Where a brace is missing it goes on to the end of the window, with the events behind it. */
+/* One element of a damaged window. Where a brace is missing it goes on to the end of the window,
+ * with the events behind it. */
 static int on_single(void *ctx, struct kj_span text)
 {
     struct job *j = ctx;
@@ -185,7 +189,8 @@ static int on_meta(void *ctx, struct kj_span key, struct kj_span value)
 static void *parse(void *ctx)
 {
     struct job *j = ctx;
-    const struct kineto_frame_sink sink = {.events = on_window, .damaged = on_damaged, .meta = on_meta, .ctx = j};
+    const struct kineto_frame_sink sink = {
+        .events = on_window, .damaged = on_damaged, .meta = on_meta, .ctx = j};
     j->k.batch = batch_take(j);
     int rc = j->k.batch ? kineto_frame_read(j->in, &sink, &j->frame, &j->error) : TACHO_ENOMEM;
     if (!rc)
@@ -227,8 +232,9 @@ static int apply_detail(struct job *j, const struct kineto_batch *b, const struc
 {
     int64_t id;
     struct store_detail detail = d->detail;
-    const char **const texts[] = {&detail.dtype,     &detail.pass, &detail.kind,  &detail.schema, &detail.collective,
-                                  &detail.copy_kind, &detail.grid, &detail.block, &detail.payload};
+    const char **const texts[] = {&detail.dtype,  &detail.pass,       &detail.kind,
+                                  &detail.schema, &detail.collective, &detail.copy_kind,
+                                  &detail.grid,   &detail.block,      &detail.payload};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         *texts[i] = kineto_batch_at(b, d->detail_text[i]);
     int rc = store_detail_intern(j->run->db, &detail, &id);
@@ -289,13 +295,15 @@ static int apply(struct job *j, const struct kineto_batch *b)
                                 .dur = s->dur,
                                 .name = j->string.id[s->name],
                                 .category = j->string.id[s->category],
-                                .detail = s->detail == KINETO_NONE ? STORE_ABSENT : j->detail.id[s->detail],
+                                .detail = s->detail == KINETO_NONE ? STORE_ABSENT
+                                                                   : j->detail.id[s->detail],
                                 .correlation = s->correlation};
         rc = store_slice_add(db, &x);
     }
     for (size_t i = 0; !rc && i < b->counters; i++) {
         const struct kineto_counter *c = &b->counter[i];
-        struct store_counter x = {.track = j->track.id[c->track], .time = c->time, .value = c->value};
+        struct store_counter x = {
+            .track = j->track.id[c->track], .time = c->time, .value = c->value};
         rc = store_counter_add(db, &x);
     }
     return rc;
@@ -385,7 +393,8 @@ static int write_run(struct job *j)
             snprintf(key, sizeof key, "%s", r->key);
         rc = store_run_set(db, key, r->value);
     }
-    snprintf(key, sizeof key, j->run->file_index ? "source.base_ns.%lld" : "source.base_ns", (long long)j->run->file_index);
+    snprintf(key, sizeof key, j->run->file_index ? "source.base_ns.%lld" : "source.base_ns",
+             (long long)j->run->file_index);
     if (!rc)
         rc = store_run_set_int(db, key, j->k.base_final);
     if (j->k.decimals > j->run->decimals || !j->run->file_index)
@@ -437,7 +446,8 @@ static int write_losses(struct job *j)
 static void check_base(struct kineto *k)
 {
     int64_t sum;
-    if (__builtin_add_overflow(k->ts_max, k->base_final, &sum) || __builtin_add_overflow(k->ts_min, k->base_final, &sum)) {
+    if (__builtin_add_overflow(k->ts_max, k->base_final, &sum) ||
+        __builtin_add_overflow(k->ts_min, k->base_final, &sum)) {
         k->loss[KINETO_LOSS_META]++;
         k->base_final = 0;
     }
@@ -452,7 +462,8 @@ static int finish(struct job *j)
         if (!rc)
             rc = write_run(j);
         if (!rc && j->k.base_final != j->k.base)
-            rc = store_time_shift(j->run->db, j->track.count ? j->track.id[0] : INT64_MAX, j->k.base_final - j->k.base);
+            rc = store_time_shift(j->run->db, j->track.count ? j->track.id[0] : INT64_MAX,
+                                  j->k.base_final - j->k.base);
     }
     if (!rc)
         rc = write_losses(j);
@@ -461,8 +472,9 @@ static int finish(struct job *j)
 
 /* ---- the importer ------------------------------------------------------------------------------------------------------------ */
 
-/* The base of the times may stand behind the last event, and times are stored with it. The end of a plain file can be looked at
- * first; what is found there is only a guess, which the whole file confirms or corrects. */
+/* The base of the times may stand behind the last event, and times are stored with it. The end of a
+ * plain file can be looked at first; what is found there is only a guess, which the whole file
+ * confirms or corrects. */
 static void guess_base(struct job *j, const char *path)
 {
     static const char key[] = "\"baseTimeNanoseconds\"";
@@ -472,7 +484,9 @@ static void guess_base(struct job *j, const char *path)
     if (fd < 0)
         return;
     for (int end = 0; end < 2; end++) {
-        off_t at = end && !fstat(fd, &st) && st.st_size > (off_t)sizeof text - 1 ? st.st_size - ((off_t)sizeof text - 1) : 0;
+        off_t at = end && !fstat(fd, &st) && st.st_size > (off_t)sizeof text - 1
+                       ? st.st_size - ((off_t)sizeof text - 1)
+                       : 0;
         ssize_t n = pread(fd, text, sizeof text - 1, at);
         text[n > 0 ? n : 0] = 0;
         const char *p = strstr(text, key);
@@ -517,9 +531,11 @@ static int no_event(const struct job *j, const char *path, struct tacho_error *e
                           "%s: cut off before the first whole event", path);
     const char *hint = "give a Kineto trace (torch.profiler, export_chrome_trace)";
     if (j->k.loss[KINETO_LOSS_EVENT])
-        return tacho_fail(err, TACHO_EFORMAT, hint, "%s: JSON, but not a trace: none of its %lld entries is an event", path,
+        return tacho_fail(err, TACHO_EFORMAT, hint,
+                          "%s: JSON, but not a trace: none of its %lld entries is an event", path,
                           (long long)j->k.loss[KINETO_LOSS_EVENT]);
-    return tacho_fail(err, TACHO_EFORMAT, hint, "%s: JSON, but not a trace: it has no event in traceEvents", path);
+    return tacho_fail(err, TACHO_EFORMAT, hint,
+                      "%s: JSON, but not a trace: it has no event in traceEvents", path);
 }
 
 static int run_threads(struct job *j)
@@ -556,8 +572,9 @@ static int kineto_read(struct imp_run *run, const char *path, struct tacho_error
         if (!rc)
             rc = run_threads(j);
         if (!rc && j->code)
-            rc = j->error.code ? tacho_fail(err, j->code, j->error.hint, "%s", j->error.what)
-                               : tacho_fail(err, j->code, NULL, "%s: %s", path, tacho_error_text(j->code));
+            rc = j->error.code
+                     ? tacho_fail(err, j->code, j->error.hint, "%s", j->error.what)
+                     : tacho_fail(err, j->code, NULL, "%s: %s", path, tacho_error_text(j->code));
         bool none = !j->k.events && !j->frame.too_large;
         if (!rc && !none)
             rc = finish(j);
@@ -581,5 +598,7 @@ static bool kineto_recognises(const unsigned char *head, size_t n)
     return i < n && (head[i] == '{' || head[i] == '[');
 }
 
-const struct importer imp_kineto = {
-    .format = STORE_FORMAT_KINETO, .source = "kineto", .recognises = kineto_recognises, .read = kineto_read};
+const struct importer imp_kineto = {.format = STORE_FORMAT_KINETO,
+                                    .source = "kineto",
+                                    .recognises = kineto_recognises,
+                                    .read = kineto_read};

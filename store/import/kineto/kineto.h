@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/import/: the state of the Kineto importer's parser thread, shared by kineto_event.c (an event becomes rows),
- * kineto_place.c (processes, tracks, their names),
- * kineto_detail.c (its arguments become a detail) and kineto_meta.c (what stands beside the events).
+ * Private to store/import/: the state of the Kineto importer's parser thread, shared by
+ * kineto_event.c (an event becomes rows), kineto_place.c (processes, tracks, their names),
+ * kineto_detail.c (its arguments become a detail) and kineto_meta.c (what stands beside the
+ * events).
  */
 #ifndef STORE_IMPORT_KINETO_H
 #define STORE_IMPORT_KINETO_H
@@ -64,8 +65,9 @@ struct kineto_track {
     uint32_t text_tid;         /* string number of a tid that is text, KINETO_NONE */
     struct kineto_slice *open; /* ph B events that wait for their end */
     size_t open_count, open_cap;
-    int64_t last_start;  /* the last operator on it, for the flow arrow that may follow: its start, */
-    size_t last_row;     /* its row, */
+    int64_t
+        last_start;  /* the last operator on it, for the flow arrow that may follow: its start, */
+    size_t last_row; /* its row, */
     uint64_t last_batch; /* in this batch */
 };
 
@@ -87,7 +89,8 @@ struct kineto_table { /* key -> number, 0: not there; open addressing */
     size_t count, cap;
 };
 uint32_t kineto_table_get(const struct kineto_table *t, struct kineto_key key);
-int kineto_table_set(struct kineto_table *t, struct kineto_key key, uint32_t number); /* a new key. TACHO_ENOMEM */
+int kineto_table_set(struct kineto_table *t, struct kineto_key key,
+                     uint32_t number); /* a new key. TACHO_ENOMEM */
 
 struct kineto_run_key {
     char *key, *value;
@@ -100,7 +103,8 @@ struct kineto {
     void *ctx;
     int code; /* TACHO_ENOMEM ... : stops */
 
-    struct store_intern strings; /* text as it stands in the JSON -> number + 1; the store makes one of differing escapes */
+    struct store_intern strings; /* text as it stands in the JSON -> number + 1; the store makes one
+                                    of differing escapes */
     struct store_intern details; /* key (kineto_detail.c) -> number + 1 */
     struct kineto_text key, scratch, payload;
     struct kineto_table table; /* tracks, processes, names; the top bits of a key say which */
@@ -154,11 +158,13 @@ int kineto_events_done(struct kineto *k);
 int kineto_meta(struct kineto *k, struct kj_span key, struct kj_span value);
 int kineto_run_put(struct kineto *k, const char *key, const char *value);
 
-/* Number of a string by its JSON text: a span with quotes, or what is between them. 0 when out of memory (k->code is set). */
+/* Number of a string by its JSON text: a span with quotes, or what is between them. 0 when out of
+ * memory (k->code is set). */
 uint32_t kineto_string_json(struct kineto *k, struct kj_span s);
 uint32_t kineto_string_number(struct kineto *k, const char *text, size_t n);
 /* Number of the detail of an event, KINETO_NONE when it has none. */
-uint32_t kineto_detail(struct kineto *k, const struct kj_event *e, enum kineto_class c, uint32_t name, bool backward);
+uint32_t kineto_detail(struct kineto *k, const struct kj_event *e, enum kineto_class c,
+                       uint32_t name, bool backward);
 /* The same detail with pass = backward. */
 uint32_t kineto_detail_backward(struct kineto *k, uint32_t number, enum kineto_class c);
 const struct kj_arg *kineto_arg_of(const struct kj_event *e, enum kineto_arg a);
@@ -166,11 +172,12 @@ char *kineto_dup(struct kineto *k, struct kj_span s); /* decoded, malloc */
 int kineto_no_memory(struct kineto *k);
 /* The number in an argument, STORE_ABSENT when there is none. */
 int64_t kineto_int_arg(const struct kj_event *e, enum kineto_arg a);
-/* Number of the track of an event: of its device and stream, of its host thread; of a counter by name and device. May move
- * k->track. 0 when out of memory (k->code is set). */
+/* Number of the track of an event: of its device and stream, of its host thread; of a counter by
+ * name and device. May move k->track. 0 when out of memory (k->code is set). */
 uint32_t kineto_track_device(struct kineto *k, const struct kj_event *e);
 uint32_t kineto_track_host(struct kineto *k, const struct kj_event *e);
-uint32_t kineto_track_counter(struct kineto *k, struct kj_span pid, struct kj_span name, const char *device, const char *unit);
+uint32_t kineto_track_counter(struct kineto *k, struct kj_span pid, struct kj_span name,
+                              const char *device, const char *unit);
 /* Remembers which process a launch came from. */
 void kineto_launch_note(struct kineto *k, const struct kineto_slice *s);
 /* ph M: names of processes and threads. */

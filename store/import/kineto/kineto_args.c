@@ -26,7 +26,8 @@ _Static_assert(sizeof rows / sizeof *rows < 255, "rows fit a byte");
 static uint32_t hash(const char *p, size_t n)
 {
     uint32_t h = (uint32_t)n * 0x9e3779b1u;
-    h += (uint32_t)(unsigned char)p[0] * 0x85ebca6bu + (uint32_t)(unsigned char)p[n - 1] * 0xc2b2ae35u;
+    h += (uint32_t)(unsigned char)p[0] * 0x85ebca6bu +
+         (uint32_t)(unsigned char)p[n - 1] * 0xc2b2ae35u;
     h += (uint32_t)(unsigned char)p[n / 2] * 0x27d4eb2fu;
     return (h ^ h >> 15) & (SLOTS - 1);
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/import/: the arguments of Kineto events that tacho knows, as data. docs/import.md prints this table.
+ * Private to store/import/: the arguments of Kineto events that tacho knows, as data.
+ * docs/import.md prints this table.
  *
- * use: where it goes. Bits of enum kineto_use: the details it is part of, or what else reads it. 0: known and not kept, because
- * it is different in every event, implied by other columns, or an address.
+ * use: where it goes. Bits of enum kineto_use: the details it is part of, or what else reads it. 0:
+ * known and not kept, because it is different in every event, implied by other columns, or an
+ * address.
  */
 #ifndef STORE_IMPORT_KINETO_ARGS_H
 #define STORE_IMPORT_KINETO_ARGS_H
@@ -20,7 +22,8 @@ enum kineto_use {
     KINETO_USE_ROW = 64,    /* a column of the slice or its track */
 };
 
-/* name, text in the trace, use, key in the payload (NULL: a column of detail, or treated by hand) */
+/* name, text in the trace, use, key in the payload (NULL: a column of detail, or treated by hand)
+ */
 #define KINETO_ARG_MAP(X) \
     X(CORRELATION, "correlation", KINETO_USE_ROW, NULL) \
     X(DEVICE, "device", KINETO_USE_ROW, NULL) \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Categories of Kineto events, current and legacy, of all vendors. Kineto's own list is ActivityType.cpp; the capitalised ones
- * are of versions before 2022.
+ * Categories of Kineto events, current and legacy, of all vendors. Kineto's own list is
+ * ActivityType.cpp; the capitalised ones are of versions before 2022.
  */
 #include <string.h>
 #include <strings.h>
@@ -78,7 +78,8 @@ bool kineto_category_reserved(struct kj_span cat)
     static const char *const more[] = {"graph"};
     cat = kineto_inside(cat);
     for (size_t i = 0; cat.p && i < sizeof class_names / sizeof *class_names; i++)
-        if (class_names[i] && strlen(class_names[i]) == cat.n && !memcmp(class_names[i], cat.p, cat.n))
+        if (class_names[i] && strlen(class_names[i]) == cat.n &&
+            !memcmp(class_names[i], cat.p, cat.n))
             return true;
     for (size_t i = 0; cat.p && i < sizeof more / sizeof *more; i++)
         if (strlen(more[i]) == cat.n && !memcmp(more[i], cat.p, cat.n))

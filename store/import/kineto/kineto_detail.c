@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arguments of an event that repeat become a detail. Most events have arguments that were seen before, so they are looked
- * up by their bytes as they stand in the trace; only what is new is taken apart. The key of a detail is also all that it is
- * made from: one byte class, one byte pass, 4 bytes name (of copies, whose kind stands there), then for each argument one byte
- * id, 4 bytes length and its JSON text.
+ * The arguments of an event that repeat become a detail. Most events have arguments that were seen
+ * before, so they are looked up by their bytes as they stand in the trace; only what is new is
+ * taken apart. The key of a detail is also all that it is made from: one byte class, one byte pass,
+ * 4 bytes name (of copies, whose kind stands there), then for each argument one byte id, 4 bytes
+ * length and its JSON text.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +79,8 @@ static int64_t int_of(struct kj_span s)
     return kineto_int(s, &v) ? v : STORE_ABSENT;
 }
 
-/* "[13, 1, 1]", or the same in a string, as 13,1,1. Offset in the batch, 0: it is not three numbers. */
+/* "[13, 1, 1]", or the same in a string, as 13,1,1. Offset in the batch, 0: it is not three
+ * numbers. */
 static size_t put_dim3(struct kineto *k, struct kj_span s)
 {
     char text[80];
@@ -172,7 +174,8 @@ static uint64_t hash_of(struct kj_span a, struct kj_span b)
     return h ^ h >> 29;
 }
 
-/* A communicator's id: the name or id of its group where that is a number, else a hash of name and ranks (32 bit). */
+/* A communicator's id: the name or id of its group where that is a number, else a hash of name and
+ * ranks (32 bit). */
 static int64_t communicator_of(const struct parts *p)
 {
     int64_t id = int_of(p->arg[KINETO_ARG_GROUP_NAME]);
@@ -180,14 +183,16 @@ static int64_t communicator_of(const struct parts *p)
         id = int_of(p->arg[KINETO_ARG_GROUP_ID]);
     if (id != STORE_ABSENT || !p->arg[KINETO_ARG_GROUP_NAME].p)
         return id;
-    return (int64_t)(hash_of(p->arg[KINETO_ARG_GROUP_NAME], p->arg[KINETO_ARG_GROUP_RANKS]) & 0xffffffffu);
+    return (int64_t)(hash_of(p->arg[KINETO_ARG_GROUP_NAME], p->arg[KINETO_ARG_GROUP_RANKS]) &
+                     0xffffffffu);
 }
 
 enum { T_DTYPE, T_PASS, T_KIND, T_SCHEMA, T_COLLECTIVE, T_COPY_KIND, T_GRID, T_BLOCK, T_PAYLOAD };
 
 static void fill_comm(struct kineto *k, struct kineto_def *d, const struct parts *p)
 {
-    int64_t in = int_of(p->arg[KINETO_ARG_IN_ELEMENTS]), out = int_of(p->arg[KINETO_ARG_OUT_ELEMENTS]);
+    int64_t in = int_of(p->arg[KINETO_ARG_IN_ELEMENTS]),
+            out = int_of(p->arg[KINETO_ARG_OUT_ELEMENTS]);
     d->detail.ranks = int_of(p->arg[KINETO_ARG_GROUP_SIZE]);
     d->detail.communicator = communicator_of(p);
     if (p->arg[KINETO_ARG_COLLECTIVE].p)
@@ -209,11 +214,16 @@ static const char *copy_kind_in(struct kj_span s)
 {
     static const struct {
         const char *text, *kind;
-    } kinds[] = {{"HtoD", "HtoD"},       {"DtoH", "DtoH"},         {"DtoD", "DtoD"},         {"PtoP", "PtoP"},
-                 {"HtoH", "HtoH"},       {"HostToDevice", "HtoD"}, {"DeviceToHost", "DtoH"}, {"DeviceToDevice", "DtoD"},
-                 {"PeerToPeer", "PtoP"}, {"HostToHost", "HtoH"},   {"M2D", "HtoD"},          {"D2M", "DtoH"},
-                 {"H2D", "HtoD"},        {"D2H", "DtoH"},          {"D2D", "DtoD"},          {"P2P", "PtoP"},
-                 {"HtoA", "HtoD"},       {"AtoH", "DtoH"},         {"AtoA", "DtoD"},         {"AtoD", "DtoD"},
+    } kinds[] = {{"HtoD", "HtoD"},         {"DtoH", "DtoH"},
+                 {"DtoD", "DtoD"},         {"PtoP", "PtoP"},
+                 {"HtoH", "HtoH"},         {"HostToDevice", "HtoD"},
+                 {"DeviceToHost", "DtoH"}, {"DeviceToDevice", "DtoD"},
+                 {"PeerToPeer", "PtoP"},   {"HostToHost", "HtoH"},
+                 {"M2D", "HtoD"},          {"D2M", "DtoH"},
+                 {"H2D", "HtoD"},          {"D2H", "DtoH"},
+                 {"D2D", "DtoD"},          {"P2P", "PtoP"},
+                 {"HtoA", "HtoD"},         {"AtoH", "DtoH"},
+                 {"AtoA", "DtoD"},         {"AtoD", "DtoD"},
                  {"DtoA", "DtoD"}};
     for (size_t i = 0; s.p && i < sizeof kinds / sizeof *kinds; i++)
         if (memmem(s.p, s.n, kinds[i].text, strlen(kinds[i].text)))
@@ -235,7 +245,8 @@ static struct kj_span string_text(const struct kineto *k, uint32_t number)
     return (struct kj_span){k->strings.arena + e->offset, e->bytes};
 }
 
-/* Kind of memory in "(Pageable -> Device)", lower case; `which` 0: left, 1: right, of "(Device)" the only one. 0: none. */
+/* Kind of memory in "(Pageable -> Device)", lower case; `which` 0: left, 1: right, of "(Device)"
+ * the only one. 0: none. */
 static size_t memory_kind(struct kj_span name, int which, char out[32])
 {
     const char *open = memchr(name.p, '(', name.n);
@@ -315,7 +326,8 @@ static void payload_value(struct kineto *k, enum kineto_arg id, struct kj_span v
     k->loss[KINETO_LOSS_ARGS_BAD]++;
 }
 
-/* PyTorch of 2023 wrote 4294967295 for all streams where others write -1. The track is the same; HTA tells them apart. */
+/* PyTorch of 2023 wrote 4294967295 for all streams where others write -1. The track is the same;
+ * HTA tells them apart. */
 static void payload_all_streams(struct kineto *k, struct kj_span value)
 {
     if (!value.p || int_of(value) != UINT32_MAX)
@@ -395,7 +407,8 @@ static int detail_build(struct kineto *k, const char *key, size_t n)
         kineto_text_put(&k->payload, "}", 1);
         d->detail_text[T_PAYLOAD] = kineto_batch_text(k->batch, k->payload.p, k->payload.n);
     }
-    return k->payload.failed || k->scratch.failed || k->batch->text.failed ? kineto_no_memory(k) : k->code;
+    return k->payload.failed || k->scratch.failed || k->batch->text.failed ? kineto_no_memory(k)
+                                                                           : k->code;
 }
 
 static uint32_t detail_number(struct kineto *k)
@@ -417,10 +430,12 @@ static void note_unknown(struct kineto *k, struct kj_span key)
     int64_t id;
     bool added;
     if (k->unknown_args.count < 64 && key.n < 64)
-        store_intern_put(&k->unknown_args, key.p, key.n, &id, &added); /* no memory: one name less in a note */
+        store_intern_put(&k->unknown_args, key.p, key.n, &id,
+                         &added); /* no memory: one name less in a note */
 }
 
-uint32_t kineto_detail(struct kineto *k, const struct kj_event *e, enum kineto_class c, uint32_t name, bool backward)
+uint32_t kineto_detail(struct kineto *k, const struct kj_event *e, enum kineto_class c,
+                       uint32_t name, bool backward)
 {
     unsigned uses = uses_of(c);
     bool copy = c == KINETO_MEMCPY || c == KINETO_MEMSET;

@@ -18,7 +18,8 @@ static bool time_of(struct kineto *k, struct kj_span s, int64_t *ns, int *finest
 {
     int decimals = 0;
     bool rounded = false;
-    if (!k->unit) { /* us since 1970 are 1.7e15 today: whole numbers a hundred times as large are ns */
+    if (!k->unit) { /* us since 1970 are 1.7e15 today: whole numbers a hundred times as large are ns
+                     */
         int64_t v;
         k->unit = kineto_int(s, &v) && v > INT64_C(100000000000000000) ? 1 : 1000;
     }
@@ -30,8 +31,8 @@ static bool time_of(struct kineto *k, struct kj_span s, int64_t *ns, int *finest
     return true;
 }
 
-/* ts as it is stored. Where the base of the times may still come, one that is about right is added: rows then do not grow when
- * the true one replaces it. */
+/* ts as it is stored. Where the base of the times may still come, one that is about right is added:
+ * rows then do not grow when the true one replaces it. */
 static bool start_of(struct kineto *k, const struct kj_event *e, int64_t *start)
 {
     if (!time_of(k, e->field[KJ_TS], start, &k->decimals))
@@ -58,16 +59,20 @@ static bool starts(struct kj_span s, const char *with)
 /* Versions before 2022 recorded these as operators too. */
 static bool is_legacy_annotation(struct kj_span name)
 {
-    return starts(name, "ProfilerStep#") || starts(name, "enumerate(DataLoader)#") || starts(name, "enumerate(DataPipe)#") ||
-           starts(name, "Optimizer.");
+    return starts(name, "ProfilerStep#") || starts(name, "enumerate(DataLoader)#") ||
+           starts(name, "enumerate(DataPipe)#") || starts(name, "Optimizer.");
 }
 
 static const struct kineto_category_memo *category_of(struct kineto *k, struct kj_span cat)
 {
     cat = kineto_inside(cat);
-    size_t at = cat.p && cat.n ? (cat.n * 7 + (unsigned char)cat.p[0] + 3u * (unsigned char)cat.p[cat.n - 1]) % 63 + 1 : 0;
+    size_t at =
+        cat.p && cat.n
+            ? (cat.n * 7 + (unsigned char)cat.p[0] + 3u * (unsigned char)cat.p[cat.n - 1]) % 63 + 1
+            : 0;
     struct kineto_category_memo *m = &k->category[at];
-    if (m->n == (cat.p ? cat.n : 0) && m->name != KINETO_NONE && (!m->n || !memcmp(m->text, cat.p, m->n)))
+    if (m->n == (cat.p ? cat.n : 0) && m->name != KINETO_NONE &&
+        (!m->n || !memcmp(m->text, cat.p, m->n)))
         return m;
     m->class = kineto_category_find(cat);
     const char *name = kineto_class_name(m->class);
@@ -100,13 +105,14 @@ static uint32_t class_category(struct kineto *k, enum kineto_class c)
 }
 
 /* Everything of a slice but start and dur. */
-static int slice_fill(struct kineto *k, const struct kj_event *e, struct kineto_slice *s, enum kineto_class *class)
+static int slice_fill(struct kineto *k, const struct kj_event *e, struct kineto_slice *s,
+                      enum kineto_class *class)
 {
     const struct kineto_category_memo *memo = category_of(k, e->field[KJ_CAT]);
     enum kineto_class c = memo->class;
     s->category = memo->name;
-    s->name =
-        kineto_is_null(e->field[KJ_NAME]) ? kineto_string_number(k, "(no name)", 9) : kineto_string_json(k, e->field[KJ_NAME]);
+    s->name = kineto_is_null(e->field[KJ_NAME]) ? kineto_string_number(k, "(no name)", 9)
+                                                : kineto_string_json(k, e->field[KJ_NAME]);
     if (c == KINETO_OP && is_legacy_annotation(e->field[KJ_NAME])) {
         c = KINETO_ANNOTATION;
         s->category = class_category(k, c);
@@ -114,7 +120,8 @@ static int slice_fill(struct kineto *k, const struct kj_event *e, struct kineto_
                kineto_int_arg(e, KINETO_ARG_STREAM) != STORE_ABSENT) {
         c = KINETO_KERNEL; /* a new accelerator: what names its device and stream ran on it */
         s->category = class_category(k, c);
-    } else if (c == KINETO_KERNEL && starts(e->field[KJ_NAME], "dma") && kineto_equals(e->field[KJ_CAT], "mtia_ccp_events")) {
+    } else if (c == KINETO_KERNEL && starts(e->field[KJ_NAME], "dma") &&
+               kineto_equals(e->field[KJ_CAT], "mtia_ccp_events")) {
         c = KINETO_MEMCPY;
         s->category = class_category(k, c);
     }
@@ -154,7 +161,8 @@ static int complete(struct kineto *k, const struct kj_event *e)
         return 0;
     }
     int64_t end;
-    if (!time_of(k, e->field[KJ_DUR], &s.dur, NULL) || s.dur < 0 || __builtin_add_overflow(s.start, s.dur, &end)) {
+    if (!time_of(k, e->field[KJ_DUR], &s.dur, NULL) || s.dur < 0 ||
+        __builtin_add_overflow(s.start, s.dur, &end)) {
         k->loss[KINETO_LOSS_DUR]++;
         s.dur = STORE_ABSENT;
     }
@@ -201,7 +209,8 @@ static int begin(struct kineto *k, const struct kj_event *e)
     return 0;
 }
 
-/* Ends the innermost begin event of its thread. Arguments of the end count where the begin had none. */
+/* Ends the innermost begin event of its thread. Arguments of the end count where the begin had
+ * none. */
 static int end(struct kineto *k, const struct kj_event *e)
 {
     int64_t at;
@@ -210,7 +219,8 @@ static int end(struct kineto *k, const struct kj_event *e)
         return 0;
     }
     bool device = kineto_class_is_device(category_of(k, e->field[KJ_CAT])->class);
-    uint32_t track = device ? kineto_track_device(k, e) : kineto_track_host(k, e); /* may move k->track */
+    uint32_t track =
+        device ? kineto_track_device(k, e) : kineto_track_host(k, e); /* may move k->track */
     if (k->code)
         return k->code;
     struct kineto_track *t = &k->track[track];
@@ -241,7 +251,8 @@ static int counter_put(struct kineto *k, uint32_t track, int64_t time, double va
         if (rc)
             return rc;
     }
-    k->batch->counter[k->batch->counters++] = (struct kineto_counter){.time = time, .value = value, .track = track};
+    k->batch->counter[k->batch->counters++] =
+        (struct kineto_counter){.time = time, .value = value, .track = track};
     k->counters++;
     return 0;
 }
@@ -283,7 +294,8 @@ static int counter(struct kineto *k, const struct kj_event *e)
             kineto_text_puts(&k->payload, name.n ? "." : "");
             kineto_text_put(&k->payload, e->arg[i].key.p, e->arg[i].key.n);
         }
-        uint32_t track = kineto_track_counter(k, e->field[KJ_PID], (struct kj_span){k->payload.p, k->payload.n}, "", NULL);
+        uint32_t track = kineto_track_counter(
+            k, e->field[KJ_PID], (struct kj_span){k->payload.p, k->payload.n}, "", NULL);
         int rc = counter_put(k, track, at, value);
         if (rc)
             return rc;
@@ -297,7 +309,8 @@ static int memory_totals(struct kineto *k, const struct kj_event *e, int64_t at)
     static const struct {
         enum kineto_arg arg;
         const char *name;
-    } totals[] = {{KINETO_ARG_MEMORY_ALLOCATED, "memory.allocated"}, {KINETO_ARG_MEMORY_RESERVED, "memory.reserved"}};
+    } totals[] = {{KINETO_ARG_MEMORY_ALLOCATED, "memory.allocated"},
+                  {KINETO_ARG_MEMORY_RESERVED, "memory.reserved"}};
     char device[32] = "cpu";
     int64_t id = kineto_int_arg(e, KINETO_ARG_MEMORY_DEVICE);
     if (id != STORE_ABSENT && id >= 0 && kineto_int_arg(e, KINETO_ARG_MEMORY_DEVICE_TYPE) != 0)
@@ -307,7 +320,8 @@ static int memory_totals(struct kineto *k, const struct kj_event *e, int64_t at)
         if (bytes == STORE_ABSENT)
             continue;
         struct kj_span name = {totals[i].name, strlen(totals[i].name)};
-        int rc = counter_put(k, kineto_track_counter(k, e->field[KJ_PID], name, device, "bytes"), at, (double)bytes);
+        int rc = counter_put(k, kineto_track_counter(k, e->field[KJ_PID], name, device, "bytes"),
+                             at, (double)bytes);
         if (rc)
             return rc;
     }
@@ -331,13 +345,16 @@ static int instant(struct kineto *k, const struct kj_event *e)
             s.detail = kineto_detail(k, e, KINETO_INSTANT, s.name, false);
     }
     int rc = slice_put(k, &s);
-    return rc ? rc : kineto_arg_of(e, KINETO_ARG_MEMORY_ALLOCATED) ? memory_totals(k, e, s.start) : k->code;
+    return rc                                              ? rc
+           : kineto_arg_of(e, KINETO_ARG_MEMORY_ALLOCATED) ? memory_totals(k, e, s.start)
+                                                           : k->code;
 }
 
 /* ---- flow arrows --------------------------------------------------------------------------------------------------------- */
 
-/* Arrows from launch to kernel are implied by the correlation. The head of one from forward to backward makes its operator a
- * backward one where the operator itself does not name its forward thread; Kineto writes it right behind the operator. */
+/* Arrows from launch to kernel are implied by the correlation. The head of one from forward to
+ * backward makes its operator a backward one where the operator itself does not name its forward
+ * thread; Kineto writes it right behind the operator. */
 static int flow(struct kineto *k, const struct kj_event *e)
 {
     int64_t at;
@@ -363,7 +380,9 @@ static int flow(struct kineto *k, const struct kj_event *e)
 int kineto_event(struct kineto *k, const struct kj_event *e)
 {
     struct kj_span ph = kineto_inside(e->field[KJ_PH]);
-    if (kineto_equals(e->field[KJ_CAT], "critical_path")) /* `tacho export --critical-path` adds it: no part of the run */
+    if (kineto_equals(
+            e->field[KJ_CAT],
+            "critical_path")) /* `tacho export --critical-path` adds it: no part of the run */
         return 0;
     k->events++;
     k->loss[KINETO_LOSS_ARGS] += e->args_cut;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scan takes 64 bytes at a time. Four bit masks say where quotes, backslashes, opening and closing brackets are (64 bit
- * each); a prefix xor over the quotes that no backslash escapes gives the bytes inside of strings. Only blocks in which the
- * depth can come back to zero are looked at bit by bit.
+ * The scan takes 64 bytes at a time. Four bit masks say where quotes, backslashes, opening and
+ * closing brackets are (64 bit each); a prefix xor over the quotes that no backslash escapes gives
+ * the bytes inside of strings. Only blocks in which the depth can come back to zero are looked at
+ * bit by bit.
  */
 #include "store/import/kineto/kineto_frame.h"
 
@@ -25,11 +26,16 @@ static struct masks masks_of(const char *p)
     struct masks m = {0};
     for (int i = 0; i < 4; i++) {
         __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
-        __m128i lower = _mm_or_si128(x, _mm_set1_epi8(0x20)); /* [ and { differ in this bit, as ] and } do */
-        m.quote |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8('"'))) << 16 * i;
-        m.backslash |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8('\\'))) << 16 * i;
-        m.open |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(lower, _mm_set1_epi8('{'))) << 16 * i;
-        m.close |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(lower, _mm_set1_epi8('}'))) << 16 * i;
+        __m128i lower =
+            _mm_or_si128(x, _mm_set1_epi8(0x20)); /* [ and { differ in this bit, as ] and } do */
+        m.quote |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')))
+                   << 16 * i;
+        m.backslash |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(x, _mm_set1_epi8('\\')))
+                       << 16 * i;
+        m.open |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(lower, _mm_set1_epi8('{')))
+                  << 16 * i;
+        m.close |= (uint64_t)(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(lower, _mm_set1_epi8('}')))
+                   << 16 * i;
     }
     return m;
 }
@@ -106,8 +112,8 @@ struct frame {
 
 #define MARGIN 64 /* free bytes at the front of the buffer */
 
-/* Reads more behind `end`; bytes before `keep` may go. Makes the buffer larger up to a window. false: nothing more, or `code`
- * is set. *keep moves with the bytes. */
+/* Reads more behind `end`; bytes before `keep` may go. Makes the buffer larger up to a window.
+ * false: nothing more, or `code` is set. *keep moves with the bytes. */
 static bool more(struct frame *f, size_t *keep)
 {
     if (f->code || f->end_of_file)
@@ -131,7 +137,8 @@ static bool more(struct frame *f, size_t *keep)
         room = cap - f->end;
     }
     size_t got = 0;
-    f->code = imp_input_read(f->in, f->buffer + f->end, room < KINETO_FRAME_WINDOW ? room : KINETO_FRAME_WINDOW, &got, f->err);
+    f->code = imp_input_read(f->in, f->buffer + f->end,
+                             room < KINETO_FRAME_WINDOW ? room : KINETO_FRAME_WINDOW, &got, f->err);
     f->end += got;
     f->r->bytes += (int64_t)got;
     f->end_of_file = !got;
@@ -160,7 +167,8 @@ static int peek(struct frame *f, const char *skip)
     }
 }
 
-/* A block of 64 bytes at `at`, the missing ones at the end of the file as spaces. NULL: no byte is there. */
+/* A block of 64 bytes at `at`, the missing ones at the end of the file as spaces. NULL: no byte is
+ * there. */
 static const char *block_at(struct frame *f, size_t at, char spare[64])
 {
     if (at + 64 <= f->end)
@@ -176,9 +184,10 @@ static const char *block_at(struct frame *f, size_t at, char spare[64])
 
 struct events {
     struct scan scan;
-    size_t first, next, cut; /* start of the window; bytes scanned; end of the last whole element, 0: none */
-    size_t list_end;         /* where the bracket is that closes the list, 0: not seen */
-    bool skipping;           /* inside of an event that is too large */
+    size_t first, next,
+        cut; /* start of the window; bytes scanned; end of the last whole element, 0: none */
+    size_t list_end; /* where the bracket is that closes the list, 0: not seen */
+    bool skipping;   /* inside of an event that is too large */
 };
 
 /* Hands out [first, cut). */
@@ -252,7 +261,8 @@ static int events_skip(struct frame *f, struct events *e)
 static int events_end(struct frame *f, struct events *e)
 {
     if (e->list_end) {
-        /* what stands between the last event and the bracket is for the parser to judge: it may be a number or a word */
+        /* what stands between the last event and the bracket is for the parser to judge: it may be
+         * a number or a word */
         size_t tail = e->cut ? e->cut : e->first;
         for (size_t i = tail; i < e->list_end; i++)
             if (!is_space(f->buffer[i]) && f->buffer[i] != ',')
@@ -307,7 +317,8 @@ static int events_read(struct frame *f)
 
 /* ---- what stands beside it --------------------------------------------------------------------------------------------------- */
 
-/* End of the value at f->at: behind its last byte, or 0 when the file ends in it. A value larger than a window is skipped. */
+/* End of the value at f->at: behind its last byte, or 0 when the file ends in it. A value larger
+ * than a window is skipped. */
 static size_t value_end(struct frame *f, bool *skipped)
 {
     struct scan s = {0};
@@ -378,7 +389,8 @@ static int file_ends(struct frame *f)
     return f->code;
 }
 
-/* A pair of the outer object; f->at is at its key. The key is copied: reading the value may move the buffer. */
+/* A pair of the outer object; f->at is at its key. The key is copied: reading the value may move
+ * the buffer. */
 static int pair_read(struct frame *f)
 {
     char name[256];
@@ -443,7 +455,8 @@ static int frame_read(struct frame *f)
     }
 }
 
-/* Is there text behind the trace (two traces in one file, a bracket too many)? Zeros of padding are none. */
+/* Is there text behind the trace (two traces in one file, a bracket too many)? Zeros of padding are
+ * none. */
 static bool more_behind(struct frame *f)
 {
     int c = 0;
@@ -452,10 +465,16 @@ static bool more_behind(struct frame *f)
     return c > 0;
 }
 
-int kineto_frame_read(struct imp_input *in, const struct kineto_frame_sink *sink, struct kineto_frame_result *r,
-                      struct tacho_error *err)
+int kineto_frame_read(struct imp_input *in, const struct kineto_frame_sink *sink,
+                      struct kineto_frame_result *r, struct tacho_error *err)
 {
-    struct frame f = {.in = in, .sink = sink, .r = r, .err = err, .cap = 2 * KINETO_FRAME_WINDOW, .at = MARGIN, .end = MARGIN};
+    struct frame f = {.in = in,
+                      .sink = sink,
+                      .r = r,
+                      .err = err,
+                      .cap = 2 * KINETO_FRAME_WINDOW,
+                      .at = MARGIN,
+                      .end = MARGIN};
     memset(r, 0, sizeof *r);
     f.buffer = calloc(1, f.cap + 2 * KJ_PADDING);
     if (!f.buffer)
@@ -473,7 +492,8 @@ int kineto_frame_read(struct imp_input *in, const struct kineto_frame_sink *sink
 
 /* ---- one by one ---------------------------------------------------------------------------------------------------------- */
 
-int kineto_frame_split(const char *text, size_t n, int (*event)(void *ctx, struct kj_span text), void *ctx)
+int kineto_frame_split(const char *text, size_t n, int (*event)(void *ctx, struct kj_span text),
+                       void *ctx)
 {
     size_t i = 1, end = n - 1; /* the list's own brackets */
     while (i < end) {
@@ -528,7 +548,8 @@ static size_t object_end(const char *text, size_t n)
 /* Does text[0], a brace, begin an event? */
 static bool may_begin(const char *text, size_t n)
 {
-    static const char *const keys[] = {"\"ph\"", "\"name\"", "\"cat\"", "\"ts\"", "\"pid\"", "\"tid\"", "\"id\""};
+    static const char *const keys[] = {"\"ph\"",  "\"name\"", "\"cat\"", "\"ts\"",
+                                       "\"pid\"", "\"tid\"",  "\"id\""};
     size_t i = 1;
     while (i < n && is_space(text[i]))
         i++;
@@ -538,10 +559,11 @@ static bool may_begin(const char *text, size_t n)
     return false;
 }
 
-#define SEARCH_MISSES 256          /* objects that are none, in one text: then it is something else */
+#define SEARCH_MISSES 256 /* objects that are none, in one text: then it is something else */
 #define SEARCH_BYTES  (256u << 10) /* of one event */
 
-int kineto_frame_search(const char *text, size_t n, int (*event)(void *ctx, struct kj_span text), void *ctx)
+int kineto_frame_search(const char *text, size_t n, int (*event)(void *ctx, struct kj_span text),
+                        void *ctx)
 {
     int misses = 0;
     for (size_t i = 0; i < n && misses < SEARCH_MISSES;) {
@@ -549,7 +571,8 @@ int kineto_frame_search(const char *text, size_t n, int (*event)(void *ctx, stru
         if (!brace)
             break;
         i = (size_t)(brace - text);
-        size_t left = n - i < SEARCH_BYTES ? n - i : SEARCH_BYTES, end = may_begin(brace, left) ? object_end(brace, left) : 0;
+        size_t left = n - i < SEARCH_BYTES ? n - i : SEARCH_BYTES,
+               end = may_begin(brace, left) ? object_end(brace, left) : 0;
         int rc = end ? event(ctx, (struct kj_span){brace, end}) : 0;
         if (rc < 0)
             return rc;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/import/: JSON of Kineto traces, by simdjson, behind C. kineto_json.cpp is the only C++ of tacho.
+ * Private to store/import/: JSON of Kineto traces, by simdjson, behind C. kineto_json.cpp is the
+ * only C++ of tacho.
  *
- * Values are handed out as spans of the text that was given, not converted: a time stamp keeps every digit, a list is one
- * span, NaN is a span too. A span of a string begins and ends with its quotes. Spans live as long as the text.
- * Duplicate keys: the last one counts, as in Python's json.
+ * Values are handed out as spans of the text that was given, not converted: a time stamp keeps
+ * every digit, a list is one span, NaN is a span too. A span of a string begins and ends with its
+ * quotes. Spans live as long as the text. Duplicate keys: the last one counts, as in Python's json.
  */
 #ifndef STORE_IMPORT_KINETO_JSON_H
 #define STORE_IMPORT_KINETO_JSON_H
@@ -69,13 +70,15 @@ enum kj_result {
     KJ_NOMEM,
 };
 
-/* Calls `event` for each object of the list text[0..n). *count: whole events handed out, also after a failure (the callback is
- * called for an event only after all of it was read). */
-enum kj_result kj_events(kj_parser *k, const char *text, size_t n, int (*event)(void *ctx, const struct kj_event *e), void *ctx,
+/* Calls `event` for each object of the list text[0..n). *count: whole events handed out, also after
+ * a failure (the callback is called for an event only after all of it was read). */
+enum kj_result kj_events(kj_parser *k, const char *text, size_t n,
+                         int (*event)(void *ctx, const struct kj_event *e), void *ctx,
                          size_t *count);
-/* Calls `row` for each pair of an object, or with an empty key for each element of a list. KJ_PADDING readable bytes
- * follow `value`. */
-enum kj_result kj_each(struct kj_span value, int (*row)(void *ctx, struct kj_span key, struct kj_span value), void *ctx);
+/* Calls `row` for each pair of an object, or with an empty key for each element of a list.
+ * KJ_PADDING readable bytes follow `value`. */
+enum kj_result kj_each(struct kj_span value,
+                       int (*row)(void *ctx, struct kj_span key, struct kj_span value), void *ctx);
 
 #ifdef __cplusplus
 }

@@ -30,7 +30,8 @@ static bool is(struct kj_span key, const char *text)
 /* A scalar as text; lists and objects are not kept. */
 static int run_put_value(struct kineto *k, const char *key, struct kj_span value)
 {
-    if (kineto_is_null(value) || !value.n || value.n > 4096 || value.p[0] == '[' || value.p[0] == '{')
+    if (kineto_is_null(value) || !value.n || value.n > 4096 || value.p[0] == '[' ||
+        value.p[0] == '{')
         return 0;
     char *text = kineto_dup(k, value);
     int rc = text ? kineto_run_put(k, key, text) : k->code;
@@ -77,7 +78,8 @@ static int device_row(void *ctx, struct kj_span none, struct kj_span value)
     struct device d = {.k = ctx, .id = -1, .major = -1, .minor = -1};
     char key[64], text[48];
     (void)none;
-    if (!value.n || value.p[0] != '{' || kj_each(value, device_field, &d) != KJ_OK || d.id < 0 || d.id >= 1 << 16)
+    if (!value.n || value.p[0] != '{' || kj_each(value, device_field, &d) != KJ_OK || d.id < 0 ||
+        d.id >= 1 << 16)
         return 0;
     snprintf(key, sizeof key, "@gpu:%d.name", (int)d.id);
     int rc = run_put_value(d.k, key, d.name);
@@ -102,18 +104,24 @@ static int distributed_field(void *ctx, struct kj_span key, struct kj_span value
         if (!kineto_int(value, &k->rank) || k->rank < 0)
             k->rank = STORE_ABSENT;
     } else if (is(key, "world_size") || is(key, "backend") || is(key, "pg_count")) {
-        return run_put_value(k, is(key, "backend") ? "backend" : is(key, "pg_count") ? "process_groups" : "world_size", value);
+        return run_put_value(k,
+                             is(key, "backend")    ? "backend"
+                             : is(key, "pg_count") ? "process_groups"
+                                                   : "world_size",
+                             value);
     } else if (is(key, "nccl_version")) {
         return run_put_value(k, "source.nccl_version", value);
     }
     return 0;
 }
 
-/* Run keys of the same name below `source.`; what names people, jobs and machines' clusters is left out. */
-static const char *const kept[] = {"schemaVersion",       "displayTimeUnit",      "record_shapes",       "profile_memory",
-                                   "with_stack",          "with_flops",           "with_modules",        "trace_id",
-                                   "cupti_version",       "cuda_runtime_version", "cuda_driver_version", "roctracer_version",
-                                   "rocprofiler_version", "hip_runtime_version",  "hip_driver_version",  "nccl_version"};
+/* Run keys of the same name below `source.`; what names people, jobs and machines' clusters is left
+ * out. */
+static const char *const kept[] = {
+    "schemaVersion",       "displayTimeUnit",      "record_shapes",       "profile_memory",
+    "with_stack",          "with_flops",           "with_modules",        "trace_id",
+    "cupti_version",       "cuda_runtime_version", "cuda_driver_version", "roctracer_version",
+    "rocprofiler_version", "hip_runtime_version",  "hip_driver_version",  "nccl_version"};
 
 /* Additions to times beyond these would not fit 64 bits. */
 #define BASE_MAX INT64_C(4000000000000000000)

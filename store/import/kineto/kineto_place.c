@@ -13,7 +13,16 @@
 /* ---- places ------------------------------------------------------------------------------------------------------------ */
 
 /* What a key of k->table is of. */
-enum key_of { OF_DEVICE = 1, OF_LAUNCH, OF_THREAD, OF_TEXT_THREAD, OF_COUNTER, OF_PROCESS, OF_THREAD_NAME, OF_PROCESS_NAME };
+enum key_of {
+    OF_DEVICE = 1,
+    OF_LAUNCH,
+    OF_THREAD,
+    OF_TEXT_THREAD,
+    OF_COUNTER,
+    OF_PROCESS,
+    OF_THREAD_NAME,
+    OF_PROCESS_NAME
+};
 
 static struct kineto_key key_in(enum key_of of, int64_t pid, uint64_t rest)
 {
@@ -52,7 +61,8 @@ int64_t kineto_int_arg(const struct kj_event *e, enum kineto_arg a)
     return arg && kineto_int(arg->value, &v) ? v : STORE_ABSENT;
 }
 
-/* Number of the main process, or of another one of this pid. A pid that is none (0, -1, "Traces") is of the main process. */
+/* Number of the main process, or of another one of this pid. A pid that is none (0, -1, "Traces")
+ * is of the main process. */
 static uint32_t process_find(struct kineto *k, struct place pid)
 {
     if (!pid.is_number || pid.number <= 0)
@@ -135,12 +145,14 @@ static uint32_t track_make(struct kineto *k, struct kineto_key key, const struct
     return (uint32_t)k->tracks - 1;
 }
 
-/* Device rows do not name their process. Nearly every file has one; of others' launches the correlation is remembered. */
+/* Device rows do not name their process. Nearly every file has one; of others' launches the
+ * correlation is remembered. */
 void kineto_launch_note(struct kineto *k, const struct kineto_slice *s)
 {
     uint32_t process = k->track[s->track].process;
     struct kineto_key key = {(uint64_t)OF_LAUNCH << 56, (uint64_t)s->correlation};
-    if (!process || s->correlation == STORE_ABSENT || k->launches_elsewhere >= LAUNCHES_MAX || kineto_table_get(&k->table, key))
+    if (!process || s->correlation == STORE_ABSENT || k->launches_elsewhere >= LAUNCHES_MAX ||
+        kineto_table_get(&k->table, key))
         return;
     k->launches_elsewhere++;
     if (kineto_table_set(&k->table, key, process + 1))
@@ -149,17 +161,20 @@ void kineto_launch_note(struct kineto *k, const struct kineto_slice *s)
 
 static uint32_t launch_process(const struct kineto *k, const struct kj_event *e)
 {
-    int64_t correlation = k->launches_elsewhere ? kineto_int_arg(e, KINETO_ARG_CORRELATION) : STORE_ABSENT;
+    int64_t correlation =
+        k->launches_elsewhere ? kineto_int_arg(e, KINETO_ARG_CORRELATION) : STORE_ABSENT;
     if (correlation == STORE_ABSENT)
         return 0;
-    uint32_t found = kineto_table_get(&k->table, (struct kineto_key){(uint64_t)OF_LAUNCH << 56, (uint64_t)correlation});
+    uint32_t found = kineto_table_get(
+        &k->table, (struct kineto_key){(uint64_t)OF_LAUNCH << 56, (uint64_t)correlation});
     return found ? found - 1 : 0;
 }
 
 uint32_t kineto_track_device(struct kineto *k, const struct kj_event *e)
 {
     struct place pid = place_of(e->field[KJ_PID]), tid = place_of(e->field[KJ_TID]);
-    int64_t device = kineto_int_arg(e, KINETO_ARG_DEVICE), stream = kineto_int_arg(e, KINETO_ARG_STREAM);
+    int64_t device = kineto_int_arg(e, KINETO_ARG_DEVICE),
+            stream = kineto_int_arg(e, KINETO_ARG_STREAM);
     if (device == STORE_ABSENT || device < 0 || device >= 1 << 20)
         device = pid.is_number && pid.number >= 0 && pid.number < 1 << 12 ? pid.number : 0;
     if (stream == STORE_ABSENT && tid.is_number)
@@ -167,12 +182,14 @@ uint32_t kineto_track_device(struct kineto *k, const struct kj_event *e)
     if (stream == -1 || stream == UINT32_MAX)
         stream = STORE_ABSENT;
     uint32_t process = launch_process(k, e);
-    struct kineto_key key = {(uint64_t)OF_DEVICE << 56 | (uint64_t)process << 20 | (uint64_t)device, (uint64_t)stream};
+    struct kineto_key key = {(uint64_t)OF_DEVICE << 56 | (uint64_t)process << 20 | (uint64_t)device,
+                             (uint64_t)stream};
     uint32_t found = kineto_table_get(&k->table, key);
     if (found)
         return found - 1;
-    struct kineto_track like = {
-        .device = true, .pid = pid.is_number ? pid.number : device, .tid = stream == STORE_ABSENT ? -1 : stream};
+    struct kineto_track like = {.device = true,
+                                .pid = pid.is_number ? pid.number : device,
+                                .tid = stream == STORE_ABSENT ? -1 : stream};
     struct kineto_def d = {.process = process, .id = stream, .track_kind = "stream"};
     snprintf(d.device, sizeof d.device, "gpu:%d", (int)device);
     return track_make(k, key, &like, &d, (struct kj_span){NULL, 0});
@@ -185,20 +202,24 @@ uint32_t kineto_track_host(struct kineto *k, const struct kj_event *e)
     struct kj_span name = {NULL, 0};
     struct kineto_key key = key_in(OF_THREAD, group, (uint64_t)tid.number);
     if (!tid.is_number) {
-        name = tid.text.p && tid.text.n ? tid.text : pid.text.p && pid.text.n ? pid.text : (struct kj_span){"trace", 5};
+        name = tid.text.p && tid.text.n   ? tid.text
+               : pid.text.p && pid.text.n ? pid.text
+                                          : (struct kj_span){"trace", 5};
         key = key_in(OF_TEXT_THREAD, group, kineto_string_json(k, name));
     }
     uint32_t found = kineto_table_get(&k->table, key);
     if (found)
         return found - 1;
-    struct kineto_track like = {.pid = pid.is_number ? pid.number : 0, .tid = tid.is_number ? tid.number : -1};
-    struct kineto_def d = {
-        .process = process_find(k, pid), .id = tid.is_number ? tid.number : STORE_ABSENT, .track_kind = "thread"};
+    struct kineto_track like = {.pid = pid.is_number ? pid.number : 0,
+                                .tid = tid.is_number ? tid.number : -1};
+    struct kineto_def d = {.process = process_find(k, pid),
+                           .id = tid.is_number ? tid.number : STORE_ABSENT,
+                           .track_kind = "thread"};
     return track_make(k, key, &like, &d, name);
 }
 
-uint32_t kineto_track_counter(struct kineto *k, struct kj_span pid_span, struct kj_span name, const char *device,
-                              const char *unit)
+uint32_t kineto_track_counter(struct kineto *k, struct kj_span pid_span, struct kj_span name,
+                              const char *device, const char *unit)
 {
     struct place pid = place_of(pid_span);
     k->scratch.n = 0;
@@ -212,7 +233,8 @@ uint32_t kineto_track_counter(struct kineto *k, struct kj_span pid_span, struct 
     if (found)
         return found - 1;
     struct kineto_track like = {.counter = true};
-    struct kineto_def d = {.process = process_find(k, pid), .id = STORE_ABSENT, .track_kind = "counter", .unit = unit};
+    struct kineto_def d = {
+        .process = process_find(k, pid), .id = STORE_ABSENT, .track_kind = "counter", .unit = unit};
     snprintf(d.device, sizeof d.device, "%s", device);
     return track_make(k, key, &like, &d, name);
 }
@@ -246,7 +268,8 @@ int kineto_metadata(struct kineto *k, const struct kj_event *e)
     const struct kj_arg *text = kineto_arg_of(e, KINETO_ARG_META_NAME);
     bool thread = kineto_equals(e->field[KJ_NAME], "thread_name");
     struct place pid = place_of(e->field[KJ_PID]), tid = place_of(e->field[KJ_TID]);
-    if (!text || (!thread && !kineto_equals(e->field[KJ_NAME], "process_name")) || !pid.is_number || (thread && !tid.is_number))
+    if (!text || (!thread && !kineto_equals(e->field[KJ_NAME], "process_name")) || !pid.is_number ||
+        (thread && !tid.is_number))
         return 0;
     struct kineto_key key = name_key(thread, pid.number, tid.number);
     uint32_t found = kineto_table_get(&k->table, key);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/import/: what the parser thread of the Kineto importer hands to the thread that owns the store.
+ * Private to store/import/: what the parser thread of the Kineto importer hands to the thread that
+ * owns the store.
  *
- * Strings, details, processes and tracks have numbers of the parser's own, 0, 1, 2 ... in order of first use. A batch first
- * defines what is new in it, then its rows use the numbers. The inserter keeps one array a kind: number -> id in the store.
+ * Strings, details, processes and tracks have numbers of the parser's own, 0, 1, 2 ... in order of
+ * first use. A batch first defines what is new in it, then its rows use the numbers. The inserter
+ * keeps one array a kind: number -> id in the store.
  */
 #ifndef STORE_IMPORT_KINETO_ROWS_H
 #define STORE_IMPORT_KINETO_ROWS_H
@@ -50,7 +52,8 @@ struct kineto_batch {
     struct kineto_text text; /* byte 0 is never used */
 };
 
-/* Appends a text with a terminating NUL to the batch; its offset, 0 for NULL or after a failed allocation. */
+/* Appends a text with a terminating NUL to the batch; its offset, 0 for NULL or after a failed
+ * allocation. */
 size_t kineto_batch_text(struct kineto_batch *b, const char *text, size_t n);
 /* A new definition, zeroed; NULL: out of memory. Valid until the next one. */
 struct kineto_def *kineto_batch_def(struct kineto_batch *b, enum kineto_def_kind kind);

@@ -120,7 +120,8 @@ bool kineto_int(struct kj_span s, int64_t *out)
     return true;
 }
 
-/* A decimal number taken apart: value = digits * 10^exponent, no leading or trailing zeros in digits. */
+/* A decimal number taken apart: value = digits * 10^exponent, no leading or trailing zeros in
+ * digits. */
 struct decimal {
     char digit[64];
     int count, exponent, fraction; /* fraction: digits after the point as written */
@@ -145,7 +146,8 @@ static bool decimal_read(struct kj_span s, struct decimal *d)
         any = true;
         d->fraction += point;
         if (d->count == (int)sizeof d->digit || (!d->count && c == '0')) {
-            d->exponent += (d->count != 0) - point; /* beyond what any time needs, or a leading zero */
+            d->exponent +=
+                (d->count != 0) - point; /* beyond what any time needs, or a leading zero */
             continue;
         }
         d->digit[d->count++] = c;
@@ -264,8 +266,8 @@ static size_t put_unicode(struct kineto_text *out, struct kj_span s, size_t at)
         put_utf8(out, 0xfffd);
         return 1;
     }
-    if (c >= 0xd800 && c < 0xdc00 && s.n > at + 6 && s.p[at + 5] == '\\' && s.p[at + 6] == 'u' && hex4(s, at + 7, &low) &&
-        low >= 0xdc00 && low < 0xe000) {
+    if (c >= 0xd800 && c < 0xdc00 && s.n > at + 6 && s.p[at + 5] == '\\' && s.p[at + 6] == 'u' &&
+        hex4(s, at + 7, &low) && low >= 0xdc00 && low < 0xe000) {
         put_utf8(out, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
         return 11;
     }
@@ -408,7 +410,9 @@ static bool copy_number(struct copy *c)
         digits = p;
         while (p < c->end && *p >= '0' && *p <= '9')
             p++;
-        if (p == digits || p - digits > 2) /* beyond 1e99 no number of a trace means anything, and readers may overflow */
+        if (p == digits ||
+            p - digits >
+                2) /* beyond 1e99 no number of a trace means anything, and readers may overflow */
             return false;
     }
     c->p = p;

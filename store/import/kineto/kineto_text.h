@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/import/: values of JSON text (spans of kineto_json.h) as numbers and strings, without going through double.
+ * Private to store/import/: values of JSON text (spans of kineto_json.h) as numbers and strings,
+ * without going through double.
  */
 #ifndef STORE_IMPORT_KINETO_TEXT_H
 #define STORE_IMPORT_KINETO_TEXT_H
@@ -26,22 +27,26 @@ bool kineto_is_null(struct kj_span s); /* absent or null */
 struct kj_span kineto_inside(struct kj_span s);
 bool kineto_equals(struct kj_span s, const char *text); /* of what is inside */
 
-/* A whole number, also in quotes, hexadecimal (0x..), or with a fraction of zeros. false: it is none, or too large. */
+/* A whole number, also in quotes, hexadecimal (0x..), or with a fraction of zeros. false: it is
+ * none, or too large. */
 bool kineto_int(struct kj_span s, int64_t *out);
 
-/* Time in decimal digits, also in quotes and with an exponent, times `unit` ns (1000: the text is in us; 1: in ns), exact up to
- * 10^-9 ns. What is finer than 1 ns is rounded half away from zero and *rounded set. *decimals: digits after the point that
- * are not trailing zeros beyond the third. false: not a number (NaN, Infinity, text), or beyond 64 bits of ns. */
+/* Time in decimal digits, also in quotes and with an exponent, times `unit` ns (1000: the text is
+ * in us; 1: in ns), exact up to 10^-9 ns. What is finer than 1 ns is rounded half away from zero
+ * and *rounded set. *decimals: digits after the point that are not trailing zeros beyond the third.
+ * false: not a number (NaN, Infinity, text), or beyond 64 bits of ns. */
 bool kineto_time(struct kj_span s, int unit, int64_t *ns, int *decimals, bool *rounded);
 
-/* Appends the text of a JSON string (quotes optional), escapes decoded; what stands for no character becomes U+FFFD. */
+/* Appends the text of a JSON string (quotes optional), escapes decoded; what stands for no
+ * character becomes U+FFFD. */
 void kineto_unescape(struct kineto_text *out, struct kj_span s);
-/* Appends a JSON value as strict JSON without white space: NaN and infinities become null, raw control characters are escaped.
- * false: it is no JSON value; nothing was appended. */
+/* Appends a JSON value as strict JSON without white space: NaN and infinities become null, raw
+ * control characters are escaped. false: it is no JSON value; nothing was appended. */
 bool kineto_json_copy(struct kineto_text *out, struct kj_span s);
 /* Appends text as a JSON string with quotes. */
 void kineto_json_string(struct kineto_text *out, const char *text, size_t n);
-/* Appends JSON text with control characters inside strings escaped and bytes that are not UTF-8 replaced by U+FFFD. */
+/* Appends JSON text with control characters inside strings escaped and bytes that are not UTF-8
+ * replaced by U+FFFD. */
 void kineto_sanitise(struct kineto_text *out, const char *text, size_t n);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The Nsight Systems importer: one export, table after table. A compressed export is unpacked into a file without a name first:
- * SQLite reads pages anywhere.
+ * The Nsight Systems importer: one export, table after table. A compressed export is unpacked into
+ * a file without a name first: SQLite reads pages anywhere.
  */
 #include "store/import/nsight/nsight.h"
 
@@ -16,7 +16,8 @@
 #include "store/import/input.h"
 
 #define COMMIT_ROWS 200000
-#define TIME_MAX    (INT64_MAX / 4) /* ns: 73 years past 1970 and more; whatever is beyond was no time */
+#define TIME_MAX \
+    (INT64_MAX / 4) /* ns: 73 years past 1970 and more; whatever is beyond was no time */
 #define UNPACK_STEP (1 << 20)
 
 static const char magic[16] = "SQLite format 3";
@@ -30,7 +31,8 @@ int nsight_intern(struct nsight *n, const char *text, int64_t *string)
 
 void nsight_time(struct nsight *n, int64_t start, int64_t end, struct store_slice *s, bool *ok)
 {
-    *ok = start >= 0 && start <= TIME_MAX && (end == STORE_ABSENT || end <= TIME_MAX); /* an absent start is negative */
+    *ok = start >= 0 && start <= TIME_MAX &&
+          (end == STORE_ABSENT || end <= TIME_MAX); /* an absent start is negative */
     if (!*ok) {
         n->lost[NSIGHT_LOSS_TIME]++;
         return;
@@ -60,14 +62,17 @@ int nsight_slice(struct nsight *n, struct store_slice *s)
 /* ---- processes and tracks --------------------------------------------------------------------------------------------------------- */
 
 /* Text of one column of the first row where another equals `id`. Caller frees; NULL: none. */
-static char *text_where(struct nsight *n, const char *name, const char *column, const char *key, int64_t id)
+static char *text_where(struct nsight *n, const char *name, const char *column, const char *key,
+                        int64_t id)
 {
     char table[NSIGHT_NAME_MAX], *text = NULL;
     sqlite3_stmt *st = NULL;
     if (!nsight_find(n, name, table))
         return NULL;
-    char *sql = sqlite3_mprintf("SELECT \"%w\" FROM \"%w\" WHERE \"%w\"=%lld LIMIT 1", column, table, key, (long long)id);
-    if (sql && sqlite3_prepare_v2(n->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
+    char *sql = sqlite3_mprintf("SELECT \"%w\" FROM \"%w\" WHERE \"%w\"=%lld LIMIT 1", column,
+                                table, key, (long long)id);
+    if (sql && sqlite3_prepare_v2(n->db, sql, -1, &st, NULL) == SQLITE_OK &&
+        sqlite3_step(st) == SQLITE_ROW) {
         const char *found = nsight_text(st, 0);
         if (!found && nsight_int(st, 0) != STORE_ABSENT)
             found = nsight_string(n, nsight_int(st, 0));
@@ -95,7 +100,8 @@ int nsight_process(struct nsight *n, int64_t global, size_t *index)
     }
     struct nsight_process *p = &n->process[n->process_count];
     *p = (struct nsight_process){.global = global >> 24, .rank = STORE_ABSENT};
-    p->program = text_where(n, "PROCESSES", "name", "globalPid", (int64_t)((uint64_t)(global >> 24) << 24));
+    p->program =
+        text_where(n, "PROCESSES", "name", "globalPid", (int64_t)((uint64_t)(global >> 24) << 24));
     p->row = (struct store_process){.rank = STORE_ABSENT,
                                     .pid = global >> 24 & 0xffffff,
                                     .parent_pid = STORE_ABSENT,
@@ -109,7 +115,8 @@ int nsight_process(struct nsight *n, int64_t global, size_t *index)
     return code ? code : nsight_map_put(&n->processes, global >> 24, 0, (int64_t)*index);
 }
 
-static int add_track(struct nsight *n, enum nsight_tracks which, int64_t a, int64_t b, struct store_track *t, int64_t *track)
+static int add_track(struct nsight *n, enum nsight_tracks which, int64_t a, int64_t b,
+                     struct store_track *t, int64_t *track)
 {
     int code = store_track_add(n->out, t);
     *track = t->id;
@@ -128,7 +135,10 @@ int nsight_thread(struct nsight *n, int64_t tid, int64_t *track)
     if (code)
         return code;
     char *name = text_where(n, "ThreadNames", "nameId", "globalTid", tid);
-    struct store_track t = {.process = n->process[process].row.id, .tid = tid & 0xffffff, .kind = "thread", .name = name};
+    struct store_track t = {.process = n->process[process].row.id,
+                            .tid = tid & 0xffffff,
+                            .kind = "thread",
+                            .name = name};
     code = add_track(n, NSIGHT_THREADS, tid, 0, &t, track);
     free(name);
     return code;
@@ -163,8 +173,10 @@ int nsight_range_track(struct nsight *n, size_t process, int64_t *track)
         *track = *known;
         return 0;
     }
-    struct store_track t = {
-        .process = n->process[process].row.id, .tid = STORE_ABSENT, .kind = "range", .name = "start/end ranges"};
+    struct store_track t = {.process = n->process[process].row.id,
+                            .tid = STORE_ABSENT,
+                            .kind = "range",
+                            .name = "start/end ranges"};
     return add_track(n, NSIGHT_RANGES, (int64_t)process, 0, &t, track);
 }
 
@@ -213,7 +225,8 @@ static int unpack(struct nsight *n, struct imp_input *in, char *name, size_t siz
     }
     if (os)
         code = tacho_fail(n->err, os == ENOSPC || os == EDQUOT ? TACHO_ENOSPACE : TACHO_EIO,
-                          "TMPDIR names the folder that compressed exports are unpacked into", "%s: %s", name, strerror(os));
+                          "TMPDIR names the folder that compressed exports are unpacked into",
+                          "%s: %s", name, strerror(os));
     if (code && fd >= 0)
         unlink(name);
     return code;
@@ -237,30 +250,35 @@ static int open_export(struct nsight *n, const char *path)
     code = nsight_open(n, name); /* keeps it open: from here on nobody else needs the name */
     unlink(name);
     if (code && code != TACHO_EINTERRUPTED && code != TACHO_ENOMEM)
-        code = tacho_fail(n->err, code, "copy it again, or export it again: nsys export --type sqlite FILE.nsys-rep",
-                          "%s: a compressed SQLite database that is damaged or cut off", path);
+        code =
+            tacho_fail(n->err, code,
+                       "copy it again, or export it again: nsys export --type sqlite FILE.nsys-rep",
+                       "%s: a compressed SQLite database that is damaged or cut off", path);
     return code;
 }
 
 static int check(struct nsight *n, const char *path)
 {
     char found[NSIGHT_NAME_MAX];
-    bool ours = nsight_find(n, "META_DATA_EXPORT", found) || nsight_find(n, "TARGET_INFO_SYSTEM_ENV", found) ||
-                nsight_find(n, "NVTX_EVENTS", found) || nsight_find(n, "CUPTI_ACTIVITY_KIND_RUNTIME", found) ||
+    bool ours = nsight_find(n, "META_DATA_EXPORT", found) ||
+                nsight_find(n, "TARGET_INFO_SYSTEM_ENV", found) ||
+                nsight_find(n, "NVTX_EVENTS", found) ||
+                nsight_find(n, "CUPTI_ACTIVITY_KIND_RUNTIME", found) ||
                 nsight_find(n, "CUPTI_ACTIVITY_KIND_KERNEL", found);
     if (ours && nsight_find(n, "StringIds", found))
         return 0;
-    return tacho_fail(n->err, TACHO_EFORMAT,
-                      "tacho reads .tacho files and exports of Nsight Systems (nsys export --type sqlite)",
-                      "%s: an SQLite database, but neither a run nor an Nsight Systems export", path);
+    return tacho_fail(
+        n->err, TACHO_EFORMAT,
+        "tacho reads .tacho files and exports of Nsight Systems (nsys export --type sqlite)",
+        "%s: an SQLite database, but neither a run nor an Nsight Systems export", path);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
 
 static int read_tables(struct nsight *n)
 {
-    const struct nsight_table *const all[] = {nsight_device_tables, nsight_host_tables, nsight_nvtx_tables,
-                                              nsight_metric_tables};
+    const struct nsight_table *const all[] = {nsight_device_tables, nsight_host_tables,
+                                              nsight_nvtx_tables, nsight_metric_tables};
     double rows = 1;
     char table[NSIGHT_NAME_MAX];
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
@@ -276,9 +294,10 @@ static int read_tables(struct nsight *n)
 
 static void release(struct nsight *n)
 {
-    struct nsight_map *const maps[] = {&n->processes, &n->tracks[0], &n->tracks[1],     &n->tracks[2], &n->tracks[3],
-                                       &n->contexts,  &n->records,   &n->devices,       &n->domains,   &n->categories,
-                                       &n->joined,    &n->calls,     &n->record_streams};
+    struct nsight_map *const maps[] = {
+        &n->processes, &n->tracks[0], &n->tracks[1],     &n->tracks[2], &n->tracks[3],
+        &n->contexts,  &n->records,   &n->devices,       &n->domains,   &n->categories,
+        &n->joined,    &n->calls,     &n->record_streams};
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         nsight_map_free(maps[i]);
     for (size_t i = 0; i < n->process_count; i++)
@@ -317,7 +336,8 @@ static int read_export(struct imp_run *run, const char *path, struct tacho_error
     if (begun && !code)
         code = store_commit(n->out);
     if (!code && run->r->events == events)
-        code = tacho_fail(err, TACHO_EFORMAT, "was anything traced? nsys profile --trace=cuda,nvtx,osrt CMD",
+        code = tacho_fail(err, TACHO_EFORMAT,
+                          "was anything traced? nsys profile --trace=cuda,nvtx,osrt CMD",
                           "%s: an Nsight Systems export without an event", path);
     if (code == TACHO_EINTERRUPTED || code == TACHO_ENOMEM)
         tacho_fail(err, code, NULL, "%s: %s", path, tacho_error_text(code));
@@ -327,5 +347,7 @@ static int read_export(struct imp_run *run, const char *path, struct tacho_error
     return code;
 }
 
-const struct importer imp_nsight = {
-    .format = STORE_FORMAT_NSIGHT, .source = "nsight", .recognises = recognises, .read = read_export};
+const struct importer imp_nsight = {.format = STORE_FORMAT_NSIGHT,
+                                    .source = "nsight",
+                                    .recognises = recognises,
+                                    .read = read_export};

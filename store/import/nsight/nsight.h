@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Private to store/import/: the Nsight Systems importer. nsight.c opens the export and reads table after table; nsight_db.c
- * builds its queries from the tables and columns that exist; nsight_device.c, nsight_host.c and nsight_nvtx.c turn rows into
- * slices; nsight_payload.c reads NVTX payloads; nsight_meta.c has what stands beside the events.
+ * Private to store/import/: the Nsight Systems importer. nsight.c opens the export and reads table
+ * after table; nsight_db.c builds its queries from the tables and columns that exist;
+ * nsight_device.c, nsight_host.c and nsight_nvtx.c turn rows into slices; nsight_payload.c reads
+ * NVTX payloads; nsight_meta.c has what stands beside the events.
  *
- * An export is untrusted: any value may be of any type, missing, negative or huge. A row without a usable time is counted as a
- * loss, a table that is damaged is read up to the damage. Memory grows with the number of distinct names and details, of
- * tracks, and of recorded CUDA events (24 bytes each), not with the number of rows.
+ * An export is untrusted: any value may be of any type, missing, negative or huge. A row without a
+ * usable time is counted as a loss, a table that is damaged is read up to the damage. Memory grows
+ * with the number of distinct names and details, of tracks, and of recorded CUDA events (24 bytes
+ * each), not with the number of rows.
  */
 #ifndef STORE_IMPORT_NSIGHT_H
 #define STORE_IMPORT_NSIGHT_H
@@ -89,7 +91,8 @@ struct nsight {
     struct nsight_map processes; /* globalPid >> 24 -> index in process */
     struct nsight_process *process;
     size_t process_count, process_cap;
-    struct nsight_map tracks[4]; /* threads (global tid), streams (process, device and stream), ranges (process), counters */
+    struct nsight_map tracks[4]; /* threads (global tid), streams (process, device and stream),
+                                    ranges (process), counters */
     struct nsight_map contexts;  /* process, context -> device */
     struct nsight_map calls;     /* name id of an API call -> string id, negative: of the driver */
     struct nsight_map records;   /* process, eventSyncId -> correlation of the record */
@@ -108,7 +111,8 @@ struct nsight {
 
 enum nsight_tracks { NSIGHT_THREADS, NSIGHT_STREAMS, NSIGHT_RANGES, NSIGHT_COUNTERS };
 
-/* A table and what its rows become. A column that a version of the export lacks is NULL; "a|b": the first that exists. */
+/* A table and what its rows become. A column that a version of the export lacks is NULL; "a|b": the
+ * first that exists. */
 struct nsight_table {
     const char *name; /* without _V2 */
     int (*row)(struct nsight *n, sqlite3_stmt *st);
@@ -122,8 +126,8 @@ int nsight_open(struct nsight *n, const char *path);
 /* The newest of NAME, NAME_V2 ... that has rows; false: there is none. */
 bool nsight_find(struct nsight *n, const char *name, char found[NSIGHT_NAME_MAX]);
 int64_t nsight_rows_about(struct nsight *n, const char *table);
-/* Reads a table row by row; nothing to do if it does not exist. 0, TACHO_EINTERRUPTED, TACHO_ENOMEM or what the store said;
- * damage is a loss. */
+/* Reads a table row by row; nothing to do if it does not exist. 0, TACHO_EINTERRUPTED, TACHO_ENOMEM
+ * or what the store said; damage is a loss. */
 int nsight_read(struct nsight *n, const struct nsight_table *t);
 /* STORE_ABSENT unless it is an integer. */
 int64_t nsight_int(sqlite3_stmt *st, int column);
@@ -147,12 +151,15 @@ int nsight_thread(struct nsight *n, int64_t global_tid, int64_t *track);
 int nsight_stream(struct nsight *n, size_t process, int64_t device, int64_t stream, int64_t *track);
 int nsight_range_track(struct nsight *n, size_t process, int64_t *track);
 
-extern const struct nsight_table nsight_device_tables[], nsight_host_tables[], nsight_nvtx_tables[], nsight_metric_tables[];
+extern const struct nsight_table nsight_device_tables[], nsight_host_tables[], nsight_nvtx_tables[],
+    nsight_metric_tables[];
 /* Before and after the events. */
 int nsight_meta_begin(struct nsight *n);
 int nsight_meta_end(struct nsight *n);
-/* The detail of an NVTX row: `name` is that of the range. *detail stays absent if it has no payload. */
-int nsight_payload(struct nsight *n, sqlite3_stmt *st, const char *name, bool nccl, size_t process, int64_t *detail);
+/* The detail of an NVTX row: `name` is that of the range. *detail stays absent if it has no
+ * payload. */
+int nsight_payload(struct nsight *n, sqlite3_stmt *st, const char *name, bool nccl, size_t process,
+                   int64_t *detail);
 int nsight_payload_schemas(struct nsight *n);
 /* Is it the domain of NCCL, by its payload schemas? */
 bool nsight_domain_is_nccl(const struct nsight *n, int64_t domain);

@@ -8,14 +8,16 @@
 
 #include "store/import/nsight/nsight.h"
 
-#define VALUE_MAX     (64 << 20) /* bytes of a text or blob */
-#define STEPS_A_CHECK 100000     /* of SQLite's machine, between two looks whether the user wants no more */
+#define VALUE_MAX (64 << 20) /* bytes of a text or blob */
+#define STEPS_A_CHECK \
+    100000 /* of SQLite's machine, between two looks whether the user wants no more */
 
 /* ---- map ------------------------------------------------------------------------------------------------------------------ */
 
 static size_t map_hash(int64_t a, int64_t b)
 {
-    uint64_t h = (uint64_t)a * 0x9e3779b97f4a7c15ull ^ ((uint64_t)b + 0x7f4a7c15u) * 0xc2b2ae3d27d4eb4full;
+    uint64_t h =
+        (uint64_t)a * 0x9e3779b97f4a7c15ull ^ ((uint64_t)b + 0x7f4a7c15u) * 0xc2b2ae3d27d4eb4full;
     h ^= h >> 31;
     h *= 0xbf58476d1ce4e5b9ull;
     return (size_t)(h ^ h >> 29);
@@ -74,21 +76,27 @@ static int on_progress(void *ctx)
 static int fail(struct nsight *n, int rc, const char *path)
 {
     if (rc == SQLITE_NOMEM)
-        return tacho_fail(n->err, TACHO_ENOMEM, NULL, "%s: %s", path, tacho_error_text(TACHO_ENOMEM));
+        return tacho_fail(n->err, TACHO_ENOMEM, NULL, "%s: %s", path,
+                          tacho_error_text(TACHO_ENOMEM));
     if (rc == SQLITE_NOTADB)
-        return tacho_fail(n->err, TACHO_EFORMAT, "export it again: nsys export --type sqlite FILE.nsys-rep",
+        return tacho_fail(n->err, TACHO_EFORMAT,
+                          "export it again: nsys export --type sqlite FILE.nsys-rep",
                           "%s: begins like an SQLite database, but is none", path);
     if (rc == SQLITE_CORRUPT)
-        return tacho_fail(n->err, TACHO_ECORRUPT, "copy it again, or export it again: nsys export --type sqlite FILE.nsys-rep",
-                          "%s: damaged SQLite database", path);
-    return tacho_fail(n->err, TACHO_EIO, NULL, "%s: %s", path, n->db ? sqlite3_errmsg(n->db) : sqlite3_errstr(rc));
+        return tacho_fail(
+            n->err, TACHO_ECORRUPT,
+            "copy it again, or export it again: nsys export --type sqlite FILE.nsys-rep",
+            "%s: damaged SQLite database", path);
+    return tacho_fail(n->err, TACHO_EIO, NULL, "%s: %s", path,
+                      n->db ? sqlite3_errmsg(n->db) : sqlite3_errstr(rc));
 }
 
 static int try_open(struct nsight *n, const char *name, int flags)
 {
     sqlite3_close(n->db);
     n->db = NULL;
-    int rc = sqlite3_open_v2(name, &n->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags, NULL);
+    int rc =
+        sqlite3_open_v2(name, &n->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | flags, NULL);
     if (rc != SQLITE_OK)
         return rc;
     sqlite3_db_config(n->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -102,7 +110,8 @@ static int try_open(struct nsight *n, const char *name, int flags)
 int nsight_open(struct nsight *n, const char *path)
 {
     int rc = try_open(n, path, 0);
-    if (rc == SQLITE_CANTOPEN || rc == SQLITE_READONLY) { /* WAL mode in a folder where nothing can be written */
+    if (rc == SQLITE_CANTOPEN ||
+        rc == SQLITE_READONLY) { /* WAL mode in a folder where nothing can be written */
         char *uri = sqlite3_mprintf("file:%s?immutable=1", path);
         if (uri && !strpbrk(path, "?#%"))
             rc = try_open(n, uri, SQLITE_OPEN_URI);
@@ -118,7 +127,8 @@ int64_t nsight_rows_about(struct nsight *n, const char *table)
     sqlite3_stmt *st = NULL;
     int64_t rows = 0;
     char *sql = sqlite3_mprintf("SELECT max(rowid) FROM \"%w\"", table);
-    if (sql && sqlite3_prepare_v2(n->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+    if (sql && sqlite3_prepare_v2(n->db, sql, -1, &st, NULL) == SQLITE_OK &&
+        sqlite3_step(st) == SQLITE_ROW)
         rows = sqlite3_column_int64(st, 0);
     sqlite3_finalize(st);
     sqlite3_free(sql);
@@ -127,8 +137,9 @@ int64_t nsight_rows_about(struct nsight *n, const char *table)
 
 bool nsight_find(struct nsight *n, const char *name, char found[NSIGHT_NAME_MAX])
 {
-    static const char sql[] = "SELECT name FROM sqlite_master WHERE type='table' AND sql NOT LIKE 'CREATE VIRTUAL%' AND "
-                              "(name=?1 OR name GLOB ?1||'_V[0-9]*') ORDER BY length(name) DESC, name DESC";
+    static const char sql[] =
+        "SELECT name FROM sqlite_master WHERE type='table' AND sql NOT LIKE 'CREATE VIRTUAL%' AND "
+        "(name=?1 OR name GLOB ?1||'_V[0-9]*') ORDER BY length(name) DESC, name DESC";
     sqlite3_stmt *st = NULL;
     bool any = false;
     if (sqlite3_prepare_v2(n->db, sql, -1, &st, NULL) != SQLITE_OK)
@@ -179,7 +190,8 @@ static void add_column(struct nsight *n, sqlite3_str *sql, const char *table, co
     sqlite3_str_appendall(sql, "NULL");
 }
 
-static int prepare(struct nsight *n, const struct nsight_table *t, const char *table, sqlite3_stmt **st)
+static int prepare(struct nsight *n, const struct nsight_table *t, const char *table,
+                   sqlite3_stmt **st)
 {
     sqlite3_str *sql = sqlite3_str_new(n->db);
     sqlite3_str_appendall(sql, "SELECT ");
@@ -237,16 +249,19 @@ int nsight_read(struct nsight *n, const struct nsight_table *t)
 
 int64_t nsight_int(sqlite3_stmt *st, int column)
 {
-    return sqlite3_column_type(st, column) == SQLITE_INTEGER ? sqlite3_column_int64(st, column) : STORE_ABSENT;
+    return sqlite3_column_type(st, column) == SQLITE_INTEGER ? sqlite3_column_int64(st, column)
+                                                             : STORE_ABSENT;
 }
 
 const char *nsight_text(sqlite3_stmt *st, int column)
 {
-    return sqlite3_column_type(st, column) == SQLITE_TEXT ? (const char *)sqlite3_column_text(st, column) : NULL;
+    return sqlite3_column_type(st, column) == SQLITE_TEXT
+               ? (const char *)sqlite3_column_text(st, column)
+               : NULL;
 }
 
-/* Ids are looked up one at a time: an export can hold millions of strings of which few are needed. Where the table has no
- * primary key, a temporary copy gets one. */
+/* Ids are looked up one at a time: an export can hold millions of strings of which few are needed.
+ * Where the table has no primary key, a temporary copy gets one. */
 static int prepare_string(struct nsight *n)
 {
     char table[NSIGHT_NAME_MAX];
@@ -254,15 +269,17 @@ static int prepare_string(struct nsight *n)
     bool key = false;
     if (!nsight_find(n, "StringIds", table))
         return 0;
-    char *sql =
-        sqlite3_mprintf("SELECT 1 FROM pragma_table_info(%Q) WHERE name='id' AND pk=1 AND upper(type)='INTEGER'", table);
+    char *sql = sqlite3_mprintf(
+        "SELECT 1 FROM pragma_table_info(%Q) WHERE name='id' AND pk=1 AND upper(type)='INTEGER'",
+        table);
     if (sql && sqlite3_prepare_v2(n->db, sql, -1, &st, NULL) == SQLITE_OK)
         key = sqlite3_step(st) == SQLITE_ROW;
     sqlite3_finalize(st);
     sqlite3_free(sql);
     if (!key) {
         sql = sqlite3_mprintf("CREATE TEMP TABLE tacho_strings(id INTEGER PRIMARY KEY, value TEXT);"
-                              "INSERT OR IGNORE INTO tacho_strings SELECT id, value FROM \"%w\" WHERE typeof(id)='integer'",
+                              "INSERT OR IGNORE INTO tacho_strings SELECT id, value FROM \"%w\" "
+                              "WHERE typeof(id)='integer'",
                               table);
         if (!sql || sqlite3_exec(n->db, sql, NULL, NULL, NULL) != SQLITE_OK)
             strcpy(table, ""); /* damaged: there are no names */

@@ -11,16 +11,20 @@
 #define ID_NONE 4294967295 /* CUPTI's "does not apply" of 32-bit ids */
 
 /* What the queries of all device rows begin with. */
-#define DEVICE_COLUMNS "start", "end", "globalPid", "deviceId", "contextId", "streamId", "correlationId"
+#define DEVICE_COLUMNS \
+    "start", "end", "globalPid", "deviceId", "contextId", "streamId", "correlationId"
 enum { COL_START, COL_END, COL_PID, COL_DEVICE, COL_CONTEXT, COL_STREAM, COL_CORRELATION, COL_OWN };
 
 /* Times, track and correlation of a row. *ok false: it was counted as lost. */
-static int begin(struct nsight *n, sqlite3_stmt *st, bool waits, struct store_slice *s, size_t *process, bool *ok)
+static int begin(struct nsight *n, sqlite3_stmt *st, bool waits, struct store_slice *s,
+                 size_t *process, bool *ok)
 {
-    int64_t pid = nsight_int(st, COL_PID), device = nsight_int(st, COL_DEVICE), stream = nsight_int(st, COL_STREAM),
-            context = nsight_int(st, COL_CONTEXT), start = nsight_int(st, COL_START), end = nsight_int(st, COL_END);
+    int64_t pid = nsight_int(st, COL_PID), device = nsight_int(st, COL_DEVICE),
+            stream = nsight_int(st, COL_STREAM), context = nsight_int(st, COL_CONTEXT),
+            start = nsight_int(st, COL_START), end = nsight_int(st, COL_END);
     n->run->r->events++;
-    *s = (struct store_slice){.detail = STORE_ABSENT, .correlation = nsight_int(st, COL_CORRELATION)};
+    *s = (struct store_slice){.detail = STORE_ABSENT,
+                              .correlation = nsight_int(st, COL_CORRELATION)};
     if (s->correlation == 0)
         s->correlation = STORE_ABSENT;
     if (start == 0 || end == 0 || end == STORE_ABSENT) { /* the profiler never learnt when it ran */
@@ -52,7 +56,8 @@ static int begin(struct nsight *n, sqlite3_stmt *st, bool waits, struct store_sl
     return code ? code : nsight_stream(n, *process, device, stream, &s->track);
 }
 
-static int end(struct nsight *n, struct store_slice *s, const char *category, const struct store_detail *d)
+static int end(struct nsight *n, struct store_slice *s, const char *category,
+               const struct store_detail *d)
 {
     int code = nsight_intern(n, category, &s->category);
     if (!code && d)
@@ -65,12 +70,14 @@ static size_t member(char *to, size_t size, size_t at, const char *key, int64_t 
 {
     if (value == STORE_ABSENT || at >= size)
         return at;
-    return at + (size_t)snprintf(to + at, size - at, "%s\"%s\":%" PRId64, at > 1 ? "," : "", key, value);
+    return at +
+           (size_t)snprintf(to + at, size - at, "%s\"%s\":%" PRId64, at > 1 ? "," : "", key, value);
 }
 
 static const char *triple(char text[72], sqlite3_stmt *st, int column)
 {
-    int64_t x = nsight_int(st, column), y = nsight_int(st, column + 1), z = nsight_int(st, column + 2);
+    int64_t x = nsight_int(st, column), y = nsight_int(st, column + 1),
+            z = nsight_int(st, column + 2);
     if (x == STORE_ABSENT || y == STORE_ABSENT || z == STORE_ABSENT)
         return NULL;
     snprintf(text, 72, "%" PRId64 ",%" PRId64 ",%" PRId64, x, y, z);
@@ -153,20 +160,23 @@ static int graph(struct nsight *n, sqlite3_stmt *st)
 
 /* ---- copies, memsets --------------------------------------------------------------------------------------------------------- */
 
-/* memory: as in names of copies, and as tacho calls it (NULL: not known); host: is it the host's? */
+/* memory: as in names of copies, and as tacho calls it (NULL: not known); host: is it the host's?
+ */
 static const struct memory {
     const char *text, *kind;
     bool host;
 } memories[] = {
-    {"Pageable", "pageable", true}, {"Pinned", "pinned", true},    {"Device", "device", false},
-    {"Array", "device", false},     {"Managed", "managed", false}, {"Device Static", "device", false},
+    {"Pageable", "pageable", true}, {"Pinned", "pinned", true},
+    {"Device", "device", false},    {"Array", "device", false},
+    {"Managed", "managed", false},  {"Device Static", "device", false},
     {"Managed", "managed", false},
 };
 
 static const struct memory *memory_of(int64_t kind)
 {
     static const struct memory unknown = {"Unknown", NULL, false};
-    return kind >= 0 && kind < (int64_t)(sizeof memories / sizeof *memories) ? &memories[kind] : &unknown;
+    return kind >= 0 && kind < (int64_t)(sizeof memories / sizeof *memories) ? &memories[kind]
+                                                                             : &unknown;
 }
 
 /* by copyKind: direction, and which side's memory is worth telling */
@@ -175,9 +185,10 @@ static const struct direction {
     enum { SIDE_NONE, SIDE_SRC, SIDE_DST } side;
     const char *kind; /* of transfers of managed memory */
 } directions[] = {
-    {"unknown", SIDE_NONE, NULL},   {"HtoD", SIDE_SRC, NULL},       {"DtoH", SIDE_DST, NULL}, {"HtoD", SIDE_SRC, NULL},
-    {"DtoH", SIDE_DST, NULL},       {"DtoD", SIDE_SRC, NULL},       {"DtoD", SIDE_SRC, NULL}, {"DtoD", SIDE_SRC, NULL},
-    {"DtoD", SIDE_SRC, NULL},       {"HtoH", SIDE_SRC, NULL},       {"PtoP", SIDE_SRC, NULL}, {"HtoD", SIDE_NONE, "managed"},
+    {"unknown", SIDE_NONE, NULL},   {"HtoD", SIDE_SRC, NULL},       {"DtoH", SIDE_DST, NULL},
+    {"HtoD", SIDE_SRC, NULL},       {"DtoH", SIDE_DST, NULL},       {"DtoD", SIDE_SRC, NULL},
+    {"DtoD", SIDE_SRC, NULL},       {"DtoD", SIDE_SRC, NULL},       {"DtoD", SIDE_SRC, NULL},
+    {"HtoH", SIDE_SRC, NULL},       {"PtoP", SIDE_SRC, NULL},       {"HtoD", SIDE_NONE, "managed"},
     {"DtoH", SIDE_NONE, "managed"}, {"DtoD", SIDE_NONE, "managed"},
 };
 
@@ -194,16 +205,23 @@ static int copy(struct nsight *n, sqlite3_stmt *st)
     if (code || !ok)
         return code;
     int64_t kind = nsight_int(st, COPY_KIND), bytes = nsight_int(st, COPY_BYTES);
-    const struct direction *way = &directions[kind > 0 && kind < (int64_t)(sizeof directions / sizeof *directions) ? kind : 0];
-    const struct memory *src = memory_of(nsight_int(st, COPY_SRC)), *dst = memory_of(nsight_int(st, COPY_DST));
+    const struct direction *way =
+        &directions[kind > 0 && kind < (int64_t)(sizeof directions / sizeof *directions) ? kind
+                                                                                         : 0];
+    const struct memory *src = memory_of(nsight_int(st, COPY_SRC)),
+                        *dst = memory_of(nsight_int(st, COPY_DST));
     d.copy_kind = way->name;
-    d.kind = way->kind ? way->kind : way->side == SIDE_SRC ? src->kind : way->side == SIDE_DST ? dst->kind : NULL;
+    d.kind = way->kind               ? way->kind
+             : way->side == SIDE_SRC ? src->kind
+             : way->side == SIDE_DST ? dst->kind
+                                     : NULL;
     d.bytes = bytes < 0 ? STORE_ABSENT : bytes;
     d.schema = "gpu.memcpy";
     size_t at = 1;
     strcpy(payload, "{");
     if (src->kind && dst->kind)
-        at = (size_t)snprintf(payload, sizeof payload, "{\"src\":\"%s\",\"dst\":\"%s\"", src->kind, dst->kind);
+        at = (size_t)snprintf(payload, sizeof payload, "{\"src\":\"%s\",\"dst\":\"%s\"", src->kind,
+                              dst->kind);
     if (nsight_int(st, COPY_GRAPH) > 0)
         at = member(payload, sizeof payload - 1, at, "graph", nsight_int(st, COPY_GRAPH));
     if (nsight_int(st, COPY_NODE) > 0)
@@ -238,21 +256,26 @@ static int fill(struct nsight *n, sqlite3_stmt *st)
 
 /* ---- synchronisation --------------------------------------------------------------------------------------------------------- */
 
-/* Device-side completions of event records are kept only to say which record a wait waits for: their times are often 0, and
- * the host's call stands among the runtime rows. */
+/* Device-side completions of event records are kept only to say which record a wait waits for:
+ * their times are often 0, and the host's call stands among the runtime rows. */
 static int event_record(struct nsight *n, sqlite3_stmt *st)
 {
-    int64_t pid = nsight_int(st, 0), id = nsight_int(st, 1), correlation = nsight_int(st, 2), stream = nsight_int(st, 3);
+    int64_t pid = nsight_int(st, 0), id = nsight_int(st, 1), correlation = nsight_int(st, 2),
+            stream = nsight_int(st, 3);
     n->run->r->events++;
     if (pid == STORE_ABSENT || id == STORE_ABSENT || id == 0)
         return 0;
-    int code = correlation == STORE_ABSENT ? 0 : nsight_map_put(&n->records, pid >> 24, id, correlation);
-    return code || stream == STORE_ABSENT ? code : nsight_map_put(&n->record_streams, pid >> 24, id, stream);
+    int code =
+        correlation == STORE_ABSENT ? 0 : nsight_map_put(&n->records, pid >> 24, id, correlation);
+    return code || stream == STORE_ABSENT
+               ? code
+               : nsight_map_put(&n->record_streams, pid >> 24, id, stream);
 }
 
 static int synchronisation(struct nsight *n, sqlite3_stmt *st)
 {
-    static const char *const kinds[] = {"Unknown Sync", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
+    static const char *const kinds[] = {"Unknown Sync", "Event Sync", "Stream Wait Event",
+                                        "Stream Sync", "Context Sync"};
     struct store_slice s;
     struct store_detail d = STORE_DETAIL_NONE;
     char payload[300];
@@ -261,17 +284,19 @@ static int synchronisation(struct nsight *n, sqlite3_stmt *st)
     int code = begin(n, st, true, &s, &process, &ok);
     if (code || !ok)
         return code;
-    int64_t type = nsight_int(st, COL_OWN), event = nsight_int(st, COL_OWN + 1), id = nsight_int(st, COL_OWN + 2),
-            pid = nsight_int(st, COL_PID) >> 24;
+    int64_t type = nsight_int(st, COL_OWN), event = nsight_int(st, COL_OWN + 1),
+            id = nsight_int(st, COL_OWN + 2), pid = nsight_int(st, COL_PID) >> 24;
     const char *kind = kinds[type > 0 && type < 5 ? type : 0];
     size_t at = (size_t)snprintf(payload, sizeof payload, "{\"kind\":\"%s\"", kind);
     if (event != ID_NONE && event >= 0)
         at = member(payload, sizeof payload - 1, at, "event", event);
-    if (id != STORE_ABSENT && id) { /* eventId is used again and again: only eventSyncId says which record it was */
+    if (id != STORE_ABSENT &&
+        id) { /* eventId is used again and again: only eventSyncId says which record it was */
         const int64_t *record = nsight_map_find(&n->records, pid, id);
         const int64_t *stream = nsight_map_find(&n->record_streams, pid, id);
         at = member(payload, sizeof payload - 1, at, "stream", stream ? *stream : STORE_ABSENT);
-        at = member(payload, sizeof payload - 1, at, "record_correlation", record ? *record : STORE_ABSENT);
+        at = member(payload, sizeof payload - 1, at, "record_correlation",
+                    record ? *record : STORE_ABSENT);
     }
     strcpy(payload + at, "}");
     d.schema = "gpu.sync";
@@ -283,12 +308,19 @@ static int synchronisation(struct nsight *n, sqlite3_stmt *st)
 const struct nsight_table nsight_device_tables[] = {
     {"CUPTI_ACTIVITY_KIND_KERNEL",
      kernel,
-     {DEVICE_COLUMNS, "demangledName", "shortName", "mangledName", "registersPerThread", "staticSharedMemory",
-      "dynamicSharedMemory", "graphId", "graphNodeId", "priority", "gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"}},
-    {"CUPTI_ACTIVITY_KIND_MEMCPY", copy, {DEVICE_COLUMNS, "bytes", "copyKind", "srcKind", "dstKind", "graphId", "graphNodeId"}},
+     {DEVICE_COLUMNS, "demangledName", "shortName", "mangledName", "registersPerThread",
+      "staticSharedMemory", "dynamicSharedMemory", "graphId", "graphNodeId", "priority", "gridX",
+      "gridY", "gridZ", "blockX", "blockY", "blockZ"}},
+    {"CUPTI_ACTIVITY_KIND_MEMCPY",
+     copy,
+     {DEVICE_COLUMNS, "bytes", "copyKind", "srcKind", "dstKind", "graphId", "graphNodeId"}},
     {"CUPTI_ACTIVITY_KIND_MEMSET", fill, {DEVICE_COLUMNS, "bytes", "memKind"}},
-    {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE", graph, {DEVICE_COLUMNS, "graphId|originalGraphId|graphExecId"}},
-    {"CUPTI_ACTIVITY_KIND_CUDA_EVENT", event_record, {"globalPid", "eventSyncId", "correlationId", "streamId"}},
+    {"CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+     graph,
+     {DEVICE_COLUMNS, "graphId|originalGraphId|graphExecId"}},
+    {"CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+     event_record,
+     {"globalPid", "eventSyncId", "correlationId", "streamId"}},
     {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
      synchronisation,
      {DEVICE_COLUMNS, "syncType|deprecatedSyncType", "eventId", "eventSyncId"}},
@@ -303,10 +335,16 @@ static int metric_name(struct nsight *n, sqlite3_stmt *st)
     int64_t type = nsight_int(st, 0), metric = nsight_int(st, 1);
     const char *name = nsight_text(st, 2);
     char device[32];
-    if (type == STORE_ABSENT || metric == STORE_ABSENT || !name || nsight_map_find(&n->tracks[NSIGHT_COUNTERS], type, metric))
+    if (type == STORE_ABSENT || metric == STORE_ABSENT || !name ||
+        nsight_map_find(&n->tracks[NSIGHT_COUNTERS], type, metric))
         return 0;
-    snprintf(device, sizeof device, "gpu:%d", (int)(type & 0xff)); /* the low byte of a type is the GPU */
-    struct store_track t = {.process = STORE_ABSENT, .tid = STORE_ABSENT, .kind = "counter", .name = name, .device = device};
+    snprintf(device, sizeof device, "gpu:%d",
+             (int)(type & 0xff)); /* the low byte of a type is the GPU */
+    struct store_track t = {.process = STORE_ABSENT,
+                            .tid = STORE_ABSENT,
+                            .kind = "counter",
+                            .name = name,
+                            .device = device};
     t.unit = strstr(name, "[%]") || strstr(name, "Throughput %") ? "%" : NULL;
     int code = store_track_add(n->out, &t);
     return code ? code : nsight_map_put(&n->tracks[NSIGHT_COUNTERS], type, metric, t.id);
@@ -315,7 +353,8 @@ static int metric_name(struct nsight *n, sqlite3_stmt *st)
 static int metric(struct nsight *n, sqlite3_stmt *st)
 {
     int64_t time = nsight_int(st, 0),
-            *track = nsight_map_find(&n->tracks[NSIGHT_COUNTERS], nsight_int(st, 1), nsight_int(st, 2));
+            *track =
+                nsight_map_find(&n->tracks[NSIGHT_COUNTERS], nsight_int(st, 1), nsight_int(st, 2));
     int type = sqlite3_column_type(st, 3);
     struct store_slice s;
     bool ok = true;
@@ -325,7 +364,8 @@ static int metric(struct nsight *n, sqlite3_stmt *st)
         return 0;
     }
     nsight_time(n, time, time, &s, &ok);
-    struct store_counter c = {.track = *track, .time = s.start, .value = sqlite3_column_double(st, 3)};
+    struct store_counter c = {
+        .track = *track, .time = s.start, .value = sqlite3_column_double(st, 3)};
     return ok ? store_counter_add(n->out, &c) : 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of host threads other than NVTX: calls of the CUDA API, of libraries and of the operating system, overhead.
+ * Rows of host threads other than NVTX: calls of the CUDA API, of libraries and of the operating
+ * system, overhead.
  */
 #include <string.h>
 
@@ -37,8 +38,9 @@ static int put(struct nsight *n, sqlite3_stmt *st, const char *category, int64_t
     return nsight_slice(n, &s);
 }
 
-/* Names of calls carry the version of CUDA that introduced them: cudaLaunchKernel_v7000. It says nothing of the call. The
- * store's string of a name's id, and whether it is the driver's; looked up once for each id. */
+/* Names of calls carry the version of CUDA that introduced them: cudaLaunchKernel_v7000. It says
+ * nothing of the call. The store's string of a name's id, and whether it is the driver's; looked up
+ * once for each id. */
 static int call_name(struct nsight *n, int64_t id, int64_t *string, bool *driver)
 {
     const int64_t *known = nsight_map_find(&n->calls, id, 0);
@@ -57,11 +59,14 @@ static int call_name(struct nsight *n, int64_t id, int64_t *string, bool *driver
     size_t digits = bytes;
     while (digits && name[digits - 1] >= '0' && name[digits - 1] <= '9')
         digits--;
-    if (bytes - digits >= 4 && bytes - digits <= 5 && digits > 2 && !memcmp(name + digits - 2, "_v", 2))
+    if (bytes - digits >= 4 && bytes - digits <= 5 && digits > 2 &&
+        !memcmp(name + digits - 2, "_v", 2))
         name[digits - 2] = 0;
     *driver = !strncmp(name, "cu", 2) && name[2] >= 'A' && name[2] <= 'Z';
     int code = nsight_intern(n, name, string);
-    return code || n->calls.count > NSIGHT_CACHE ? code : nsight_map_put(&n->calls, id, 0, *driver ? -*string : *string);
+    return code || n->calls.count > NSIGHT_CACHE
+               ? code
+               : nsight_map_put(&n->calls, id, 0, *driver ? -*string : *string);
 }
 
 static int call(struct nsight *n, sqlite3_stmt *st)

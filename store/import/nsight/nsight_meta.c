@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What stands beside the events: clock, versions, devices, ranks, and what the profiler itself says it lost.
+ * What stands beside the events: clock, versions, devices, ranks, and what the profiler itself says
+ * it lost.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -20,7 +21,8 @@ static int64_t first_int(struct nsight *n, const char *name, const char *column)
     if (!nsight_find(n, name, table))
         return value;
     char *sql = sqlite3_mprintf("SELECT \"%w\" FROM \"%w\" LIMIT 1", column, table);
-    if (sql && sqlite3_prepare_v2(n->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+    if (sql && sqlite3_prepare_v2(n->db, sql, -1, &st, NULL) == SQLITE_OK &&
+        sqlite3_step(st) == SQLITE_ROW)
         value = nsight_int(st, 0);
     sqlite3_finalize(st);
     sqlite3_free(sql);
@@ -36,7 +38,8 @@ static void named_value(struct nsight *n, const char *name, const char *key, cha
     if (!nsight_find(n, name, table))
         return;
     char *sql = sqlite3_mprintf("SELECT value FROM \"%w\" WHERE name=%Q LIMIT 1", table, key);
-    if (sql && sqlite3_prepare_v2(n->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW) {
+    if (sql && sqlite3_prepare_v2(n->db, sql, -1, &st, NULL) == SQLITE_OK &&
+        sqlite3_step(st) == SQLITE_ROW) {
         const char *text = nsight_text(st, 0);
         snprintf(to, size, "%s", text ? text : "");
     }
@@ -46,9 +49,10 @@ static void named_value(struct nsight *n, const char *name, const char *key, cha
 
 /* ---- before the events -------------------------------------------------------------------------------------------------------- */
 
-/* Times of an export count from the start of the target's clock or of the capture; ANALYSIS_DETAILS says where the capture
- * begins in them, TARGET_INFO_SESSION_START_TIME when that was. Files of several nodes are put on one clock that way; of a
- * single file the times stay as they are, and an anchor tells the wall time. */
+/* Times of an export count from the start of the target's clock or of the capture; ANALYSIS_DETAILS
+ * says where the capture begins in them, TARGET_INFO_SESSION_START_TIME when that was. Files of
+ * several nodes are put on one clock that way; of a single file the times stay as they are, and an
+ * anchor tells the wall time. */
 static int set_clock(struct nsight *n)
 {
     char shifted[16];
@@ -63,7 +67,8 @@ static int set_clock(struct nsight *n)
         n->base = utc - start;
         return 0;
     }
-    return store_anchor_add(n->out, &(struct store_anchor){.tsc = STORE_ABSENT, .monotonic = start, .realtime = utc});
+    return store_anchor_add(
+        n->out, &(struct store_anchor){.tsc = STORE_ABSENT, .monotonic = start, .realtime = utc});
 }
 
 static int set_keys(struct nsight *n)
@@ -73,21 +78,22 @@ static int set_keys(struct nsight *n)
     named_value(n, "META_DATA_EXPORT", "EXPORT_PRODUCT_VERSION", version, sizeof version);
     named_value(n, "META_DATA_EXPORT", "EXPORT_SCHEMA_VERSION", schema, sizeof schema);
     named_value(n, "META_DATA_CAPTURE", "CUDA_GRAPH_TRACE_OPTIONS:MODE", mode, sizeof mode);
-    snprintf(text, sizeof text, "%s%s%s%s%s%s", *product ? product : "NVIDIA Nsight Systems", *version ? " " : "", version,
-             *schema ? " (schema " : "", schema, *schema ? ")" : "");
+    snprintf(text, sizeof text, "%s%s%s%s%s%s", *product ? product : "NVIDIA Nsight Systems",
+             *version ? " " : "", version, *schema ? " (schema " : "", schema, *schema ? ")" : "");
     int code = store_run_set(n->out, "source.tool", text);
     snprintf(key, sizeof key, "source.base_ns.%" PRId64, n->run->file_index);
     if (!code)
         code = store_run_set_int(n->out, n->run->file_index ? key : "source.base_ns", n->base);
     if (!code)
         code = store_run_set_int(n->out, "source.decimals", 3);
-    if (!code && *mode) /* Graph: kernels inside of CUDA graphs were not recorded; Node: they were */
+    if (!code &&
+        *mode) /* Graph: kernels inside of CUDA graphs were not recorded; Node: they were */
         code = store_run_set(n->out, "source.cuda_graph_mode", mode);
     return code;
 }
 
-/* Processes that used a device come first, by number: launchers start ranks in order, and a process without a rank is counted
- * by its place in the run. */
+/* Processes that used a device come first, by number: launchers start ranks in order, and a process
+ * without a rank is counted by its place in the run. */
 static int set_processes(struct nsight *n)
 {
     char table[NSIGHT_NAME_MAX];
@@ -121,21 +127,24 @@ int nsight_meta_begin(struct nsight *n)
 
 /* ---- after the events ----------------------------------------------------------------------------------------------------------- */
 
-static int device_key(struct nsight *n, int64_t process, int64_t device, const char *what, const char *value)
+static int device_key(struct nsight *n, int64_t process, int64_t device, const char *what,
+                      const char *value)
 {
     char key[120];
     snprintf(key, sizeof key, "device.%" PRId64 ".gpu:%" PRId64 ".%s", process, device, what);
     return value && *value ? store_run_set(n->out, key, value) : 0;
 }
 
-static int device_number(struct nsight *n, int64_t process, int64_t device, const char *what, int64_t value)
+static int device_number(struct nsight *n, int64_t process, int64_t device, const char *what,
+                         int64_t value)
 {
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, value);
     return value > 0 ? device_key(n, process, device, what, text) : 0;
 }
 
-/* The row of TARGET_INFO_GPU that device N of a process is: by TARGET_INFO_CUDA_DEVICE, else by number. */
+/* The row of TARGET_INFO_GPU that device N of a process is: by TARGET_INFO_CUDA_DEVICE, else by
+ * number. */
 static int64_t gpu_of(struct nsight *n, int64_t pid, int64_t device)
 {
     char table[NSIGHT_NAME_MAX];
@@ -143,10 +152,10 @@ static int64_t gpu_of(struct nsight *n, int64_t pid, int64_t device)
     int64_t gpu = device;
     if (!nsight_find(n, "TARGET_INFO_CUDA_DEVICE", table))
         return gpu;
-    char *sql =
-        sqlite3_mprintf("SELECT gpuId FROM \"%w\" WHERE cudaId=%lld AND pid=%lld", table, (long long)device, (long long)pid);
-    if (sql && sqlite3_prepare_v2(n->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW &&
-        nsight_int(st, 0) != STORE_ABSENT)
+    char *sql = sqlite3_mprintf("SELECT gpuId FROM \"%w\" WHERE cudaId=%lld AND pid=%lld", table,
+                                (long long)device, (long long)pid);
+    if (sql && sqlite3_prepare_v2(n->db, sql, -1, &st, NULL) == SQLITE_OK &&
+        sqlite3_step(st) == SQLITE_ROW && nsight_int(st, 0) != STORE_ABSENT)
         gpu = nsight_int(st, 0);
     sqlite3_finalize(st);
     sqlite3_free(sql);
@@ -156,11 +165,13 @@ static int64_t gpu_of(struct nsight *n, int64_t pid, int64_t device)
 struct wanted {
     int64_t process, device, gpu;
 };
-static _Thread_local struct wanted wanted; /* by the reader of TARGET_INFO_GPU, which has no room for it in its arguments */
+static _Thread_local struct wanted
+    wanted; /* by the reader of TARGET_INFO_GPU, which has no room for it in its arguments */
 
 static int gpu_row(struct nsight *n, sqlite3_stmt *st)
 {
-    int64_t p = wanted.process, d = wanted.device, major = nsight_int(st, 4), minor = nsight_int(st, 5);
+    int64_t p = wanted.process, d = wanted.device, major = nsight_int(st, 4),
+            minor = nsight_int(st, 5);
     char text[64];
     if (nsight_int(st, 0) != wanted.gpu)
         return 0;
@@ -183,10 +194,11 @@ static int gpu_row(struct nsight *n, sqlite3_stmt *st)
 
 static int set_devices(struct nsight *n)
 {
-    static const struct nsight_table gpus = {
-        "TARGET_INFO_GPU",
-        gpu_row,
-        {"id", "name", "smCount", "totalMemory", "computeMajor", "computeMinor", "threadsPerWarp", "maxWarpsPerSm", "uuid"}};
+    static const struct nsight_table gpus = {"TARGET_INFO_GPU",
+                                             gpu_row,
+                                             {"id", "name", "smCount", "totalMemory",
+                                              "computeMajor", "computeMinor", "threadsPerWarp",
+                                              "maxWarpsPerSm", "uuid"}};
     int code = 0;
     for (size_t i = 0; !code && i < n->devices.cap; i++) {
         const struct nsight_map_slot *s = &n->devices.slot[i];
@@ -212,7 +224,8 @@ static int mpi_rank(struct nsight *n, sqlite3_stmt *st)
 /* Errors of the profiler, and what it says was lost. */
 static int diagnostic(struct nsight *n, sqlite3_stmt *st)
 {
-    static const char *const words[] = {"lost", "dropped", "discard", "missing", "incomplete", "overflow", "not collected"};
+    static const char *const words[] = {"lost",       "dropped",  "discard",      "missing",
+                                        "incomplete", "overflow", "not collected"};
     int64_t severity = nsight_int(st, 0), time = nsight_int(st, 1);
     const char *text = nsight_text(st, 2), *slash;
     char reason[240], source[256];
@@ -232,18 +245,23 @@ static int diagnostic(struct nsight *n, sqlite3_stmt *st)
     else
         time = STORE_ABSENT;
     return store_loss_add(
-        n->out, &(struct store_loss){.source = source, .reason = reason, .count = STORE_ABSENT, .t0 = time, .t1 = time});
+        n->out,
+        &(struct store_loss){
+            .source = source, .reason = reason, .count = STORE_ABSENT, .t0 = time, .t1 = time});
 }
 
-/* Tables of events that no reader of ours takes: not a loss of the capture, but nothing to be silent about. */
+/* Tables of events that no reader of ours takes: not a loss of the capture, but nothing to be
+ * silent about. */
 static int set_unread(struct nsight *n)
 {
-    static const char sql[] =
-        "SELECT m.name FROM sqlite_master m WHERE m.type='table' AND m.sql NOT LIKE 'CREATE VIRTUAL%' AND EXISTS "
-        "(SELECT 1 FROM pragma_table_info(m.name) c WHERE c.name IN ('start','timestamp','rawTimestamp')) ORDER BY 1";
-    static const char *const no_events[] = {"DIAGNOSTIC_EVENT", "ANALYSIS_", "TARGET_INFO_", "META_DATA_", "ENUM_"};
-    const struct nsight_table *const all[] = {nsight_device_tables, nsight_host_tables, nsight_nvtx_tables,
-                                              nsight_metric_tables};
+    static const char sql[] = "SELECT m.name FROM sqlite_master m WHERE m.type='table' AND m.sql "
+                              "NOT LIKE 'CREATE VIRTUAL%' AND EXISTS "
+                              "(SELECT 1 FROM pragma_table_info(m.name) c WHERE c.name IN "
+                              "('start','timestamp','rawTimestamp')) ORDER BY 1";
+    static const char *const no_events[] = {"DIAGNOSTIC_EVENT", "ANALYSIS_", "TARGET_INFO_",
+                                            "META_DATA_", "ENUM_"};
+    const struct nsight_table *const all[] = {nsight_device_tables, nsight_host_tables,
+                                              nsight_nvtx_tables, nsight_metric_tables};
     sqlite3_stmt *st = NULL;
     char list[1000] = "";
     size_t at = 0;
@@ -256,10 +274,12 @@ static int set_unread(struct nsight *n)
             read = !strncmp(name, no_events[i], strlen(no_events[i]));
         for (size_t k = 0; !read && k < sizeof all / sizeof *all; k++)
             for (const struct nsight_table *t = all[k]; !read && t->name; t++)
-                read = !strncmp(name, t->name, strlen(t->name)) && (!name[strlen(t->name)] || name[strlen(t->name)] == '_');
+                read = !strncmp(name, t->name, strlen(t->name)) &&
+                       (!name[strlen(t->name)] || name[strlen(t->name)] == '_');
         int64_t rows = read ? 0 : nsight_rows_about(n, name);
         if (rows > 0 && at < sizeof list - 200)
-            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s (%" PRId64 " rows)", at ? ", " : "", name, rows);
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s (%" PRId64 " rows)",
+                                   at ? ", " : "", name, rows);
     }
     sqlite3_finalize(st);
     char key[64] = "source.not_read";
@@ -268,7 +288,8 @@ static int set_unread(struct nsight *n)
     return at ? store_run_set(n->out, key, list) : 0;
 }
 
-/* The process that used a device, SIZE_MAX: none or several. A file with one is the trace of one rank. */
+/* The process that used a device, SIZE_MAX: none or several. A file with one is the trace of one
+ * rank. */
 static size_t only_process(const struct nsight *n)
 {
     size_t only = SIZE_MAX;
@@ -284,8 +305,10 @@ static size_t only_process(const struct nsight *n)
 
 int nsight_meta_end(struct nsight *n)
 {
-    static const struct nsight_table ranks = {"MPI_RANKS", mpi_rank, {"globalPid|globalTid", "rank"}};
-    static const struct nsight_table diagnostics = {"DIAGNOSTIC_EVENT", diagnostic, {"severity", "timestamp", "text"}};
+    static const struct nsight_table ranks = {
+        "MPI_RANKS", mpi_rank, {"globalPid|globalTid", "rank"}};
+    static const struct nsight_table diagnostics = {
+        "DIAGNOSTIC_EVENT", diagnostic, {"severity", "timestamp", "text"}};
     int code = nsight_read(n, &ranks);
     int64_t world = 0;
     size_t only = only_process(n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVTX rows. The domain is the category; ranges that PyTorch's emit_nvtx made are operators and become what its profiler would
- * have written: a name, a sequence number, shapes.
+ * NVTX rows. The domain is the category; ranges that PyTorch's emit_nvtx made are operators and
+ * become what its profiler would have written: a name, a sequence number, shapes.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,11 +31,23 @@ enum {
     NVTX_NAME_LAST = 99
 };
 
-enum { COL_START, COL_END, COL_TYPE, COL_RANGE, COL_CATEGORY, COL_TEXT, COL_TEXT_ID, COL_TID, COL_DOMAIN, COL_PAYLOAD };
+enum {
+    COL_START,
+    COL_END,
+    COL_TYPE,
+    COL_RANGE,
+    COL_CATEGORY,
+    COL_TEXT,
+    COL_TEXT_ID,
+    COL_TID,
+    COL_DOMAIN,
+    COL_PAYLOAD
+};
 /* nsight_payload.c reads what comes after COL_DOMAIN */
 #define NVTX_COLUMNS \
-    "start", "end", "eventType", "rangeId", "category", "text", "textId", "globalTid", "domainId", "uint64Value", \
-        "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue", "jsonText", "jsonTextId", "binaryData"
+    "start", "end", "eventType", "rangeId", "category", "text", "textId", "globalTid", "domainId", \
+        "uint64Value", "int64Value", "doubleValue", "uint32Value", "int32Value", "floatValue", \
+        "jsonText", "jsonTextId", "binaryData"
 
 static const char *text_of(struct nsight *n, sqlite3_stmt *st)
 {
@@ -47,8 +59,9 @@ static const char *text_of(struct nsight *n, sqlite3_stmt *st)
 
 static bool is_reserved(const char *name)
 {
-    static const char *const words[] = {"kernel", "memcpy", "memset",  "graph",  "sync",     "annotation",
-                                        "op",     "python", "runtime", "driver", "overhead", "instant"};
+    static const char *const words[] = {"kernel",  "memcpy",     "memset",   "graph",
+                                        "sync",    "annotation", "op",       "python",
+                                        "runtime", "driver",     "overhead", "instant"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i], name))
             return true;
@@ -74,17 +87,20 @@ static int label(struct nsight *n, const char *text, int64_t *number)
     return 0;
 }
 
-/* Rows that name a domain, or a category of one, may stand behind those that use it: this is a pass of its own. */
+/* Rows that name a domain, or a category of one, may stand behind those that use it: this is a pass
+ * of its own. */
 static int definition(struct nsight *n, sqlite3_stmt *st)
 {
-    int64_t type = nsight_int(st, COL_TYPE), domain = nsight_int(st, COL_DOMAIN), tid = nsight_int(st, COL_TID), number;
+    int64_t type = nsight_int(st, COL_TYPE), domain = nsight_int(st, COL_DOMAIN),
+            tid = nsight_int(st, COL_TID), number;
     if (type != NVTX_DOMAIN_CREATE && type != NVTX_CATEGORY && type != NVTXT_CATEGORY)
         return 0;
     const char *text = text_of(n, st);
     char name[300];
     if (!text || !*text || domain == STORE_ABSENT || n->label_count >= LABELS_MAX)
         return 0;
-    snprintf(name, sizeof name, "%s%.256s", type == NVTX_DOMAIN_CREATE && is_reserved(text) ? "nvtx:" : "", text);
+    snprintf(name, sizeof name, "%s%.256s",
+             type == NVTX_DOMAIN_CREATE && is_reserved(text) ? "nvtx:" : "", text);
     int code = label(n, name, &number);
     if (code)
         return code;
@@ -125,29 +141,34 @@ static int category_of(struct nsight *n, sqlite3_stmt *st, int64_t process, int6
     int code = domain_of(n, process, domain, &number);
     if (code)
         return code;
-    const int64_t *sub = nsight_map_find(&n->categories, domain == STORE_ABSENT ? 0 : domain, category);
+    const int64_t *sub =
+        nsight_map_find(&n->categories, domain == STORE_ABSENT ? 0 : domain, category);
     const int64_t *known = nsight_map_find(&n->joined, number, sub ? *sub : -1);
     if (known) {
         *string = *known;
         return 0;
     }
-    snprintf(name, sizeof name, "%s%s%s", n->label[number], sub ? ":" : "", sub ? n->label[*sub] : "");
+    snprintf(name, sizeof name, "%s%s%s", n->label[number], sub ? ":" : "",
+             sub ? n->label[*sub] : "");
     code = nsight_intern(n, name, string);
     return code ? code : nsight_map_put(&n->joined, number, sub ? *sub : -1, *string);
 }
 
 /* ---- PyTorch's operators ---------------------------------------------------------------------------------------------------- */
 
-/* `aten::mm, seq = 7, op_id = 12, sizes = [[2, 3], [3, 4]], input_op_ids = [...]`: the part before the first of these keys is
- * the name, and what differs in every call would make every name unique. */
+/* `aten::mm, seq = 7, op_id = 12, sizes = [[2, 3], [3, 4]], input_op_ids = [...]`: the part before
+ * the first of these keys is the name, and what differs in every call would make every name unique.
+ */
 static size_t operator_name(const char *text)
 {
-    static const char *const keys[] = {", seq = ", ", op_id = ", ", sizes = [", ", input_op_ids = ["};
+    static const char *const keys[] = {", seq = ", ", op_id = ", ", sizes = [",
+                                       ", input_op_ids = ["};
     const char *first = NULL;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const char *at = strstr(text, keys[i]);
         const char *value = at ? at + strlen(keys[i]) : NULL;
-        bool fits = at && at != text && (i >= 2 || (*value >= '0' && *value <= '9') || *value == '-');
+        bool fits =
+            at && at != text && (i >= 2 || (*value >= '0' && *value <= '9') || *value == '-');
         if (fits && (!first || at < first))
             first = at;
     }
@@ -215,16 +236,19 @@ static int operator_slice(struct nsight *n, const char *text, size_t bytes, stru
 
 static bool is_definition(int64_t type)
 {
-    return type == NVTX_CATEGORY || type == NVTX_THREAD || type == NVTXT_CATEGORY || type == NVTX_DOMAIN_CREATE ||
-           type == NVTX_DOMAIN_DESTROY || (type >= NVTXT_META_FIRST && type <= NVTXT_META_LAST) ||
+    return type == NVTX_CATEGORY || type == NVTX_THREAD || type == NVTXT_CATEGORY ||
+           type == NVTX_DOMAIN_CREATE || type == NVTX_DOMAIN_DESTROY ||
+           (type >= NVTXT_META_FIRST && type <= NVTXT_META_LAST) ||
            (type >= NVTX_NAME_FIRST && type <= NVTX_NAME_LAST);
 }
 
 static int range(struct nsight *n, sqlite3_stmt *st)
 {
     struct store_slice s = {.detail = STORE_ABSENT, .correlation = STORE_ABSENT};
-    int64_t type = nsight_int(st, COL_TYPE), tid = nsight_int(st, COL_TID), start = nsight_int(st, COL_START);
-    bool mark = type == NVTX_MARK || type == NVTXT_MARK, global = type == NVTX_START_END || type == NVTXT_START_END, ok = true;
+    int64_t type = nsight_int(st, COL_TYPE), tid = nsight_int(st, COL_TID),
+            start = nsight_int(st, COL_START);
+    bool mark = type == NVTX_MARK || type == NVTXT_MARK,
+         global = type == NVTX_START_END || type == NVTXT_START_END, ok = true;
     size_t process;
     if (is_definition(type))
         return 0;
@@ -255,7 +279,8 @@ static int range(struct nsight *n, sqlite3_stmt *st)
     }
     code = nsight_intern(n, text, &s.name);
     if (!code) {
-        bool nccl = nsight_domain_is_nccl(n, nsight_int(st, COL_DOMAIN)) || !strncmp(text, "nccl", 4);
+        bool nccl =
+            nsight_domain_is_nccl(n, nsight_int(st, COL_DOMAIN)) || !strncmp(text, "nccl", 4);
         code = nsight_payload(n, st, text, nccl, process, &s.detail);
     }
     if (!code)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVTX payloads. An extended payload is a blob: a header of four little-endian 64-bit words (domain, schema, bytes of the
- * payload, bytes in all), then the fields at the offsets that NVTX_PAYLOAD_SCHEMA_ENTRIES gives for that schema. NCCL describes
- * its calls that way since 2.19.
+ * NVTX payloads. An extended payload is a blob: a header of four little-endian 64-bit words
+ * (domain, schema, bytes of the payload, bytes in all), then the fields at the offsets that
+ * NVTX_PAYLOAD_SCHEMA_ENTRIES gives for that schema. NCCL describes its calls that way since 2.19.
  */
 #include <ctype.h>
 #include <inttypes.h>
@@ -18,7 +18,18 @@
 #define ENUM_FIRST   (1 << 24) /* types from here on are enumerations and schemas of the program */
 
 /* Columns of an NVTX row that the tables of nsight_nvtx.c select, in this order. */
-enum { COL_DOMAIN = 8, COL_UINT64, COL_INT64, COL_DOUBLE, COL_UINT32, COL_INT32, COL_FLOAT, COL_JSON, COL_JSON_ID, COL_BINARY };
+enum {
+    COL_DOMAIN = 8,
+    COL_UINT64,
+    COL_INT64,
+    COL_DOUBLE,
+    COL_UINT32,
+    COL_INT32,
+    COL_FLOAT,
+    COL_JSON,
+    COL_JSON_ID,
+    COL_BINARY
+};
 
 /* ---- schemas ------------------------------------------------------------------------------------------------------------------ */
 
@@ -30,10 +41,12 @@ static int field(struct nsight *n, sqlite3_stmt *st)
                              .schema = nsight_int(st, 1),
                              .type = nsight_int(st, 2),
                              .offset = offset == STORE_ABSENT ? 0 : offset};
-    if (!name || f.domain == STORE_ABSENT || f.schema == STORE_ABSENT || f.offset < 0 || f.offset > BLOB_MAX)
+    if (!name || f.domain == STORE_ABSENT || f.schema == STORE_ABSENT || f.offset < 0 ||
+        f.offset > BLOB_MAX)
         return 0;
     for (size_t i = 0; i < n->field_count; i++) /* each process of the capture repeats them */
-        if (n->field[i].domain == f.domain && n->field[i].schema == f.schema && n->field[i].offset == f.offset)
+        if (n->field[i].domain == f.domain && n->field[i].schema == f.schema &&
+            n->field[i].offset == f.offset)
             return 0;
     if (n->field_count >= 4096)
         return 0;
@@ -76,7 +89,8 @@ bool nsight_domain_is_nccl(const struct nsight *n, int64_t domain)
 
 /* ---- values --------------------------------------------------------------------------------------------------------------------- */
 
-/* by NVTX payload entry type: bytes, and 's'igned, 'u'nsigned, 'f'loating or nothing that has a number */
+/* by NVTX payload entry type: bytes, and 's'igned, 'u'nsigned, 'f'loating or nothing that has a
+ * number */
 static const struct {
     uint8_t bytes;
     char kind;
@@ -101,7 +115,9 @@ struct value {
 static struct value value_of(const unsigned char *p, size_t room, int64_t type)
 {
     struct value v = {0};
-    size_t bytes = type >= ENUM_FIRST ? 4 : type > 0 && type < (int64_t)(sizeof types / sizeof *types) ? types[type].bytes : 0;
+    size_t bytes = type >= ENUM_FIRST                                           ? 4
+                   : type > 0 && type < (int64_t)(sizeof types / sizeof *types) ? types[type].bytes
+                                                                                : 0;
     if (!bytes || bytes > room)
         return v;
     v.kind = type >= ENUM_FIRST ? 's' : types[type].kind;
@@ -187,7 +203,8 @@ static int blob(struct nsight *n, sqlite3_stmt *st, unsigned char *to, size_t *b
 }
 
 /* A field of NCCL's that a detail has a column for. True: it needs no place in the payload. */
-static bool nccl_field(struct store_detail *d, const char *name, const struct value *v, int64_t *rank)
+static bool nccl_field(struct store_detail *d, const char *name, const struct value *v,
+                       int64_t *rank)
 {
     if (!strcmp(name, "NCCL communicator ID"))
         d->communicator = (int64_t)v->bits;
@@ -203,7 +220,8 @@ static bool nccl_field(struct store_detail *d, const char *name, const struct va
 }
 
 /* -1: it does not fit its schema. */
-static int decode(struct nsight *n, const unsigned char *p, size_t bytes, struct store_detail *d, size_t *at, int64_t *rank)
+static int decode(struct nsight *n, const unsigned char *p, size_t bytes, struct store_detail *d,
+                  size_t *at, int64_t *rank)
 {
     if (bytes < HEADER_BYTES)
         return -1;
@@ -219,7 +237,8 @@ static int decode(struct nsight *n, const unsigned char *p, size_t bytes, struct
         any = true;
         if ((uint64_t)f->offset >= size)
             return -1;
-        struct value v = value_of(p + HEADER_BYTES + f->offset, (size_t)(size - (uint64_t)f->offset), f->type);
+        struct value v =
+            value_of(p + HEADER_BYTES + f->offset, (size_t)(size - (uint64_t)f->offset), f->type);
         if (v.kind && nccl_field(d, f->name, &v, rank))
             continue;
         int code = text_member(n, at, f->name, &v);
@@ -296,7 +315,8 @@ static int json_payload(struct nsight *n, sqlite3_stmt *st, size_t *at)
     return 0;
 }
 
-int nsight_payload(struct nsight *n, sqlite3_stmt *st, const char *name, bool nccl, size_t process, int64_t *detail)
+int nsight_payload(struct nsight *n, sqlite3_stmt *st, const char *name, bool nccl, size_t process,
+                   int64_t *detail)
 {
     struct store_detail d = STORE_DETAIL_NONE;
     unsigned char bytes[BLOB_MAX];
@@ -304,7 +324,8 @@ int nsight_payload(struct nsight *n, sqlite3_stmt *st, const char *name, bool nc
     int64_t rank = STORE_ABSENT;
     int code = 0;
     bool has_binary = sqlite3_column_type(st, COL_BINARY) != SQLITE_NULL;
-    if (has_binary && (blob(n, st, bytes, &size) || (size && (code = decode(n, bytes, size, &d, &at, &rank)) == -1))) {
+    if (has_binary && (blob(n, st, bytes, &size) ||
+                       (size && (code = decode(n, bytes, size, &d, &at, &rank)) == -1))) {
         n->lost[NSIGHT_LOSS_PAYLOAD]++;
         d = (struct store_detail)STORE_DETAIL_NONE;
         at = 0;
@@ -325,7 +346,8 @@ int nsight_payload(struct nsight *n, sqlite3_stmt *st, const char *name, bool nc
         n->text[at + 1] = 0;
         d.payload = n->text;
     }
-    if (!at && !d.collective && d.communicator == STORE_ABSENT && d.bytes == STORE_ABSENT && d.ranks == STORE_ABSENT)
+    if (!at && !d.collective && d.communicator == STORE_ABSENT && d.bytes == STORE_ABSENT &&
+        d.ranks == STORE_ABSENT)
         return 0;
     d.schema = nccl ? "nccl" : "nvtx";
     return store_detail_intern(n->out, &d, detail);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What tacho writes down of CUPTI's binary interface (profiler/agent/gpu/cupti_abi.h), against the real headers where the CUDA
- * toolkit is installed. The assertions are the compiler's; what runs says whether there was something to compare with.
+ * What tacho writes down of CUPTI's binary interface (profiler/agent/gpu/cupti_abi.h), against the
+ * real headers where the CUDA toolkit is installed. The assertions are the compiler's; what runs
+ * says whether there was something to compare with.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +15,8 @@
 #if __has_include(<cupti.h>) && __has_include(<cuda.h>)
 #define HAVE_CUPTI_HEADERS 1
 #include <cupti.h>
-#if CUPTI_API_VERSION >= 130000 && __has_include(<cupti_pmsampling.h>) && __has_include(<cupti_range_profiler.h>)
+#if CUPTI_API_VERSION >= 130000 && \
+    __has_include(<cupti_pmsampling.h>) && __has_include(<cupti_range_profiler.h>)
 #define HAVE_PROFILER_HEADERS 1
 #include <cupti_pmsampling.h>
 #include <cupti_range_profiler.h>
@@ -59,26 +61,35 @@ SAME(CUPTI_KERNEL_NAME_AT, offsetof(CUpti_ActivityKernel10, name));
 SAME(CUPTI_OVERHEAD_DATA_AT, offsetof(CUpti_ActivityOverhead3, overheadData));
 SAME(CUPTI_OVERHEAD_LONG_SIZE, sizeof(CUpti_ActivityOverhead3));
 SAME(sizeof(struct cupti_subscriber_params), sizeof(CUpti_SubscriberParams));
-SAME(offsetof(struct cupti_subscriber_params, old_size), offsetof(CUpti_SubscriberParams, oldSubscriberSize));
+SAME(offsetof(struct cupti_subscriber_params, old_size),
+     offsetof(CUpti_SubscriberParams, oldSubscriberSize));
 SAME(CUPTI_OLD_NAME_BYTES, CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN);
 #endif
 #endif
 
 #ifdef HAVE_PROFILER_HEADERS
-#define PLACE(ours, field, theirs, other) SAME(offsetof(struct ours, field), offsetof(theirs, other))
+#define PLACE(ours, field, theirs, other) \
+    SAME(offsetof(struct ours, field), offsetof(theirs, other))
 PLACE(profiler_initialize, reserved, CUpti_Profiler_Initialize_Params, pPriv);
 SAME(PROFILER_SIZE(profiler_initialize, reserved), CUpti_Profiler_Initialize_Params_STRUCT_SIZE);
 PLACE(profiler_chip, device, CUpti_Device_GetChipName_Params, deviceIndex);
 PLACE(profiler_chip, name, CUpti_Device_GetChipName_Params, pChipName);
 SAME(PROFILER_SIZE(profiler_chip, name), CUpti_Device_GetChipName_Params_STRUCT_SIZE);
 PLACE(profiler_availability, context, CUpti_Profiler_GetCounterAvailability_Params, ctx);
-PLACE(profiler_availability, image_bytes, CUpti_Profiler_GetCounterAvailability_Params, counterAvailabilityImageSize);
-PLACE(profiler_availability, image, CUpti_Profiler_GetCounterAvailability_Params, pCounterAvailabilityImage);
-SAME(PROFILER_SIZE(profiler_availability, image), CUpti_Profiler_GetCounterAvailability_Params_STRUCT_SIZE);
-PLACE(profiler_pm_availability, device, CUpti_PmSampling_GetCounterAvailability_Params, deviceIndex);
-PLACE(profiler_pm_availability, image_bytes, CUpti_PmSampling_GetCounterAvailability_Params, counterAvailabilityImageSize);
-PLACE(profiler_pm_availability, image, CUpti_PmSampling_GetCounterAvailability_Params, pCounterAvailabilityImage);
-SAME(PROFILER_SIZE(profiler_pm_availability, image), CUpti_PmSampling_GetCounterAvailability_Params_STRUCT_SIZE);
+PLACE(profiler_availability, image_bytes, CUpti_Profiler_GetCounterAvailability_Params,
+      counterAvailabilityImageSize);
+PLACE(profiler_availability, image, CUpti_Profiler_GetCounterAvailability_Params,
+      pCounterAvailabilityImage);
+SAME(PROFILER_SIZE(profiler_availability, image),
+     CUpti_Profiler_GetCounterAvailability_Params_STRUCT_SIZE);
+PLACE(profiler_pm_availability, device, CUpti_PmSampling_GetCounterAvailability_Params,
+      deviceIndex);
+PLACE(profiler_pm_availability, image_bytes, CUpti_PmSampling_GetCounterAvailability_Params,
+      counterAvailabilityImageSize);
+PLACE(profiler_pm_availability, image, CUpti_PmSampling_GetCounterAvailability_Params,
+      pCounterAvailabilityImage);
+SAME(PROFILER_SIZE(profiler_pm_availability, image),
+     CUpti_PmSampling_GetCounterAvailability_Params_STRUCT_SIZE);
 PLACE(profiler_pm_enable, device, CUpti_PmSampling_Enable_Params, deviceIndex);
 PLACE(profiler_pm_enable, sampler, CUpti_PmSampling_Enable_Params, pPmSamplingObject);
 SAME(PROFILER_SIZE(profiler_pm_enable, sampler), CUpti_PmSampling_Enable_Params_STRUCT_SIZE);
@@ -95,41 +106,58 @@ PLACE(profiler_pm_data_bytes, names, CUpti_PmSampling_GetCounterDataSize_Params,
 PLACE(profiler_pm_data_bytes, count, CUpti_PmSampling_GetCounterDataSize_Params, numMetrics);
 PLACE(profiler_pm_data_bytes, most, CUpti_PmSampling_GetCounterDataSize_Params, maxSamples);
 PLACE(profiler_pm_data_bytes, bytes, CUpti_PmSampling_GetCounterDataSize_Params, counterDataSize);
-SAME(PROFILER_SIZE(profiler_pm_data_bytes, bytes), CUpti_PmSampling_GetCounterDataSize_Params_STRUCT_SIZE);
-PLACE(profiler_pm_data, bytes, CUpti_PmSampling_CounterDataImage_Initialize_Params, counterDataSize);
+SAME(PROFILER_SIZE(profiler_pm_data_bytes, bytes),
+     CUpti_PmSampling_GetCounterDataSize_Params_STRUCT_SIZE);
+PLACE(profiler_pm_data, bytes, CUpti_PmSampling_CounterDataImage_Initialize_Params,
+      counterDataSize);
 PLACE(profiler_pm_data, data, CUpti_PmSampling_CounterDataImage_Initialize_Params, pCounterData);
-SAME(PROFILER_SIZE(profiler_pm_data, data), CUpti_PmSampling_CounterDataImage_Initialize_Params_STRUCT_SIZE);
+SAME(PROFILER_SIZE(profiler_pm_data, data),
+     CUpti_PmSampling_CounterDataImage_Initialize_Params_STRUCT_SIZE);
 PLACE(profiler_pm_decode, data, CUpti_PmSampling_DecodeData_Params, pCounterDataImage);
 PLACE(profiler_pm_decode, stopped, CUpti_PmSampling_DecodeData_Params, decodeStopReason);
 PLACE(profiler_pm_decode, overflow, CUpti_PmSampling_DecodeData_Params, overflow);
 SAME(PROFILER_SIZE(profiler_pm_decode, overflow), CUpti_PmSampling_DecodeData_Params_STRUCT_SIZE);
 PLACE(profiler_pm_info, total, CUpti_PmSampling_GetCounterDataInfo_Params, numTotalSamples);
 PLACE(profiler_pm_info, completed, CUpti_PmSampling_GetCounterDataInfo_Params, numCompletedSamples);
-SAME(PROFILER_SIZE(profiler_pm_info, completed), CUpti_PmSampling_GetCounterDataInfo_Params_STRUCT_SIZE);
+SAME(PROFILER_SIZE(profiler_pm_info, completed),
+     CUpti_PmSampling_GetCounterDataInfo_Params_STRUCT_SIZE);
 PLACE(profiler_pm_sample, index, CUpti_PmSampling_CounterData_GetSampleInfo_Params, sampleIndex);
 PLACE(profiler_pm_sample, start, CUpti_PmSampling_CounterData_GetSampleInfo_Params, startTimestamp);
 PLACE(profiler_pm_sample, end, CUpti_PmSampling_CounterData_GetSampleInfo_Params, endTimestamp);
-SAME(PROFILER_SIZE(profiler_pm_sample, end), CUpti_PmSampling_CounterData_GetSampleInfo_Params_STRUCT_SIZE);
+SAME(PROFILER_SIZE(profiler_pm_sample, end),
+     CUpti_PmSampling_CounterData_GetSampleInfo_Params_STRUCT_SIZE);
 PLACE(profiler_range_enable, context, CUpti_RangeProfiler_Enable_Params, ctx);
 PLACE(profiler_range_enable, profiler, CUpti_RangeProfiler_Enable_Params, pRangeProfilerObject);
 SAME(PROFILER_SIZE(profiler_range_enable, profiler), CUpti_RangeProfiler_Enable_Params_STRUCT_SIZE);
 PLACE(profiler_range_object, profiler, CUpti_RangeProfiler_Start_Params, pRangeProfilerObject);
 SAME(PROFILER_SIZE(profiler_range_object, profiler), CUpti_RangeProfiler_Start_Params_STRUCT_SIZE);
 PLACE(profiler_range_info, total, CUpti_RangeProfiler_GetCounterDataInfo_Params, numTotalRanges);
-SAME(PROFILER_SIZE(profiler_range_info, total), CUpti_RangeProfiler_GetCounterDataInfo_Params_STRUCT_SIZE);
+SAME(PROFILER_SIZE(profiler_range_info, total),
+     CUpti_RangeProfiler_GetCounterDataInfo_Params_STRUCT_SIZE);
 PLACE(profiler_range_name, index, CUpti_RangeProfiler_CounterData_GetRangeInfo_Params, rangeIndex);
-PLACE(profiler_range_name, delimiter, CUpti_RangeProfiler_CounterData_GetRangeInfo_Params, rangeDelimiter);
-SAME(PROFILER_SIZE(profiler_range_name, name), CUpti_RangeProfiler_CounterData_GetRangeInfo_Params_STRUCT_SIZE);
-PLACE(profiler_range_data_bytes, names, CUpti_RangeProfiler_GetCounterDataSize_Params, pMetricNames);
-PLACE(profiler_range_data_bytes, ranges, CUpti_RangeProfiler_GetCounterDataSize_Params, maxNumOfRanges);
-PLACE(profiler_range_data_bytes, nodes, CUpti_RangeProfiler_GetCounterDataSize_Params, maxNumRangeTreeNodes);
-PLACE(profiler_range_data_bytes, bytes, CUpti_RangeProfiler_GetCounterDataSize_Params, counterDataSize);
-SAME(PROFILER_SIZE(profiler_range_data_bytes, bytes), CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE);
-PLACE(profiler_range_data, bytes, CUpti_RangeProfiler_CounterDataImage_Initialize_Params, counterDataSize);
-PLACE(profiler_range_data, data, CUpti_RangeProfiler_CounterDataImage_Initialize_Params, pCounterData);
-SAME(PROFILER_SIZE(profiler_range_data, data), CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE);
+PLACE(profiler_range_name, delimiter, CUpti_RangeProfiler_CounterData_GetRangeInfo_Params,
+      rangeDelimiter);
+SAME(PROFILER_SIZE(profiler_range_name, name),
+     CUpti_RangeProfiler_CounterData_GetRangeInfo_Params_STRUCT_SIZE);
+PLACE(profiler_range_data_bytes, names, CUpti_RangeProfiler_GetCounterDataSize_Params,
+      pMetricNames);
+PLACE(profiler_range_data_bytes, ranges, CUpti_RangeProfiler_GetCounterDataSize_Params,
+      maxNumOfRanges);
+PLACE(profiler_range_data_bytes, nodes, CUpti_RangeProfiler_GetCounterDataSize_Params,
+      maxNumRangeTreeNodes);
+PLACE(profiler_range_data_bytes, bytes, CUpti_RangeProfiler_GetCounterDataSize_Params,
+      counterDataSize);
+SAME(PROFILER_SIZE(profiler_range_data_bytes, bytes),
+     CUpti_RangeProfiler_GetCounterDataSize_Params_STRUCT_SIZE);
+PLACE(profiler_range_data, bytes, CUpti_RangeProfiler_CounterDataImage_Initialize_Params,
+      counterDataSize);
+PLACE(profiler_range_data, data, CUpti_RangeProfiler_CounterDataImage_Initialize_Params,
+      pCounterData);
+SAME(PROFILER_SIZE(profiler_range_data, data),
+     CUpti_RangeProfiler_CounterDataImage_Initialize_Params_STRUCT_SIZE);
 PLACE(profiler_range_config, bytes, CUpti_RangeProfiler_SetConfig_Params, configSize);
-PLACE(profiler_range_config, data_bytes, CUpti_RangeProfiler_SetConfig_Params, counterDataImageSize);
+PLACE(profiler_range_config, data_bytes, CUpti_RangeProfiler_SetConfig_Params,
+      counterDataImageSize);
 PLACE(profiler_range_config, data, CUpti_RangeProfiler_SetConfig_Params, pCounterDataImage);
 PLACE(profiler_range_config, range, CUpti_RangeProfiler_SetConfig_Params, range);
 PLACE(profiler_range_config, replay, CUpti_RangeProfiler_SetConfig_Params, replayMode);
@@ -146,7 +174,8 @@ SAME(PROFILER_SIZE(profiler_range_stop, all_passes), CUpti_RangeProfiler_Stop_Pa
 PLACE(profiler_range_push, name, CUpti_RangeProfiler_PushRange_Params, pRangeName);
 SAME(PROFILER_SIZE(profiler_range_push, name), CUpti_RangeProfiler_PushRange_Params_STRUCT_SIZE);
 PLACE(profiler_range_decode, dropped, CUpti_RangeProfiler_DecodeData_Params, numOfRangeDropped);
-SAME(PROFILER_SIZE(profiler_range_decode, dropped), CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE);
+SAME(PROFILER_SIZE(profiler_range_decode, dropped),
+     CUpti_RangeProfiler_DecodeData_Params_STRUCT_SIZE);
 SAME(PROFILER_TRIGGER_TIME, CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_TIME_INTERVAL);
 SAME(PROFILER_KEEP_LATEST, CUPTI_PM_SAMPLING_HARDWARE_BUFFER_APPEND_MODE_KEEP_LATEST);
 SAME(PROFILER_USER_RANGE, CUPTI_UserRange);

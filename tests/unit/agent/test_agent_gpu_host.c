@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hardware metrics by chip, asked of the profiler host interface of the real CUPTI, which needs no GPU: every name in the table
- * is known by some chip, what is sampled fits into one pass, and the main chips have what the analyses need. Prints what each
- * chip gets. Skips where there is no CUPTI.
+ * Hardware metrics by chip, asked of the profiler host interface of the real CUPTI, which needs no
+ * GPU: every name in the table is known by some chip, what is sampled fits into one pass, and the
+ * main chips have what the analyses need. Prints what each chip gets. Skips where there is no
+ * CUPTI.
  */
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -23,7 +24,8 @@ static size_t chip_count;
 
 static int setup(void **state)
 {
-    static const char *const places[] = {"libcupti.so.13", "libcupti.so.12", "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
+    static const char *const places[] = {"libcupti.so.13", "libcupti.so.12",
+                                         "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
                                          "/usr/local/cuda/lib64/libcupti.so"};
     void *library = NULL;
     (void)state;
@@ -62,7 +64,8 @@ static bool have(const char *chip)
 static void need_cupti(void)
 {
     if (!chip_count) {
-        print_message("no CUPTI with the profiler host interface (12.6 or later) on this machine, or a sanitizer\n");
+        print_message("no CUPTI with the profiler host interface (12.6 or later) on this machine, "
+                      "or a sanitizer\n");
         skip();
     }
 }
@@ -74,7 +77,9 @@ static void test_sampling(void **state)
     need_cupti();
     for (size_t i = 0; i < chip_count; i++) {
         struct gpu_host h;
-        if (gpu_host_open(&h, &f, PROFILER_PM_SAMPLING, chips[i], NULL, gpu_pm_metrics, GPU_PM_METRICS, 1) == 0 && h.count)
+        if (gpu_host_open(&h, &f, PROFILER_PM_SAMPLING, chips[i], NULL, gpu_pm_metrics,
+                          GPU_PM_METRICS, 1) == 0 &&
+            h.count)
             assert_int_equal(h.passes, 1);
         printf("# %s: %zu of %zu sampled:", chips[i], h.count, GPU_PM_METRICS);
         for (size_t m = 0; m < h.count; m++)
@@ -94,19 +99,25 @@ static void test_main_chips(void **state)
         struct gpu_host h;
         if (!have(main_chips[i]))
             continue;
-        assert_int_equal(gpu_host_open(&h, &f, PROFILER_PM_SAMPLING, main_chips[i], NULL, gpu_pm_metrics, GPU_PM_METRICS, 1),
+        assert_int_equal(gpu_host_open(&h, &f, PROFILER_PM_SAMPLING, main_chips[i], NULL,
+                                       gpu_pm_metrics, GPU_PM_METRICS, 1),
                          0);
-        if (!taken(&h, "pm_sm_active") || !taken(&h, "pm_tensor_active") || !taken(&h, "pm_dram_read") ||
-            !taken(&h, "pm_dram_write"))
+        if (!taken(&h, "pm_sm_active") || !taken(&h, "pm_tensor_active") ||
+            !taken(&h, "pm_dram_read") || !taken(&h, "pm_dram_write"))
             fail_msg("%s does not sample SMs, matrix units and memory at once", main_chips[i]);
-        if (!strcmp(main_chips[i], "GH100")) /* the machine that tests run on when there is one: all of the table */
+        if (!strcmp(
+                main_chips[i],
+                "GH100")) /* the machine that tests run on when there is one: all of the table */
             assert_int_equal(h.count, GPU_PM_METRICS);
         gpu_host_close(&h);
-        assert_int_equal(gpu_host_open(&h, &f, PROFILER_RANGE, main_chips[i], NULL, gpu_range_metrics, GPU_RANGE_METRICS, 0),
+        assert_int_equal(gpu_host_open(&h, &f, PROFILER_RANGE, main_chips[i], NULL,
+                                       gpu_range_metrics, GPU_RANGE_METRICS, 0),
                          0);
-        printf("# %s: %zu of %zu counted, %zu passes\n", main_chips[i], h.count, GPU_RANGE_METRICS, h.passes);
-        if (!taken(&h, "range_tensor_bf16") || !taken(&h, "range_fp32_fma") || !taken(&h, "range_l2") ||
-            !taken(&h, "range_time") || !taken(&h, "range_occupancy") || !taken(&h, "range_stall_memory"))
+        printf("# %s: %zu of %zu counted, %zu passes\n", main_chips[i], h.count, GPU_RANGE_METRICS,
+               h.passes);
+        if (!taken(&h, "range_tensor_bf16") || !taken(&h, "range_fp32_fma") ||
+            !taken(&h, "range_l2") || !taken(&h, "range_time") || !taken(&h, "range_occupancy") ||
+            !taken(&h, "range_stall_memory"))
             fail_msg("%s does not count what a roofline needs", main_chips[i]);
         assert_true(h.passes >= 1 && h.passes <= 12);
         gpu_host_close(&h);
@@ -144,7 +155,9 @@ static void test_unknown_chip(void **state)
     struct gpu_host h;
     (void)state;
     need_cupti();
-    assert_int_not_equal(gpu_host_open(&h, &f, PROFILER_PM_SAMPLING, "XX999", NULL, gpu_pm_metrics, GPU_PM_METRICS, 1), 0);
+    assert_int_not_equal(gpu_host_open(&h, &f, PROFILER_PM_SAMPLING, "XX999", NULL, gpu_pm_metrics,
+                                       GPU_PM_METRICS, 1),
+                         0);
     assert_int_equal(h.count, 0);
     gpu_host_close(&h);
     gpu_host_close(&h);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a step is cut to count its ranges: pieces and their paths, steps with more or less than the plan, ranges of two domains
- * that overlap, too many of them, too deep ones.
+ * Where a step is cut to count its ranges: pieces and their paths, steps with more or less than the
+ * plan, ranges of two domains that overlap, too many of them, too deep ones.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,8 +16,8 @@
 
 static struct gpu_plan plan;
 
-/* "a" pushes range a, "-" pops; upper case is another domain, "=" pops there. `see`: makes the plan; else writes the piece that
- * begins at each event into piece[] (-1: none). */
+/* "a" pushes range a, "-" pops; upper case is another domain, "=" pops there. `see`: makes the
+ * plan; else writes the piece that begins at each event into piece[] (-1: none). */
 static void play(const char *events, bool see, int *piece)
 {
     if (see)
@@ -70,8 +70,10 @@ static void test_more(void **state)
 {
     (void)state;
     play("ab--", true, NULL);
-    expect_pass("xy--ax-b-z-e--b-", (const int[]){-1, -1, -1, -1, 1, -1, -1, 2, 3, -1, -1, -1, -1, 4, -1, -1}, true);
-    expect_pass("axb---", (const int[]){1, -1, -1, -1, -1, -1}, false); /* b is in x, and is missed in a */
+    expect_pass("xy--ax-b-z-e--b-",
+                (const int[]){-1, -1, -1, -1, 1, -1, -1, 2, 3, -1, -1, -1, -1, 4, -1, -1}, true);
+    expect_pass("axb---", (const int[]){1, -1, -1, -1, -1, -1},
+                false); /* b is in x, and is missed in a */
 }
 
 static void test_less(void **state)
@@ -178,8 +180,9 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nested),  cmocka_unit_test(test_more), cmocka_unit_test(test_less), cmocka_unit_test(test_across),
-        cmocka_unit_test(test_domains), cmocka_unit_test(test_many), cmocka_unit_test(test_deep), cmocka_unit_test(test_random),
+        cmocka_unit_test(test_nested), cmocka_unit_test(test_more),    cmocka_unit_test(test_less),
+        cmocka_unit_test(test_across), cmocka_unit_test(test_domains), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_deep),   cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

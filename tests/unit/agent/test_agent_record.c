@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libtacho.so loaded into this very process by the NVTX headers, and its pool read back: every call of NVTX that the agent
- * knows, as a record.
+ * libtacho.so loaded into this very process by the NVTX headers, and its pool read back: every call
+ * of NVTX that the agent knows, as a record.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -88,7 +88,8 @@ static nvtxEventAttributes_t attributes(const char *text)
 
 static NvtxFunctionPointer own_function[32];
 
-static int NVTX_API own_table(NvtxCallbackModule module, NvtxFunctionTable *table, unsigned int *size)
+static int NVTX_API own_table(NvtxCallbackModule module, NvtxFunctionTable *table,
+                              unsigned int *size)
 {
     static NvtxFunctionPointer *slots[32];
     for (int i = 0; i < 32; i++)
@@ -181,7 +182,8 @@ static void test_domains_nest_apart(void **state)
     nvtxDomainDestroy(b);
     assert_int_equal(look(), 5);
     uint32_t index = seen[0].record.domain;
-    assert_string_equal(pool_name(&reader, atomic_load(&reader.pool->domain_name[index])), "domain a");
+    assert_string_equal(pool_name(&reader, atomic_load(&reader.pool->domain_name[index])),
+                        "domain a");
     assert_int_not_equal(index, seen[1].record.domain);
     assert_int_equal(seen[0].event.category, 3);
     assert_string_equal(pool_name(&reader, seen[0].event.category_name), "third");
@@ -228,8 +230,10 @@ static void test_start_end(void **state)
     int n = look(), ends = 0;
     for (int i = 0; i < n; i++) {
         if (kind_of(i) == WIRE_START)
-            assert_true(seen[i].event.range == first || seen[i].event.range == second || seen[i].event.range == crossing);
-        ends += kind_of(i) == WIRE_END && (seen[i].event.range == first || seen[i].event.range == second);
+            assert_true(seen[i].event.range == first || seen[i].event.range == second ||
+                        seen[i].event.range == crossing);
+        ends += kind_of(i) == WIRE_END &&
+                (seen[i].event.range == first || seen[i].event.range == second);
         if (kind_of(i) == WIRE_END && seen[i].event.range == crossing)
             assert_int_not_equal(seen[i].event.tid, (uint32_t)getpid());
     }
@@ -240,8 +244,13 @@ static void test_start_end(void **state)
 
 static void test_work(void **state)
 {
-    struct tacho_work w = {
-        .flops = 1, .bytes_read = 2, .bytes_written = 3, .model_flops = 4, .palm_flops = 5, .dtype = 6, .pass = 1};
+    struct tacho_work w = {.flops = 1,
+                           .bytes_read = 2,
+                           .bytes_written = 3,
+                           .model_flops = 4,
+                           .palm_flops = 5,
+                           .dtype = 6,
+                           .pass = 1};
     (void)state;
     tacho_nvtx_push_work(&nvtx, tacho_nvtx_name(&nvtx, "matmul"), &w);
     tacho_nvtx_pop(&nvtx);
@@ -252,7 +261,8 @@ static void test_work(void **state)
     const struct wire_text *text = pool_text(&reader, seen[0].event.schema);
     assert_int_equal(text->type, WIRE_TEXT_SCHEMA);
     assert_string_equal(text->text,
-                        "tacho.work\t48\nflops\t18\t0\nbytes_read\t18\t8\nbytes_written\t18\t16\nmodel_flops\t18\t24\n"
+                        "tacho.work\t48\nflops\t18\t0\nbytes_read\t18\t8\nbytes_"
+                        "written\t18\t16\nmodel_flops\t18\t24\n"
                         "palm_flops\t18\t32\ndtype\t12\t40\npass\t12\t41\nkind\t12\t42");
 }
 
@@ -277,7 +287,9 @@ static uint64_t register_outer(uint64_t inner)
          .flags = NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE,
          .arrayOrUnionDetail = 2},
         {.type = NVTX_PAYLOAD_ENTRY_TYPE_CSTRING, .name = "text", .arrayOrUnionDetail = 8},
-        {.type = NVTX_PAYLOAD_ENTRY_TYPE_INT32, .name = "elsewhere", .flags = NVTX_PAYLOAD_ENTRY_FLAG_POINTER},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_INT32,
+         .name = "elsewhere",
+         .flags = NVTX_PAYLOAD_ENTRY_FLAG_POINTER},
         {.type = NVTX_PAYLOAD_ENTRY_TYPE_SIZE, .name = "size"}};
     fields[1].type = inner;
     return tacho_nvtx_schema(nvtx.domain, "outer", fields, 6, 48);
@@ -285,9 +297,11 @@ static uint64_t register_outer(uint64_t inner)
 
 static void test_schemas(void **state)
 {
-    static const nvtxPayloadSchemaEntry_t pair[] = {{.type = NVTX_PAYLOAD_ENTRY_TYPE_FLOAT, .name = "x"},
-                                                    {.type = NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, .name = "y"}};
-    nvtxPayloadSchemaAttr_t a = {.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+    static const nvtxPayloadSchemaEntry_t pair[] = {
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_FLOAT, .name = "x"},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, .name = "y"}};
+    nvtxPayloadSchemaAttr_t a = {.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME |
+                                              NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
                                               NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
                                               NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID,
                                  .name = "pair",
@@ -310,7 +324,8 @@ static void test_schemas(void **state)
     assert_int_equal(look(), 5);
     assert_string_equal(pool_name(&reader, seen[0].event.schema), "pair\t16\nx\t19\t0\ny\t20\t8");
     assert_string_equal(pool_name(&reader, seen[1].event.schema),
-                        "outer\t48\nsmall\t12\t0\nin ner.x\t19\t8\nin ner.y\t20\t16\ndims[0]\t13\t24\ndims[1]\t13\t26\n"
+                        "outer\t48\nsmall\t12\t0\nin ner.x\t19\t8\nin "
+                        "ner.y\t20\t16\ndims[0]\t13\t24\ndims[1]\t13\t26\n"
                         "text\t75\t28\t8\nelsewhere\t23\t40\nsize\t18\t48");
     assert_string_equal(pool_name(&reader, seen[2].event.schema), "nvtx.int64\t8\nvalue\t17\t0");
     assert_int_equal(seen[2].event.payload_bytes, 8);
@@ -355,10 +370,11 @@ static void test_scalars(void **state)
 /* The calls of the payload extension, which carry the name inside. */
 static void test_payload_calls(void **state)
 {
-    static const nvtxPayloadSchemaEntry_t fields[] = {{.type = NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE,
-                                                       .name = "message",
-                                                       .flags = NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE},
-                                                      {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT32, .name = "value", .offset = 8}};
+    static const nvtxPayloadSchemaEntry_t fields[] = {
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE,
+         .name = "message",
+         .flags = NVTX_PAYLOAD_ENTRY_FLAG_EVENT_MESSAGE},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT32, .name = "value", .offset = 8}};
     struct {
         nvtxStringHandle_t message;
         uint32_t value;
@@ -419,7 +435,8 @@ static void test_thread_names(void **state)
     pthread_join(thread, NULL);
     int n = look();
     for (int i = 0; i < n; i++)
-        found += kind_of(i) == WIRE_THREAD && seen[i].event.tid == tid && !strcmp(name_of(i), "worker by name");
+        found += kind_of(i) == WIRE_THREAD && seen[i].event.tid == tid &&
+                 !strcmp(name_of(i), "worker by name");
     assert_int_equal(found, 1);
 }
 
@@ -435,7 +452,8 @@ static double value_of(int i)
 static void test_counters(void **state)
 {
     uint64_t loss = tacho_nvtx_counter(&nvtx, "loss");
-    nvtxCounterAttr_t a = {.structSize = sizeof a, .schemaId = NVTX_PAYLOAD_ENTRY_TYPE_INT32, .name = "queue"};
+    nvtxCounterAttr_t a = {
+        .structSize = sizeof a, .schemaId = NVTX_PAYLOAD_ENTRY_TYPE_INT32, .name = "queue"};
     uint64_t queue = nvtxCounterRegister(nvtx.domain, &a);
     int32_t depth = -4;
     (void)state;
@@ -446,7 +464,8 @@ static void test_counters(void **state)
     nvtxCounterSampleNoValue(nvtx.domain, queue, NVTX_COUNTER_SAMPLE_UNAVAILABLE);
     assert_int_equal(look(), 4);
     char text[64];
-    snprintf(text, sizeof text, "loss\t%u\t%u", seen[0].record.domain, NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE);
+    snprintf(text, sizeof text, "loss\t%u\t%u", seen[0].record.domain,
+             NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE);
     assert_string_equal(name_of(0), text);
     assert_int_equal(pool_text(&reader, seen[0].record.name)->type, WIRE_TEXT_COUNTER);
     assert_int_equal(seen[0].record.depth, WIRE_VALUE_F64);
@@ -459,8 +478,9 @@ static void test_counters(void **state)
 
 static void test_counter_groups(void **state)
 {
-    static const nvtxPayloadSchemaEntry_t fields[] = {{.type = NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, .name = "temperature"},
-                                                      {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT32, .name = "power", .offset = 8}};
+    static const nvtxPayloadSchemaEntry_t fields[] = {
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE, .name = "temperature"},
+        {.type = NVTX_PAYLOAD_ENTRY_TYPE_UINT32, .name = "power", .offset = 8}};
     struct {
         double temperature;
         uint32_t power;
@@ -473,8 +493,11 @@ static void test_counter_groups(void **state)
     assert_int_equal(id, NVTX_COUNTER_ID_STATIC_START + 3);
     nvtxCounterSample(nvtx.domain, id, &one, sizeof one);
     int64_t times[3] = {nvtxTimestampGet(), nvtxTimestampGet(), 5};
-    nvtxCounterBatch_t b = {
-        .counterId = id, .counters = batch, .countersSize = sizeof batch, .timestamps = times, .timestampsSize = sizeof times};
+    nvtxCounterBatch_t b = {.counterId = id,
+                            .counters = batch,
+                            .countersSize = sizeof batch,
+                            .timestamps = times,
+                            .timestampsSize = sizeof times};
     nvtxCounterBatchSubmit(nvtx.domain, &b);
     assert_int_equal(look(), 6);
     assert_int_equal(strncmp(name_of(0), "gpu.temperature\t", 16), 0);
@@ -485,7 +508,8 @@ static void test_counter_groups(void **state)
     assert_true(value_of(2) == 1);
     assert_int_equal(seen[2].record.time, times[0]);
     assert_int_equal(seen[5].event.value, 20);
-    assert_int_equal(lost(WIRE_LOSS_NO_TIME), 2); /* the third sample's time is before the process began */
+    assert_int_equal(lost(WIRE_LOSS_NO_TIME),
+                     2); /* the third sample's time is before the process began */
 }
 
 /* ---- attachment, segments ---- */
@@ -524,7 +548,8 @@ static void count_only(const struct pool_reader *r, const struct pool_event *e, 
     count[e->kind]++;
 }
 
-/* Segments go round between writers and a reader that gives them back; nothing is lost or seen twice. */
+/* Segments go round between writers and a reader that gives them back; nothing is lost or seen
+ * twice. */
 static void test_recycling(void **state)
 {
     pthread_t thread[4];
@@ -540,7 +565,8 @@ static void test_recycling(void **state)
     for (int i = 0; i < 4; i++)
         pthread_join(thread[i], NULL);
     assert_true(pool_drain(&reader, count_only, count, true) >= 0);
-    assert_int_equal(count[WIRE_PUSH] + count[WIRE_POP] + lost(WIRE_LOSS_NO_SEGMENT) - before, 800000);
+    assert_int_equal(count[WIRE_PUSH] + count[WIRE_POP] + lost(WIRE_LOSS_NO_SEGMENT) - before,
+                     800000);
     assert_true(count[WIRE_PUSH] > 100000);
 }
 
@@ -561,7 +587,9 @@ static void test_domain_table(void **state)
     nvtxDomainMarkEx(other, &e);
     assert_int_equal(look(), 1);
     assert_int_equal(seen[0].record.domain, WIRE_DOMAINS - 1);
-    assert_string_equal(pool_name(&reader, atomic_load(&reader.pool->domain_name[WIRE_DOMAINS - 1])), "(other domains)");
+    assert_string_equal(
+        pool_name(&reader, atomic_load(&reader.pool->domain_name[WIRE_DOMAINS - 1])),
+        "(other domains)");
     assert_true(lost(WIRE_LOSS_DOMAIN_FULL) > 0);
 }
 
@@ -600,14 +628,15 @@ int main(void)
     setenv(WIRE_ENV_SEGMENTS, folder, 1);
     setenv(WIRE_ENV_POOL_MIB, "8", 1);
     const struct CMUnitTest off[] = {cmocka_unit_test(test_off_without_folder)};
-    const struct CMUnitTest on[] = {cmocka_unit_test(test_nesting),        cmocka_unit_test(test_domains_nest_apart),
-                                    cmocka_unit_test(test_deep),           cmocka_unit_test(test_start_end),
-                                    cmocka_unit_test(test_work),           cmocka_unit_test(test_schemas),
-                                    cmocka_unit_test(test_payload_cut),    cmocka_unit_test(test_scalars),
-                                    cmocka_unit_test(test_payload_calls),  cmocka_unit_test(test_long_names),
-                                    cmocka_unit_test(test_thread_names),   cmocka_unit_test(test_counters),
-                                    cmocka_unit_test(test_counter_groups), cmocka_unit_test(test_second_object),
-                                    cmocka_unit_test(test_recycling),      cmocka_unit_test(test_domain_table)};
+    const struct CMUnitTest on[] = {
+        cmocka_unit_test(test_nesting),        cmocka_unit_test(test_domains_nest_apart),
+        cmocka_unit_test(test_deep),           cmocka_unit_test(test_start_end),
+        cmocka_unit_test(test_work),           cmocka_unit_test(test_schemas),
+        cmocka_unit_test(test_payload_cut),    cmocka_unit_test(test_scalars),
+        cmocka_unit_test(test_payload_calls),  cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_thread_names),   cmocka_unit_test(test_counters),
+        cmocka_unit_test(test_counter_groups), cmocka_unit_test(test_second_object),
+        cmocka_unit_test(test_recycling),      cmocka_unit_test(test_domain_table)};
     int rc = cmocka_run_group_tests_name("agent off", off, NULL, NULL);
     return rc + cmocka_run_group_tests_name("agent", on, begin, end);
 }

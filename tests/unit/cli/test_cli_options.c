@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Option tables, suggestions, quoting, output files. What the user sees of them is in tests/e2e/60_cli_messages.sh.
+ * Option tables, suggestions, quoting, output files. What the user sees of them is in
+ * tests/e2e/60_cli_messages.sh.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -39,9 +40,14 @@ static const struct cli_option options[] = {
     {"steps", 0, CLI_RANGE, AT(range), "A:B", "a range", 0, 0},
     {0},
 };
-static const struct cli_spec spec = {.usage = "X", .options = options, .least = 0, .most = 2, .words_missing = "x"};
-static const struct cli_spec stopping = {
-    .usage = "X", .options = options, .stop_at_first = true, .least = 1, .most = -1, .words_missing = "x"};
+static const struct cli_spec spec = {
+    .usage = "X", .options = options, .least = 0, .most = 2, .words_missing = "x"};
+static const struct cli_spec stopping = {.usage = "X",
+                                         .options = options,
+                                         .stop_at_first = true,
+                                         .least = 1,
+                                         .most = -1,
+                                         .words_missing = "x"};
 
 /* Parses words separated by blanks; stdout and stderr go nowhere meanwhile. */
 static int parse(const struct cli_spec *s, const char *words, struct values *v, int *first)
@@ -74,14 +80,18 @@ static void test_values(void **state)
     (void)state;
     assert_int_equal(parse(&spec, "--maybe=last", &v, &first), -1);
     assert_string_equal(v.maybe, "last");
-    assert_int_equal(parse(&spec, "--maybe last", &v, &first), -1); /* a word of its own is the command's */
+    assert_int_equal(parse(&spec, "--maybe last", &v, &first),
+                     -1); /* a word of its own is the command's */
     assert_string_equal(v.maybe, "");
     assert_int_equal(first, 2);
     assert_int_equal(parse(&spec, "--maybe=none", &v, &first), 2);
     assert_int_equal(parse(&spec, "", &v, &first), -1);
     assert_null(v.maybe);
     assert_false(v.flag);
-    assert_int_equal(parse(&spec, "a -f --text=b --choice never --integer=-5 --size 2G --number 1.5T b", &v, &first), -1);
+    assert_int_equal(parse(&spec,
+                           "a -f --text=b --choice never --integer=-5 --size 2G --number 1.5T b",
+                           &v, &first),
+                     -1);
     assert_int_equal(first, 10); /* words are moved behind the options */
     assert_true(v.flag);
     assert_string_equal(v.text, "b");
@@ -106,12 +116,15 @@ static void test_values(void **state)
 
 static void test_refused(void **state)
 {
-    static const char *const wrong[] = {
-        "--nothing",     "-x",           "--text",       "--text=",        "-t",           "--choice=al",
-        "--choice x",    "--integer=1x", "--integer=-6", "--integer=101",  "--integer=",   "--size=-1",
-        "--size=1X",     "--size=nan",   "--size=1e30",  "--number=1e300", "--number=inf", "--steps=7:3",
-        "--steps=a:b",   "--steps=:",    "--steps=-1:3", "--steps=1:2:3",  "--flag=yes",   "a b c",
-        "--integer=1e3", "--steps=",     "--integer= 5"};
+    static const char *const wrong[] = {"--nothing",      "-x",           "--text",
+                                        "--text=",        "-t",           "--choice=al",
+                                        "--choice x",     "--integer=1x", "--integer=-6",
+                                        "--integer=101",  "--integer=",   "--size=-1",
+                                        "--size=1X",      "--size=nan",   "--size=1e30",
+                                        "--number=1e300", "--number=inf", "--steps=7:3",
+                                        "--steps=a:b",    "--steps=:",    "--steps=-1:3",
+                                        "--steps=1:2:3",  "--flag=yes",   "a b c",
+                                        "--integer=1e3",  "--steps=",     "--integer= 5"};
     struct values v;
     int first;
     (void)state;
@@ -204,7 +217,8 @@ static void test_output(void **state)
     assert_int_equal(fread(text, 1, sizeof text, f), 5);
     fclose(f);
     char *inputs[] = {"no such file", path, NULL};
-    assert_int_equal(cli_output_open(&o, link, inputs), 3); /* what is read stays, whatever it is called */
+    assert_int_equal(cli_output_open(&o, link, inputs),
+                     3); /* what is read stays, whatever it is called */
     f = fopen(path, "w");
     fwrite("SQLite format 3", 1, 16, f);
     fputs("and pages", f);
@@ -218,8 +232,9 @@ static void test_output(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),  cmocka_unit_test(test_refused), cmocka_unit_test(test_stop_at_first),
-        cmocka_unit_test(test_closest), cmocka_unit_test(test_words),   cmocka_unit_test(test_output),
+        cmocka_unit_test(test_values),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_stop_at_first), cmocka_unit_test(test_closest),
+        cmocka_unit_test(test_words),         cmocka_unit_test(test_output),
     };
     return cmocka_run_group_tests_name("cli options", tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The decoder of CUPTI records: buffers in the layouts of CUDA 11, 12 and 13, written by hand; the same ones stepped over by
- * the real library where it is installed; broken ones; and CUPTI's clock.
+ * The decoder of CUPTI records: buffers in the layouts of CUDA 11, 12 and 13, written by hand; the
+ * same ones stepped over by the real library where it is installed; broken ones; and CUPTI's clock.
  */
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -34,13 +34,15 @@ static void put64(uint8_t *r, size_t at, uint64_t x)
     memcpy(r + at, &x, sizeof x);
 }
 
-/* Sizes of records as the headers of each toolkit have them, on purpose not from the decoder's table. */
+/* Sizes of records as the headers of each toolkit have them, on purpose not from the decoder's
+ * table. */
 static const struct layout {
     uint32_t version, kernel, copy, set, peer, event, sync, graph;
-} layouts[] = {{13, 160, 72, 72, 80, 24, 40, 48},    {14, 160, 80, 80, 88, 24, 40, 48}, {15, 168, 80, 80, 88, 24, 40, 48},
-               {17, 176, 88, 88, 96, 24, 40, 48},    {18, 200, 88, 88, 96, 24, 40, 48}, {19, 208, 88, 88, 96, 24, 40, 48},
-               {24, 208, 88, 88, 96, 24, 40, 56},    {28, 208, 96, 88, 96, 56, 56, 56}, {130000, 216, 96, 88, 96, 56, 56, 56},
-               {130001, 216, 96, 88, 96, 56, 56, 56}};
+} layouts[] = {{13, 160, 72, 72, 80, 24, 40, 48},     {14, 160, 80, 80, 88, 24, 40, 48},
+               {15, 168, 80, 80, 88, 24, 40, 48},     {17, 176, 88, 88, 96, 24, 40, 48},
+               {18, 200, 88, 88, 96, 24, 40, 48},     {19, 208, 88, 88, 96, 24, 40, 48},
+               {24, 208, 88, 88, 96, 24, 40, 56},     {28, 208, 96, 88, 96, 56, 56, 56},
+               {130000, 216, 96, 88, 96, 56, 56, 56}, {130001, 216, 96, 88, 96, 56, 56, 56}};
 #define LAYOUTS (sizeof layouts / sizeof *layouts)
 
 static uint8_t *append(uint8_t *buffer, size_t *used, uint32_t kind, uint32_t bytes)
@@ -192,7 +194,8 @@ static void truncated(void **state)
     uint32_t bytes[COL_CUPTI_KINDS];
     col_cupti_bytes(l->version, bytes);
     for (size_t cut = 0; cut <= used; cut++) {
-        uint8_t *copy = malloc(cut ? cut : 1); /* exactly that long: a sanitizer sees a step too far */
+        uint8_t *copy =
+            malloc(cut ? cut : 1); /* exactly that long: a sanitizer sees a step too far */
         struct col_cupti_record r;
         size_t at = 0, n = 0;
         memcpy(copy, buffer, cut);
@@ -214,7 +217,8 @@ static void unknown_kinds(void **state)
     size_t at = 0;
     col_cupti_bytes(130001, bytes);
     memset(buffer, 0, 64);
-    assert_int_equal(col_cupti_next(bytes, buffer, 64, &at, &r), -1); /* kind 0: nothing was written there */
+    assert_int_equal(col_cupti_next(bytes, buffer, 64, &at, &r),
+                     -1); /* kind 0: nothing was written there */
     put32(buffer, 0, 55);
     assert_int_equal(col_cupti_next(bytes, buffer, 64, &at, &r), -1);
     put32(buffer, 0, 0x7fffffff);
@@ -247,8 +251,11 @@ static void the_real_library(void **state)
     snprintf(path, sizeof path, "%s/lib64/libcupti.so", home ? home : "/usr/local/cuda");
     void *h = dlopen(path, RTLD_NOW);
     int (*next)(uint8_t *, size_t, uint8_t **) =
-        h ? (int (*)(uint8_t *, size_t, uint8_t **))(uintptr_t)dlsym(h, "cuptiActivityGetNextRecord") : NULL;
-    int (*get_version)(uint32_t *) = h ? (int (*)(uint32_t *))(uintptr_t)dlsym(h, "cuptiGetVersion") : NULL;
+        h ? (int (*)(uint8_t *, size_t, uint8_t **))(uintptr_t)dlsym(h,
+                                                                     "cuptiActivityGetNextRecord")
+          : NULL;
+    int (*get_version)(uint32_t *) =
+        h ? (int (*)(uint32_t *))(uintptr_t)dlsym(h, "cuptiGetVersion") : NULL;
     uint32_t version = 0, bytes[COL_CUPTI_KINDS];
     const struct layout *l = NULL;
     if (!next || !get_version || get_version(&version)) {
@@ -289,21 +296,24 @@ static void clock_with_eras(void **state)
     /* slewed by 100 ppm */
     for (int i = 1; i <= 10; i++)
         col_gpu_clock_add(c, real + i * s + i * 100000, 100 * s + i * s);
-    assert_in_range(col_gpu_clock_ns(c, (uint64_t)(real + 4 * s + 400000 + s / 2 + 50000)), 104 * s + s / 2 - 1,
-                    104 * s + s / 2 + 1);
-    assert_in_range(col_gpu_clock_ns(c, (uint64_t)(real + 10 * s + 1000000 + 1000)), 110 * s + 998, 110 * s + 1001);
+    assert_in_range(col_gpu_clock_ns(c, (uint64_t)(real + 4 * s + 400000 + s / 2 + 50000)),
+                    104 * s + s / 2 - 1, 104 * s + s / 2 + 1);
+    assert_in_range(col_gpu_clock_ns(c, (uint64_t)(real + 10 * s + 1000000 + 1000)), 110 * s + 998,
+                    110 * s + 1001);
     /* somebody makes it a counter of 2.6 GHz */
     for (int i = 0; i <= 5; i++)
         col_gpu_clock_add(c, 7 * s + i * 2600000000ll, 111 * s + i * s);
     assert_int_equal(c->eras, 2);
-    assert_in_range(col_gpu_clock_ns(c, (uint64_t)(7 * s + 2600000000ll + 1300000000)), 112 * s + s / 2 - 2,
-                    112 * s + s / 2 + 2);
+    assert_in_range(col_gpu_clock_ns(c, (uint64_t)(7 * s + 2600000000ll + 1300000000)),
+                    112 * s + s / 2 - 2, 112 * s + s / 2 + 2);
     /* records of the time before still find their era */
-    assert_in_range(col_gpu_clock_ns(c, (uint64_t)(real + 9 * s + 900000)), 109 * s - 1, 109 * s + 1);
+    assert_in_range(col_gpu_clock_ns(c, (uint64_t)(real + 9 * s + 900000)), 109 * s - 1,
+                    109 * s + 1);
     /* more anchors than are kept */
     for (int i = 6; i < 3000; i++)
         col_gpu_clock_add(c, 7 * s + i * 2600000000ll, 111 * s + i * s);
-    assert_in_range(col_gpu_clock_ns(c, (uint64_t)(7 * s + 2900 * 2600000000ll)), 3011 * s - 2, 3011 * s + 2);
+    assert_in_range(col_gpu_clock_ns(c, (uint64_t)(7 * s + 2900 * 2600000000ll)), 3011 * s - 2,
+                    3011 * s + 2);
     free(c);
 }
 
@@ -324,8 +334,9 @@ static void demangled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts_of_all_versions), cmocka_unit_test(truncated),       cmocka_unit_test(unknown_kinds),
-        cmocka_unit_test(the_real_library),        cmocka_unit_test(clock_with_eras), cmocka_unit_test(demangled),
+        cmocka_unit_test(layouts_of_all_versions), cmocka_unit_test(truncated),
+        cmocka_unit_test(unknown_kinds),           cmocka_unit_test(the_real_library),
+        cmocka_unit_test(clock_with_eras),         cmocka_unit_test(demangled),
     };
     return cmocka_run_group_tests_name("collector: CUPTI records", tests, NULL, NULL);
 }

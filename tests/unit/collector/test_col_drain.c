@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The drain against pools made by hand: healing of lost ends, positions, taking over from a collector that died at any commit,
- * giving segments back only after a commit, damaged records, clocks, steps.
+ * The drain against pools made by hand: healing of lost ends, positions, taking over from a
+ * collector that died at any commit, giving segments back only after a commit, damaged records,
+ * clocks, steps.
  */
 #include <fcntl.h>
 #include <setjmp.h>
@@ -42,7 +43,8 @@ static int setup(void **state)
     struct pool *p = calloc(1, sizeof *p);
     char path[160];
     const struct made_pool_shape shape = {32768, 32768, SEGMENTS, SEGMENT_BYTES};
-    snprintf(p->folder, sizeof p->folder, "%s/col-drain-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    snprintf(p->folder, sizeof p->folder, "%s/col-drain-XXXXXX",
+             getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (!mkdtemp(p->folder))
         return -1;
     snprintf(p->db, sizeof p->db, "%s/run.db", p->folder);
@@ -119,13 +121,15 @@ static void put(struct pool *p, unsigned thread, const void *record, size_t byte
     if (p->thread[thread].segment == UINT32_MAX)
         segment_take(p, thread);
     uint32_t i = p->thread[thread].segment;
-    memcpy(p->map + p->head->segments_offset + i * SEGMENT_BYTES + p->thread[thread].used, record, bytes);
+    memcpy(p->map + p->head->segments_offset + i * SEGMENT_BYTES + p->thread[thread].used, record,
+           bytes);
     p->thread[thread].used += (uint32_t)bytes;
     atomic_store(&line_of(p, i)->committed, p->thread[thread].used);
 }
 
 /* The next event, 10 ns after the one before. */
-static void event(struct pool *p, unsigned thread, enum wire_kind kind, unsigned domain, unsigned depth, unsigned name)
+static void event(struct pool *p, unsigned thread, enum wire_kind kind, unsigned domain,
+                  unsigned depth, unsigned name)
 {
     struct wire_record r = {.time = p->time += 10,
                             .kind = (uint8_t)kind,
@@ -141,7 +145,10 @@ static void range_event(struct pool *p, unsigned thread, enum wire_kind kind, ui
     struct {
         struct wire_record r;
         uint64_t id;
-    } x = {.r = {.time = p->time += 10, .kind = (uint8_t)kind, .words = 3, .name = kind == WIRE_END ? 0 : p->name[0]},
+    } x = {.r = {.time = p->time += 10,
+                 .kind = (uint8_t)kind,
+                 .words = 3,
+                 .name = kind == WIRE_END ? 0 : p->name[0]},
            .id = id};
     put(p, thread, &x, sizeof x);
 }
@@ -152,7 +159,11 @@ static void step_event(struct pool *p, unsigned thread, uint32_t schema, uint64_
         struct wire_record r;
         uint32_t schema, bytes;
         uint64_t data[3];
-    } x = {.r = {.time = p->time += 10, .kind = WIRE_PUSH | WIRE_PAYLOAD, .words = 6, .domain = 1, .name = p->name[0]},
+    } x = {.r = {.time = p->time += 10,
+                 .kind = WIRE_PUSH | WIRE_PAYLOAD,
+                 .words = 6,
+                 .domain = 1,
+                 .name = p->name[0]},
            .schema = schema,
            .bytes = 24,
            .data = {index, 64, 4}};
@@ -300,7 +311,8 @@ static void test_taking_over(void **state)
 {
     struct pool *p = *state;
     struct slices plain = {0};
-    for (int mode = 0; mode < 3; mode++) { /* 0: one collector; 1: a new one after each turn; 2: a segment is not given back */
+    for (int mode = 0; mode < 3; mode++) { /* 0: one collector; 1: a new one after each turn; 2: a
+                                              segment is not given back */
         struct col_drain d;
         store *db = created(p, &d);
         uint64_t begin = p->time;
@@ -321,7 +333,8 @@ static void test_taking_over(void **state)
             range_event(p, 0, WIRE_END, i); /* by another thread */
             event(p, 0, WIRE_POP, 1, 0, 0);
             if (mode == 2 && i == 20) {
-                /* committed, and dead before the segment was given back: it looks FULL again to the next one */
+                /* committed, and dead before the segment was given back: it looks FULL again to the
+                 * next one */
                 segment_full(p, 0, false);
                 uint32_t was = 0;
                 while (atomic_load(&line_of(p, was)->state) != WIRE_FULL)
@@ -362,7 +375,8 @@ static void test_release_after_commit(void **state)
     event(p, 0, WIRE_MARK, 0, 0, 0);
     segment_full(p, 0, false);
     assert_int_equal(col_drain_round(&d, &more), 0);
-    assert_int_equal(atomic_load(&line_of(p, 0)->state), WIRE_FULL); /* read, and not committed yet */
+    assert_int_equal(atomic_load(&line_of(p, 0)->state),
+                     WIRE_FULL); /* read, and not committed yet */
     assert_int_equal(col_drain_commit(&d), 0);
     assert_int_equal(atomic_load(&line_of(p, 0)->state), WIRE_FREE);
     struct slices s = finished(p, &d, db);
@@ -390,7 +404,8 @@ static int find_loss(void *ctx, const struct store_loss *l)
     return 0;
 }
 
-/* The program wrote over the header of its pool, and then the collector died: what was committed stays, the rest is said. */
+/* The program wrote over the header of its pool, and then the collector died: what was committed
+ * stays, the rest is said. */
 static void test_damaged_header(void **state)
 {
     struct pool *p = *state;
@@ -438,7 +453,8 @@ static void test_steps(void **state)
     struct tacho_error err;
     int64_t steps[2] = {0}, totals[3] = {0};
     uint32_t schema =
-        made_pool_text(p->head, WIRE_TEXT_SCHEMA, "tacho.step\t24\nindex\t18\t0\ntokens\t18\t8\nsamples\t18\t16\n");
+        made_pool_text(p->head, WIRE_TEXT_SCHEMA,
+                       "tacho.step\t24\nindex\t18\t0\ntokens\t18\t8\nsamples\t18\t16\n");
     store *db = created(p, &d);
     d.volume.from = 3; /* detail of steps 3 and 4 only */
     d.volume.to = 4;
@@ -459,7 +475,8 @@ static void test_steps(void **state)
     }
     turn(&d);
     struct slices s = finished(p, &d, db);
-    assert_int_equal(s.count, 10 + 10 + 2 * 2); /* steps and what is outside of them are always kept */
+    assert_int_equal(s.count,
+                     10 + 10 + 2 * 2); /* steps and what is outside of them are always kept */
     assert_int_equal(store_open(p->db, &r, &err), 0);
     assert_int_equal(store_step_each(r, count_step, steps), 0);
     assert_int_equal(store_step_aggregate_each(r, count_total, totals), 0);

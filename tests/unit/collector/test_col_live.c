@@ -237,8 +237,12 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_nothing_left),        IN_FOLDER(test_folder_replaced), IN_FOLDER(test_replaced_before_publishing),
-        IN_FOLDER(test_foreign_things_stay), IN_FOLDER(test_segments_proved), cmocka_unit_test(test_names),
+        IN_FOLDER(test_nothing_left),
+        IN_FOLDER(test_folder_replaced),
+        IN_FOLDER(test_replaced_before_publishing),
+        IN_FOLDER(test_foreign_things_stay),
+        IN_FOLDER(test_segments_proved),
+        cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);
 }

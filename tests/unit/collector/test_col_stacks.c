@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sampled call stacks: mappings that replace each other, names from this program's own symbols and from maps of run-time code,
- * files that are damaged, rows of the file and what a rolled back transaction takes with it, functions of the report.
+ * Sampled call stacks: mappings that replace each other, names from this program's own symbols and
+ * from maps of run-time code, files that are damaged, rows of the file and what a rolled back
+ * transaction takes with it, functions of the report.
  */
 #include "tests/unit/an_fixture.h"
 
@@ -15,8 +16,8 @@
 
 /* ---- mappings ------------------------------------------------------------------------------------------------------------- */
 
-static void map(struct col_mappings *m, int32_t pid, uint64_t start, uint64_t bytes, uint64_t offset, uint32_t protection,
-                const char *path)
+static void map(struct col_mappings *m, int32_t pid, uint64_t start, uint64_t bytes,
+                uint64_t offset, uint32_t protection, const char *path)
 {
     struct {
         int32_t pid, tid;
@@ -24,7 +25,12 @@ static void map(struct col_mappings *m, int32_t pid, uint64_t start, uint64_t by
         uint8_t inode[24];
         uint32_t protection, flags;
         char path[64];
-    } r = {.pid = pid, .tid = pid, .address = start, .length = bytes, .offset = offset, .protection = protection};
+    } r = {.pid = pid,
+           .tid = pid,
+           .address = start,
+           .length = bytes,
+           .offset = offset,
+           .protection = protection};
     snprintf(r.path, sizeof r.path, "%s", path);
     col_mappings_add(m, (const uint8_t *)&r, sizeof r);
 }
@@ -39,12 +45,18 @@ static void map_file(struct col_mappings *m, uint64_t start, const char *path, u
         uint64_t inode, generation;
         uint32_t protection, flags;
         char path[64];
-    } r = {.pid = 7, .tid = 7, .address = start, .length = 0x1000, .protection = PROT_EXEC, .inode = inode};
+    } r = {.pid = 7,
+           .tid = 7,
+           .address = start,
+           .length = 0x1000,
+           .protection = PROT_EXEC,
+           .inode = inode};
     snprintf(r.path, sizeof r.path, "%s", path);
     col_mappings_add(m, (const uint8_t *)&r, sizeof r);
 }
 
-/* A library that was built anew is another file under the same name: it has its own tables and its own names. */
+/* A library that was built anew is another file under the same name: it has its own tables and its
+ * own names. */
 static void test_replaced_file(void **state)
 {
     struct col_mappings m = {0};
@@ -53,17 +65,21 @@ static void test_replaced_file(void **state)
     map_file(&m, 0x1000, "/lib/x.so", 10);
     map_file(&m, 0x2000, "/lib/x.so", 11);
     map_file(&m, 0x3000, "/lib/x.so", 10);
-    const struct col_mapping *old = col_mappings_find(&m, 7, 0x1000), *new = col_mappings_find(&m, 7, 0x2000);
+    const struct col_mapping *old = col_mappings_find(&m, 7, 0x1000),
+                             *new = col_mappings_find(&m, 7, 0x2000);
     assert_ptr_equal(old->path, col_mappings_find(&m, 7, 0x3000)->path);
     assert_ptr_not_equal(old->path, new->path);
     assert_string_equal(old->path, new->path);
-    assert_int_not_equal(col_symbols_file(s, 7, old->path, old->inode), col_symbols_file(s, 7, new->path, new->inode));
-    assert_int_equal(col_symbols_file(s, 7, old->path, old->inode), col_symbols_file(s, 8, old->path, 10));
+    assert_int_not_equal(col_symbols_file(s, 7, old->path, old->inode),
+                         col_symbols_file(s, 7, new->path, new->inode));
+    assert_int_equal(col_symbols_file(s, 7, old->path, old->inode),
+                     col_symbols_file(s, 8, old->path, 10));
     col_mappings_free(&m);
     col_symbols_free(s);
 }
 
-static void lies(const struct col_mappings *m, int32_t pid, uint64_t address, const char *path, uint64_t offset)
+static void lies(const struct col_mappings *m, int32_t pid, uint64_t address, const char *path,
+                 uint64_t offset)
 {
     const struct col_mapping *x = col_mappings_find(m, pid, address);
     if (!path) {
@@ -91,7 +107,8 @@ static void test_mappings(void **state)
     lies(&m, 7, 0x1fff, "/a", 0x10ff);
     lies(&m, 7, 0x2000, "/c", 0);
     lies(&m, 7, 0x3000, "/a", 0x2100);
-    map(&m, 7, 0x4000, 0x4800, 0x10, PROT_EXEC, "/d"); /* over the end of /a and the beginning of /b */
+    map(&m, 7, 0x4000, 0x4800, 0x10, PROT_EXEC,
+        "/d"); /* over the end of /a and the beginning of /b */
     lies(&m, 7, 0x3fff, "/a", 0x30ff);
     lies(&m, 7, 0x4000, "/d", 0x10);
     lies(&m, 7, 0x8800, "/b", 0x800);
@@ -109,8 +126,10 @@ static void test_mappings(void **state)
     uint64_t before = col_mappings_generation(&m, 7);
     assert_true(before && before != col_mappings_generation(&m, 8));
     map(&m, 7, 0x20000, 0x1000, 0, PROT_EXEC, "/late");
-    assert_true(col_mappings_generation(&m, 7) > before); /* what was known of its addresses may be wrong now */
-    for (int32_t pid = 100; pid < 100 + (int32_t)COL_MAPPINGS_ENDED; pid++) { /* ended ones stay for a while */
+    assert_true(col_mappings_generation(&m, 7) >
+                before); /* what was known of its addresses may be wrong now */
+    for (int32_t pid = 100; pid < 100 + (int32_t)COL_MAPPINGS_ENDED;
+         pid++) { /* ended ones stay for a while */
         col_mappings_fork(&m, pid, 7);
         assert_int_equal(col_mappings_end(&m, pid), 0);
         lies(&m, pid, 0x8800, "/all", 0x8800);
@@ -121,7 +140,8 @@ static void test_mappings(void **state)
     lies(&m, 101, 0x8800, NULL, 0);
     lies(&m, 100, 0x8800, "/all", 0x8800);
     col_mappings_learn(&m, getpid()); /* from /proc */
-    const struct col_mapping *own = col_mappings_find(&m, getpid(), (uint64_t)(uintptr_t)test_mappings);
+    const struct col_mapping *own =
+        col_mappings_find(&m, getpid(), (uint64_t)(uintptr_t)test_mappings);
     assert_non_null(own);
     assert_non_null(strstr(own->path, "test_col_stacks"));
     col_mappings_free(&m);
@@ -157,13 +177,15 @@ static void test_symbols(void **state)
     assert_int_equal(*own_symbol(s, (uint64_t)(uintptr_t)test_symbols, &again).slot, 0);
     assert_null(col_symbols_at(s, file, 0).name); /* the header is no function */
     assert_null(col_symbols_at(s, file, UINT64_MAX).name);
-    assert_string_equal(col_symbols_file_name(s, col_symbols_file(s, 1, "/nowhere/libx.so", 0)), "libx.so");
+    assert_string_equal(col_symbols_file_name(s, col_symbols_file(s, 1, "/nowhere/libx.so", 0)),
+                        "libx.so");
     assert_null(col_symbols_at(s, col_symbols_file(s, 1, "/nowhere/libx.so", 0), 100).name);
     assert_null(col_symbols_at(s, col_symbols_file(s, 1, "/dev/zero", 0), 100).name);
     col_symbols_free(s);
 }
 
-/* A function without a size, as crti.o's _init, ends with its section: what lies behind is not called like it. */
+/* A function without a size, as crti.o's _init, ends with its section: what lies behind is not
+ * called like it. */
 static void test_no_size(void **state)
 {
     struct col_symbols *s = col_symbols_new();
@@ -171,10 +193,12 @@ static void test_no_size(void **state)
     unsigned inside = 0;
     (void)state;
     col_mappings_learn(&m, getpid());
-    const struct col_mapping *x = col_mappings_find(&m, getpid(), (uint64_t)(uintptr_t)test_no_size);
+    const struct col_mapping *x =
+        col_mappings_find(&m, getpid(), (uint64_t)(uintptr_t)test_no_size);
     assert_non_null(x);
     uint32_t file = col_symbols_file(s, getpid(), x->path, x->inode);
-    for (uint64_t at = x->offset; at < x->offset + 0x4000 && at < x->offset + (x->end - x->start); at++) {
+    for (uint64_t at = x->offset; at < x->offset + 0x4000 && at < x->offset + (x->end - x->start);
+         at++) {
         struct col_symbol y = col_symbols_at(s, file, at);
         inside += y.name && strcmp(y.name, "_init") == 0;
     }
@@ -198,7 +222,8 @@ static void test_damaged_files(void **state)
     assert_true(n > 4096);
     uint64_t seed = 1;
     for (int round = 0; round < 200; round++) {
-        snprintf(path, sizeof path, "%s/tacho-elf-%d", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", round);
+        snprintf(path, sizeof path, "%s/tacho-elf-%d", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp",
+                 round);
         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         size_t keep = round % 2 ? (size_t)n : (size_t)(seed >> 33) % (size_t)n;
@@ -233,7 +258,8 @@ static void test_map(void **state)
     snprintf(path, sizeof path, "/tmp/perf-%d.map", pid);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
-    fputs("1000 20 py::train:/x.py\nnonsense\n2000 0 empty\n 3000 10 jit kernel <4>\n4000 10 half", f);
+    fputs("1000 20 py::train:/x.py\nnonsense\n2000 0 empty\n 3000 10 jit kernel <4>\n4000 10 half",
+          f);
     fflush(f);
     assert_string_equal(col_symbols_in_map(s, pid, 0, 0x101f).name, "py::train:/x.py");
     assert_null(col_symbols_in_map(s, pid, 0, 0x1020).name);
@@ -242,11 +268,14 @@ static void test_map(void **state)
     assert_null(col_symbols_in_map(s, pid, 0, 0x4000).name); /* the line is not whole yet */
     fputs(" and whole\n1000 20 another\n", f);
     fclose(f);
-    assert_null(col_symbols_in_map(s, pid, 0, 0x4000).name); /* it is not read again for every sample */
+    assert_null(
+        col_symbols_in_map(s, pid, 0, 0x4000).name); /* it is not read again for every sample */
     col_symbols_look_again(s);
     assert_string_equal(col_symbols_in_map(s, pid, 0, 0x4000).name, "half and whole");
-    assert_string_equal(col_symbols_in_map(s, pid, 0, 0x1000).name, "another");       /* the place was used again */
-    assert_string_equal(col_symbols_in_map(s, 1 << 22, pid, 0x1000).name, "another"); /* a child has its parent's code */
+    assert_string_equal(col_symbols_in_map(s, pid, 0, 0x1000).name,
+                        "another"); /* the place was used again */
+    assert_string_equal(col_symbols_in_map(s, 1 << 22, pid, 0x1000).name,
+                        "another"); /* a child has its parent's code */
     unlink(path);
     col_symbols_free(s);
 }
@@ -267,7 +296,8 @@ static const char *name_in_map(struct col_symbols *s, uint64_t address)
     return name ? name : "none";
 }
 
-/* A map is anybody's file: in no order, with code made anew over older code, binary, without an end, somebody else's. */
+/* A map is anybody's file: in no order, with code made anew over older code, binary, without an
+ * end, somebody else's. */
 static void test_hostile_map(void **state)
 {
     char path[64];
@@ -284,13 +314,16 @@ static void test_hostile_map(void **state)
     fflush(f);
     assert_string_equal(name_in_map(s, 0x100000 + 32 * 77 + 31), "g77");
     assert_string_equal(name_in_map(s, 0x100000 + 32 * 4999), "f4999");
-    assert_string_equal(name_in_map(s, 0x200805), "new");      /* what was there before it is gone */
-    assert_string_equal(name_in_map(s, 0x200100), "old wide"); /* starts earlier, goes on around the others */
+    assert_string_equal(name_in_map(s, 0x200805), "new"); /* what was there before it is gone */
+    assert_string_equal(name_in_map(s, 0x200100),
+                        "old wide"); /* starts earlier, goes on around the others */
     assert_string_equal(name_in_map(s, 0x200f00), "old wide");
-    fputs("ffffffffffffffff ffffffffffffffff end\n0 ffffffffffffffff all\n-1 -1 minus\n", f); /* sums that do not fit */
+    fputs("ffffffffffffffff ffffffffffffffff end\n0 ffffffffffffffff all\n-1 -1 minus\n",
+          f); /* sums that do not fit */
     fflush(f);
     assert_string_equal(name_in_map(s, 0x200805), "new");
-    for (size_t i = 0; i < 200000; i++) /* a line without an end: it is given up, not read again and again */
+    for (size_t i = 0; i < 200000;
+         i++) /* a line without an end: it is given up, not read again and again */
         fputc("x\0y\xff"[i % 4], f);
     fputs("\n300000 10 behind\n", f);
     fflush(f);
@@ -329,9 +362,11 @@ static void test_names(void **state)
     assert_null(none);
     demangles("_ZN5outer5inner5threeEd", "outer::inner::three(double)");
     demangles("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad");
-    demangles("_ZN60_$LT$alloc..string..String$u20$as$u20$core..fmt..Display$GT$3fmt17h0123456789abcdefE",
-              "<alloc::string::String as core::fmt::Display>::fmt");
-    demangles("_ZN4core3fmt9Formatter3pad17h0123456789abcdEgE", "core::fmt::Formatter::pad::h0123456789abcdEg");
+    demangles(
+        "_ZN60_$LT$alloc..string..String$u20$as$u20$core..fmt..Display$GT$3fmt17h0123456789abcdefE",
+        "<alloc::string::String as core::fmt::Display>::fmt");
+    demangles("_ZN4core3fmt9Formatter3pad17h0123456789abcdEgE",
+              "core::fmt::Formatter::pad::h0123456789abcdEg");
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------ */
@@ -370,7 +405,10 @@ static void test_functions(void **state)
     assert_int_equal(same, work);
     assert_int_equal(again, main_stack);
     for (int i = 0; i < 10; i++)
-        FX(store_sample_add(f->s, &(struct store_sample){track, FX_BASE + i, i < 1 ? main_stack : i < 4 ? work : deep}));
+        FX(store_sample_add(f->s, &(struct store_sample){track, FX_BASE + i,
+                                                         i < 1   ? main_stack
+                                                         : i < 4 ? work
+                                                                 : deep}));
     const struct an_result *r = fx_analyze(f);
     assert_null(r->stacks.reason);
     assert_int_equal(r->stacks.samples.value, 10);
@@ -399,9 +437,10 @@ static void test_picture(void **state)
 {
     static const char *const of[][9] = {
         {"_start", "__libc_start_main", "main", "_PyEval_EvalFrameDefault", NULL},
-        {"_start", "__libc_start_main", "main", "py::a:/x.py", "_PyEval_EvalFrameDefault", "PyObject_Vectorcall",
-         "py_trampoline_evaluator", "py::b:/x.py", NULL},
-        {"_start", "__libc_start_main", "main", "py::a:/x.py", "_PyEval_EvalFrameDefault", "py::b:/x.py", NULL},
+        {"_start", "__libc_start_main", "main", "py::a:/x.py", "_PyEval_EvalFrameDefault",
+         "PyObject_Vectorcall", "py_trampoline_evaluator", "py::b:/x.py", NULL},
+        {"_start", "__libc_start_main", "main", "py::a:/x.py", "_PyEval_EvalFrameDefault",
+         "py::b:/x.py", NULL},
         {"__GI___clone3", "start_thread", "main", NULL},
         {"__GI___clone3", "start_thread", NULL}};
     static const struct {
@@ -416,7 +455,8 @@ static void test_picture(void **state)
     FX(store_run_set(f->s, "stacks.period_ns", "1000"));
     int64_t track = fx_track(f, f->process, "samples", "main", NULL);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        FX(store_sample_add(f->s, &(struct store_sample){track, FX_BASE + (int64_t)i, stack_of(f, of[i])}));
+        FX(store_sample_add(
+            f->s, &(struct store_sample){track, FX_BASE + (int64_t)i, stack_of(f, of[i])}));
     const struct an_result *r = fx_analyze(f);
     const struct an_flame *x = &r->stacks.flame;
     assert_int_equal(x->row_count, sizeof want / sizeof *want);
@@ -436,20 +476,24 @@ static void test_none(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    FX(store_run_set(f->s, "stacks", "not sampled: Permission denied; sysctl kernel.perf_event_paranoid=2"));
+    FX(store_run_set(f->s, "stacks",
+                     "not sampled: Permission denied; sysctl kernel.perf_event_paranoid=2"));
     const struct an_result *r = fx_analyze(f);
     assert_false(r->stacks.samples.valid);
-    assert_string_equal(r->stacks.reason, "not sampled: Permission denied; sysctl kernel.perf_event_paranoid=2");
+    assert_string_equal(r->stacks.reason,
+                        "not sampled: Permission denied; sysctl kernel.perf_event_paranoid=2");
     fx_close(f);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mappings), cmocka_unit_test(test_symbols),       cmocka_unit_test(test_damaged_files),
-        cmocka_unit_test(test_map),      cmocka_unit_test(test_functions),     cmocka_unit_test(test_picture),
-        cmocka_unit_test(test_none),     cmocka_unit_test(test_replaced_file), cmocka_unit_test(test_hostile_map),
-        cmocka_unit_test(test_names),    cmocka_unit_test(test_no_size),
+        cmocka_unit_test(test_mappings),      cmocka_unit_test(test_symbols),
+        cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_map),
+        cmocka_unit_test(test_functions),     cmocka_unit_test(test_picture),
+        cmocka_unit_test(test_none),          cmocka_unit_test(test_replaced_file),
+        cmocka_unit_test(test_hostile_map),   cmocka_unit_test(test_names),
+        cmocka_unit_test(test_no_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

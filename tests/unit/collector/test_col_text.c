@@ -31,7 +31,8 @@ static void test_command(void **state)
     (void)state;
     check_command((char *[]){"python3", "train.py", "--lr", "3e-4", "--tokens", "512", NULL},
                   "[\"python3\",\"train.py\",\"--lr\",\"3e-4\",\"--tokens\",\"512\"]");
-    check_command((char *[]){"x", "--api-key", "abc", "--next", NULL}, "[\"x\",\"--api-key\",\"<redacted>\",\"--next\"]");
+    check_command((char *[]){"x", "--api-key", "abc", "--next", NULL},
+                  "[\"x\",\"--api-key\",\"<redacted>\",\"--next\"]");
     check_command((char *[]){"x", "--password=abc", NULL}, "[\"x\",\"--password=<redacted>\"]");
     check_command((char *[]){"x", "WANDB_API_KEY=abc", "--auth_token=q", NULL},
                   "[\"x\",\"WANDB_API_KEY=<redacted>\",\"--auth_token=<redacted>\"]");
@@ -43,11 +44,13 @@ static void test_command(void **state)
     check_command((char *[]){"x", "--data=s3://u:p@bucket", NULL}, "[\"x\",\"--data=<redacted>\"]");
     check_command((char *[]){"x", "hf_aBcDeFgHiJkLmNoPqRsTuV", NULL}, "[\"x\",\"<redacted>\"]");
     check_command((char *[]){"x", "kJ8sQz2LpX9vRt4WmB7nYc3D", NULL}, "[\"x\",\"<redacted>\"]");
-    check_command((char *[]){"x", "/data/imagenet/train/n01440764", "gpt2-124M", "a\"b\\c\n", NULL},
-                  "[\"x\",\"/data/imagenet/train/n01440764\",\"gpt2-124M\",\"a\\\"b\\\\c\\u000a\"]");
+    check_command(
+        (char *[]){"x", "/data/imagenet/train/n01440764", "gpt2-124M", "a\"b\\c\n", NULL},
+        "[\"x\",\"/data/imagenet/train/n01440764\",\"gpt2-124M\",\"a\\\"b\\\\c\\u000a\"]");
     check_command((char *[]){"x", "\xff\xc3\xa9", NULL}, "[\"x\",\"\xef\xbf\xbd\xc3\xa9\"]");
-    check_command((char *[]){"x", "--tokenizer=bpe", "--author=me", "--max-tokens=8", "--monkey=1", NULL},
-                  "[\"x\",\"--tokenizer=bpe\",\"--author=me\",\"--max-tokens=8\",\"--monkey=1\"]");
+    check_command(
+        (char *[]){"x", "--tokenizer=bpe", "--author=me", "--max-tokens=8", "--monkey=1", NULL},
+        "[\"x\",\"--tokenizer=bpe\",\"--author=me\",\"--max-tokens=8\",\"--monkey=1\"]");
 }
 
 static void test_environment(void **state)
@@ -66,7 +69,8 @@ static void test_environment(void **state)
                     "=odd",
                     NULL};
     char *text = col_redact_environment(envp);
-    assert_string_equal(text, "{\"LC_ALL\":\"C\",\"MKL_URL\":\"<redacted>\",\"NCCL_DEBUG\":\"INFO\",\"OMP_NUM_THREADS\":\"4\","
+    assert_string_equal(text, "{\"LC_ALL\":\"C\",\"MKL_URL\":\"<redacted>\",\"NCCL_DEBUG\":"
+                              "\"INFO\",\"OMP_NUM_THREADS\":\"4\","
                               "\"RANK\":\"3\"}");
     free(text);
     assert_false(col_redact_env_allowed("PATH"));
@@ -74,7 +78,9 @@ static void test_environment(void **state)
     assert_false(col_redact_env_allowed("RANKS"));
 }
 
-#define STAT_TAIL " S 10 11 12 0 -1 4194304 101 0 7 0 250 125 0 0 20 0 9 0 4242 1000000 321 18446744073709551615 0 0 0 0"
+#define STAT_TAIL \
+    " S 10 11 12 0 -1 4194304 101 0 7 0 250 125 0 0 20 0 9 0 4242 1000000 321 " \
+    "18446744073709551615 0 0 0 0"
 
 static void test_stat(void **state)
 {
@@ -115,16 +121,20 @@ static void test_other_proc(void **state)
     assert_int_equal(cpu.busy, 10 + 1 + 4 + 2 + 3 + 6);
     assert_int_equal(cpu.idle, 85);
     assert_int_not_equal(col_proc_parse_cpu("intr 1\n", &cpu), 0);
-    assert_int_equal(col_proc_parse_disks("   8 0 sda 5 0 100 1 6 0 200 1 0 0 0\n   8 1 sda1 5 0 100 1 6 0 200 1 0 0 0\n"
-                                          " 259 0 nvme0n1 5 0 10 1 6 0 20 1 0 0 0\n 259 1 nvme0n1p1 5 0 10 1 6 0 20 1 0 0 0\n"
-                                          " 253 0 dm-0 5 0 100 1 6 0 200 1 0 0 0\n   7 0 loop0 5 0 100 1 6 0 200 1 0 0 0\n",
-                                          &disk),
-                     0);
+    assert_int_equal(
+        col_proc_parse_disks(
+            "   8 0 sda 5 0 100 1 6 0 200 1 0 0 0\n   8 1 sda1 5 0 100 1 6 0 200 1 0 0 0\n"
+            " 259 0 nvme0n1 5 0 10 1 6 0 20 1 0 0 0\n 259 1 nvme0n1p1 5 0 10 1 6 0 20 1 0 0 0\n"
+            " 253 0 dm-0 5 0 100 1 6 0 200 1 0 0 0\n   7 0 loop0 5 0 100 1 6 0 200 1 0 0 0\n",
+            &disk),
+        0);
     assert_int_equal(disk.read_bytes, 110 * 512);
     assert_int_equal(disk.written_bytes, 220 * 512);
-    assert_int_not_equal(col_proc_parse_disks("   7 0 loop0 5 0 100 1 6 0 200 1 0 0 0\n", &disk), 0);
+    assert_int_not_equal(col_proc_parse_disks("   7 0 loop0 5 0 100 1 6 0 200 1 0 0 0\n", &disk),
+                         0);
     assert_int_equal(col_proc_value("MemFree: 1 kB\nMemAvailable:   77 kB\n", "MemAvailable"), 77);
-    assert_int_equal(col_proc_value("read_bytes: 12\ncancelled_write_bytes: 0\n", "write_bytes"), -1);
+    assert_int_equal(col_proc_value("read_bytes: 12\ncancelled_write_bytes: 0\n", "write_bytes"),
+                     -1);
 }
 
 static struct col_schema schema(const char *text)
@@ -138,7 +148,8 @@ static void test_work(void **state)
 {
     (void)state;
     /* another layout and fewer fields than include/tacho_nvtx.h has: names decide */
-    struct col_schema s = schema("tacho.work\t16\npass\t12\t0\ndtype\t12\t1\nflops\t18\t8\nsomething\t18\t8\n");
+    struct col_schema s =
+        schema("tacho.work\t16\npass\t12\t0\ndtype\t12\t1\nflops\t18\t8\nsomething\t18\t8\n");
     uint8_t data[16] = {TACHO_PASS_BACKWARD, TACHO_DTYPE_BF16};
     uint64_t flops = 1000;
     struct col_payload p;
@@ -148,7 +159,8 @@ static void test_work(void **state)
     assert_string_equal(p.detail.dtype, "bf16");
     assert_string_equal(p.detail.pass, "backward");
     assert_int_equal(p.detail.flops, 1000);
-    assert_int_equal(p.detail.model_flops, 1000); /* not given: what it does is what the model needs */
+    assert_int_equal(p.detail.model_flops,
+                     1000); /* not given: what it does is what the model needs */
     assert_int_equal(p.detail.palm_flops, 1000);
     assert_true(p.detail.bytes_read == STORE_ABSENT);
     assert_null(p.detail.kind);
@@ -181,9 +193,14 @@ static void test_step_and_comm(void **state)
     assert_int_equal(p.tokens, 0); /* measured */
     assert_int_equal(p.samples, 4);
     assert_true(p.detail.samples == STORE_ABSENT); /* differs by step: not in the detail */
-    s = schema("tacho.comm\t32\nbytes\t18\t0\ncommunicator\t18\t8\nsequence\t18\t16\nop\t16\t24\nranks\t16\t28\n");
-    struct tacho_comm comm = {
-        .bytes = 1024, .communicator = UINT64_MAX, .sequence = 99, .op = TACHO_COMM_ALL_REDUCE, .ranks = 8};
+    s = schema("tacho."
+               "comm\t32\nbytes\t18\t0\ncommunicator\t18\t8\nsequence\t18\t16\nop\t16\t24\nranks\t1"
+               "6\t28\n");
+    struct tacho_comm comm = {.bytes = 1024,
+                              .communicator = UINT64_MAX,
+                              .sequence = 99,
+                              .op = TACHO_COMM_ALL_REDUCE,
+                              .ranks = 8};
     col_payload_decode(&s, &comm, sizeof comm, &p);
     assert_int_equal(p.correlation, 99);
     assert_int_equal(p.detail.communicator, -1);
@@ -205,7 +222,8 @@ static void test_foreign(void **state)
 {
     (void)state;
     struct col_payload p;
-    struct col_schema s = schema("NCCL\t24\nMessage size [bytes]\t22\t0\n\"q\\\t15\t8\nratio\t20\t16\nop\t16777300\t12\n");
+    struct col_schema s = schema(
+        "NCCL\t24\nMessage size [bytes]\t22\t0\n\"q\\\t15\t8\nratio\t20\t16\nop\t16777300\t12\n");
     uint8_t data[24] = {0};
     int64_t minus = -5;
     double ratio = 0.5;
@@ -214,7 +232,8 @@ static void test_foreign(void **state)
     memcpy(data + 16, &ratio, 8);
     col_payload_decode(&s, data, sizeof data, &p);
     assert_string_equal(p.detail.schema, "NCCL");
-    assert_string_equal(p.detail.payload, "{\"Message size [bytes]\":256,\"\\\"q\\\\\":-5,\"ratio\":0.5}");
+    assert_string_equal(p.detail.payload,
+                        "{\"Message size [bytes]\":256,\"\\\"q\\\\\":-5,\"ratio\":0.5}");
     col_payload_decode(NULL, data, 3, &p);
     assert_string_equal(p.detail.payload, "\"000100\"");
     col_payload_value(12, &p);
@@ -228,8 +247,9 @@ static void test_foreign(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_command),    cmocka_unit_test(test_environment), cmocka_unit_test(test_stat),
-        cmocka_unit_test(test_other_proc), cmocka_unit_test(test_work),        cmocka_unit_test(test_step_and_comm),
+        cmocka_unit_test(test_command), cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_stat),    cmocka_unit_test(test_other_proc),
+        cmocka_unit_test(test_work),    cmocka_unit_test(test_step_and_comm),
         cmocka_unit_test(test_foreign),
     };
     return cmocka_run_group_tests_name("col_text", tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Unwinding by compiled rows, against what libdw itself finds from the same registers and the same bytes: this program is
- * interrupted by a timer inside functions of every kind. Code without tables and code of the kernel, which libdw cannot pass,
- * must lead to the function that called it.
+ * Unwinding by compiled rows, against what libdw itself finds from the same registers and the same
+ * bytes: this program is interrupted by a timer inside functions of every kind. Code without tables
+ * and code of the kernel, which libdw cannot pass, must lead to the function that called it.
  */
 #include <setjmp.h> /* before cmocka */
 #include <stdarg.h>
@@ -44,7 +44,9 @@ int main(void)
 #endif
 #define TAKEN  24 /* samples of each function */
 #define FRAMES 256
-#define BELOW  128               /* bytes below the stack pointer that libdw may see: the red zone, which signals leave alone */
+#define BELOW \
+    128 /* bytes below the stack pointer that libdw may see: the red zone, which signals leave \
+           alone */
 
 static struct shot {
     uint64_t reg[COL_UNWIND_REGISTERS];
@@ -58,7 +60,8 @@ static volatile double sink = 1;
 /* ---- taking samples of oneself ------------------------------------------------------------------------------------------------ */
 
 /* Reads what a sanitizer keeps between variables, too. */
-__attribute__((no_sanitize("address"))) static void copy_stack(uint8_t *to, const volatile uint8_t *from, size_t n)
+__attribute__((no_sanitize("address"))) static void
+copy_stack(uint8_t *to, const volatile uint8_t *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         to[i] = from[i];
@@ -67,9 +70,9 @@ __attribute__((no_sanitize("address"))) static void copy_stack(uint8_t *to, cons
 static void on_timer(int number, siginfo_t *info, void *context)
 {
     const ucontext_t *u = context;
-    static const int order[COL_UNWIND_REGISTERS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
-                                                    REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
-                                                    REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+    static const int order[COL_UNWIND_REGISTERS] = {
+        REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
+        REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
     (void)number, (void)info;
     if (shots == TAKEN)
         return;
@@ -77,7 +80,8 @@ static void on_timer(int number, siginfo_t *info, void *context)
     for (int i = 0; i < COL_UNWIND_REGISTERS; i++)
         x->reg[i] = (uint64_t)u->uc_mcontext.gregs[order[i]];
     const uint8_t *sp = (const uint8_t *)(uintptr_t)x->reg[COL_UNWIND_RSP];
-    x->bytes = (size_t)(stack_top - sp) < sizeof x->stack ? (size_t)(stack_top - sp) : sizeof x->stack;
+    x->bytes =
+        (size_t)(stack_top - sp) < sizeof x->stack ? (size_t)(stack_top - sp) : sizeof x->stack;
     copy_stack(x->below, sp - BELOW, BELOW);
     copy_stack(x->stack, sp, x->bytes);
     shots++;
@@ -226,7 +230,8 @@ static uint8_t *code;
 static void emit(const uint8_t *bytes, size_t n)
 {
     if (!code)
-        code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        code = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                    0);
     assert_true(code != MAP_FAILED);
     memset(code, 0xcc, 4096);
     memcpy(code, bytes, n);
@@ -241,11 +246,13 @@ static void call_code(uint64_t argument)
     u.function(argument);
 }
 
-/* A kernel as oneDNN makes them: it saves what it must, takes room for itself, and uses the frame pointer for other things. */
+/* A kernel as oneDNN makes them: it saves what it must, takes room for itself, and uses the frame
+ * pointer for other things. */
 APART static void in_kernel(void)
 {
     static const uint8_t kernel[] = {
-        0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57, /* push rbx rbp r12 r13 r14 r15 */
+        0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57, /* push rbx rbp r12 r13 r14 r15
+                                                                     */
         0x48, 0x81, 0xec, 0x58, 0x01, 0x00, 0x00,                   /* sub rsp, 344 */
         0x31, 0xed,                                                 /* xor ebp, ebp */
         0x48, 0xff, 0xc5, 0x48, 0xff, 0xcf, 0x75, 0xf8,             /* inc rbp; dec rdi; jnz */
@@ -260,7 +267,8 @@ APART static void in_kernel(void)
 /* A trampoline as Python makes them: sub rsp, 8; call rdi; add rsp, 8; ret. */
 APART static void in_trampoline(void)
 {
-    static const uint8_t trampoline[] = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x08, 0xc3};
+    static const uint8_t trampoline[] = {0x48, 0x83, 0xec, 0x08, 0xff, 0xd7,
+                                         0x48, 0x83, 0xc4, 0x08, 0xc3};
     emit(trampoline, sizeof trampoline);
     call_code((uint64_t)(uintptr_t)in_leaf);
     sink += 1;
@@ -276,14 +284,15 @@ struct oracle {
     size_t count;
 };
 
-static int no_debug(Dwfl_Module *m, void **user, const char *module, Dwarf_Addr base, const char *file, const char *link,
-                    GElf_Word crc, char **name)
+static int no_debug(Dwfl_Module *m, void **user, const char *module, Dwarf_Addr base,
+                    const char *file, const char *link, GElf_Word crc, char **name)
 {
     (void)m, (void)user, (void)module, (void)base, (void)file, (void)link, (void)crc, (void)name;
     return -1;
 }
 
-static int no_elf(Dwfl_Module *m, void **user, const char *module, Dwarf_Addr base, char **name, Elf **elf)
+static int no_elf(Dwfl_Module *m, void **user, const char *module, Dwarf_Addr base, char **name,
+                  Elf **elf)
 {
     (void)m, (void)user, (void)module, (void)base, (void)name, (void)elf;
     return -1;
@@ -330,8 +339,9 @@ static int on_frame(Dwfl_Frame *frame, void *arg)
 static void oracle_open(struct oracle *o, const struct col_mappings *maps)
 {
     static const Dwfl_Callbacks callbacks = {.find_elf = no_elf, .find_debuginfo = no_debug};
-    static const Dwfl_Thread_Callbacks threads = {
-        .next_thread = next_thread, .memory_read = read_memory, .set_initial_registers = set_registers};
+    static const Dwfl_Thread_Callbacks threads = {.next_thread = next_thread,
+                                                  .memory_read = read_memory,
+                                                  .set_initial_registers = set_registers};
     o->dwfl = dwfl_begin(&callbacks);
     o->maps = maps;
     dwfl_report_begin(o->dwfl);
@@ -388,7 +398,8 @@ static void take(void (*function)(void))
     assert_int_equal(shots, TAKEN);
 }
 
-/* Every sample: whole, through driver(), and as libdw says where it can. Returns how many libdw compared. */
+/* Every sample: whole, through driver(), and as libdw says where it can. Returns how many libdw
+ * compared. */
 static int check(const char *name, void (*function)(void))
 {
     struct col_mappings maps = {0};
@@ -402,17 +413,21 @@ static int check(const char *name, void (*function)(void))
     for (int i = 0; i < TAKEN; i++) {
         const struct shot *x = &shot[i];
         enum col_unwind_end end;
-        size_t n = col_unwind(u, getpid(), x->reg, x->stack, x->bytes, x->bytes == sizeof x->stack, ip, FRAMES, &end), k = 0;
+        size_t n = col_unwind(u, getpid(), x->reg, x->stack, x->bytes, x->bytes == sizeof x->stack,
+                              ip, FRAMES, &end),
+               k = 0;
         assert_true(ip[0] == x->reg[COL_UNWIND_RIP]);
         while (k < n && !in_driver(ip[k]))
             k++;
         for (size_t j = 0; k == n && j < n; j++) {
             const struct col_mapping *m = col_mappings_find(&maps, getpid(), ip[j]);
-            print_error("%s: sample %d, frame %zu of %zu, end %d: %s + %#zx\n", name, i, j, n, (int)end, path_at(&maps, ip[j]),
+            print_error("%s: sample %d, frame %zu of %zu, end %d: %s + %#zx\n", name, i, j, n,
+                        (int)end, path_at(&maps, ip[j]),
                         m ? (size_t)(ip[j] - m->start + m->offset) : (size_t)ip[j]);
         }
         assert_true(k < n);
-        assert_true(end == COL_UNWIND_WHOLE || (end == COL_UNWIND_CUT && x->bytes == sizeof x->stack));
+        assert_true(end == COL_UNWIND_WHOLE ||
+                    (end == COL_UNWIND_CUT && x->bytes == sizeof x->stack));
         inside += k > 0;
         bool tables = true;
         for (size_t j = 0; j < n; j++)
@@ -466,20 +481,25 @@ static void test_cut(void **state)
     take(in_deep);
     col_mappings_learn(&maps, getpid());
     struct col_unwind *u = col_unwind_new(&maps);
-    size_t whole = col_unwind(u, getpid(), shot[0].reg, shot[0].stack, shot[0].bytes, false, ip, FRAMES, &end);
+    size_t whole =
+        col_unwind(u, getpid(), shot[0].reg, shot[0].stack, shot[0].bytes, false, ip, FRAMES, &end);
     assert_int_equal(end, COL_UNWIND_WHOLE);
     size_t n = col_unwind(u, getpid(), shot[0].reg, shot[0].stack, 1024, true, ip, FRAMES, &end);
     assert_int_equal(end, COL_UNWIND_CUT);
     assert_true(n > 3 && n < whole);
-    assert_int_equal(col_unwind(u, getpid(), shot[0].reg, shot[0].stack, shot[0].bytes, false, ip, 5, &end), 5);
+    assert_int_equal(
+        col_unwind(u, getpid(), shot[0].reg, shot[0].stack, shot[0].bytes, false, ip, 5, &end), 5);
     assert_int_equal(end, COL_UNWIND_CUT);
-    assert_true(col_unwind(u, getpid(), shot[0].reg, shot[0].stack, 0, false, ip, FRAMES, &end) >= 1);
+    assert_true(col_unwind(u, getpid(), shot[0].reg, shot[0].stack, 0, false, ip, FRAMES, &end) >=
+                1);
     assert_int_equal(end, COL_UNWIND_STUCK);
     /* nonsense: no frames are made up, nothing is read that is not there */
     uint64_t nonsense[COL_UNWIND_REGISTERS];
     memset(nonsense, 0x5a, sizeof nonsense);
     memset(shot[0].stack, 0x5a, sizeof shot[0].stack);
-    assert_int_equal(col_unwind(u, getpid(), nonsense, shot[0].stack, sizeof shot[0].stack, true, ip, FRAMES, &end), 1);
+    assert_int_equal(col_unwind(u, getpid(), nonsense, shot[0].stack, sizeof shot[0].stack, true,
+                                ip, FRAMES, &end),
+                     1);
     assert_int_equal(end, COL_UNWIND_STUCK);
     col_unwind_free(u);
     col_mappings_free(&maps);
@@ -492,7 +512,8 @@ static double now_ns(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Rows around a place of the file that were not asked for yet. Said, not judged: the machine may be busy. */
+/* Rows around a place of the file that were not asked for yet. Said, not judged: the machine may be
+ * busy. */
 static void time_rows(struct col_unwind_rows *t, uint64_t near)
 {
     uint64_t at = col_unwind_rows_address(t, near + 16384);
@@ -504,7 +525,8 @@ static void time_rows(struct col_unwind_rows *t, uint64_t near)
         for (int i = 0; i < 1000; i++)
             sink += col_unwind_rows_at(t, at + (uint64_t)i * 61)->cfa_value;
     double end = now_ns();
-    printf("note: a row is made in %.2f us and found again in %.0f ns\n", (made - start) / 1e6, (end - made) / 1e5);
+    printf("note: a row is made in %.2f us and found again in %.0f ns\n", (made - start) / 1e6,
+           (end - made) / 1e5);
 }
 
 /* What is kept of one address says nothing wrong of another one, in whatever order they come. */
@@ -529,11 +551,14 @@ static void test_rows(void **state)
                 continue;
             struct col_unwind_row kept = *col_unwind_rows_at(all, at);
             if (i % 8 == 0) {
-                struct col_unwind_rows *one = col_unwind_rows_open(col_mapping_open(m->path, getpid()));
+                struct col_unwind_rows *one =
+                    col_unwind_rows_open(col_mapping_open(m->path, getpid()));
                 const struct col_unwind_row *own = col_unwind_rows_at(one, at);
                 assert_true(kept.start <= at && at < kept.end);
-                assert_true(kept.none == own->none && kept.rules == own->rules && kept.lost == own->lost);
-                assert_true(kept.cfa_expression == own->cfa_expression && kept.cfa_register == own->cfa_register);
+                assert_true(kept.none == own->none && kept.rules == own->rules &&
+                            kept.lost == own->lost);
+                assert_true(kept.cfa_expression == own->cfa_expression &&
+                            kept.cfa_register == own->cfa_register);
                 if (!kept.cfa_expression)
                     assert_int_equal(kept.cfa_value, own->cfa_value);
                 for (unsigned k = 0; k < own->rules; k++)
@@ -563,7 +588,8 @@ static void test_damaged_tables(void **state)
     close(self);
     assert_true(n > 4096);
     for (int round = 0; round < 40; round++) {
-        snprintf(path, sizeof path, "%s/tacho-eh-%d-%d", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid(), round);
+        snprintf(path, sizeof path, "%s/tacho-eh-%d-%d",
+                 getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid(), round);
         int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         for (int i = 0; i < 2000; i++) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -574,7 +600,8 @@ static void test_damaged_tables(void **state)
         struct col_unwind_rows *t = col_unwind_rows_open(open(path, O_RDONLY));
         assert_non_null(t);
         for (uint64_t at = 0; at < (uint64_t)n; at += 97) {
-            const struct col_unwind_row *row = col_unwind_rows_at(t, col_unwind_rows_address(t, at));
+            const struct col_unwind_row *row =
+                col_unwind_rows_at(t, col_unwind_rows_address(t, at));
             assert_true(row->rules <= COL_UNWIND_REGISTERS);
             col_unwind_rows_call(t, at);
         }
@@ -589,8 +616,11 @@ static void test_damaged_tables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions), cmocka_unit_test(test_without_tables), cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_rows),      cmocka_unit_test(test_damaged_tables),
+        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_without_tables),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_damaged_tables),
     };
     FILE *f = fopen("/proc/self/maps", "r");
     char line[512];
@@ -600,7 +630,8 @@ int main(void)
             stack_top = (uint8_t *)(uintptr_t)end;
     if (f)
         fclose(f);
-#if defined(__SANITIZE_THREAD__) /* it delivers signals at its own calls only: no sample would be of the functions here */
+#if defined(__SANITIZE_THREAD__) /* it delivers signals at its own calls only: no sample would be \
+                                    of the functions here */
     puts("1..1\nok 1 # SKIP signals come late under ThreadSanitizer");
     return (void)tests, 0;
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For the test_lt_*.c programs: arrays of random numbers that are freed together, comparison of arrays, small texts in a
- * folder.
+ * For the test_lt_*.c programs: arrays of random numbers that are freed together, comparison of
+ * arrays, small texts in a folder.
  */
 #ifndef LT_SUPPORT_H
 #define LT_SUPPORT_H
@@ -23,8 +23,8 @@
 #include "libtrain/ops/ops.h"
 #include "libtrain/ops/random.h"
 
-/* The thread sanitizer does not know libgomp's barriers and reports races that are none: there, OpenMP gets one thread. The
- * loader's threads are watched all the same. */
+/* The thread sanitizer does not know libgomp's barriers and reports races that are none: there,
+ * OpenMP gets one thread. The loader's threads are watched all the same. */
 #if defined(__SANITIZE_THREAD__)
 #define LT_TSAN 1
 #elif defined(__has_feature)
@@ -41,7 +41,8 @@ static size_t pool_used;
 static inline void *pool_bytes(size_t bytes)
 {
     assert_true(pool_used < POOL_CAP);
-    void *p = malloc(bytes ? bytes : 1); /* exact: the address sanitizer sees one element too many */
+    void *p =
+        malloc(bytes ? bytes : 1); /* exact: the address sanitizer sees one element too many */
     assert_non_null(p);
     memset(p, 0, bytes);
     pool[pool_used++] = p;
@@ -105,8 +106,10 @@ static inline int32_t *words(int64_t n, uint64_t key, int64_t v)
     return x;
 }
 
-/* |got - want| <= tolerance * (root mean square of want + |want|), element by element; NaN fails. */
-static inline void assert_near(const char *what, const float *got, const float *want, int64_t n, double tolerance)
+/* |got - want| <= tolerance * (root mean square of want + |want|), element by element; NaN fails.
+ */
+static inline void assert_near(const char *what, const float *got, const float *want, int64_t n,
+                               double tolerance)
 {
     double square = 0;
     for (int64_t i = 0; i < n; i++)
@@ -114,8 +117,8 @@ static inline void assert_near(const char *what, const float *got, const float *
     double rms = sqrt(square / (double)(n ? n : 1));
     for (int64_t i = 0; i < n; i++)
         if (!(fabs((double)got[i] - want[i]) <= tolerance * (rms + fabs((double)want[i])) + 1e-12))
-            fail_msg("%s: element %lld of %lld is %.9g, expected %.9g", what, (long long)i, (long long)n, (double)got[i],
-                     (double)want[i]);
+            fail_msg("%s: element %lld of %lld is %.9g, expected %.9g", what, (long long)i,
+                     (long long)n, (double)got[i], (double)want[i]);
 }
 
 /* A folder under $TMPDIR for one test; its name is static. */
@@ -148,7 +151,8 @@ static inline struct lt_source *open_text_source(const char *path, int64_t t)
     return source;
 }
 
-/* Of a backward pass that tells which gradients are final: how often each element, and its value at that time. */
+/* Of a backward pass that tells which gradients are final: how often each element, and its value at
+ * that time. */
 struct told {
     const struct lt_parameters *p;
     unsigned char *times;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every backend against the reference, in every element type, on odd shapes. Sums of many products differ in the last bits
- * between backends; in bf16 such a difference may tip one rounding, 2^-8 of a value.
+ * Every backend against the reference, in every element type, on odd shapes. Sums of many products
+ * differ in the last bits between backends; in bf16 such a difference may tip one rounding, 2^-8 of
+ * a value.
  */
 #include "lt_support.h"
 
@@ -16,9 +17,11 @@ static struct lt_context truth(const struct lt_context *x)
 }
 
 /* Compares elements: `fp32` is the tolerance in floats. */
-static void assert_same(const struct lt_context *x, const char *what, const void *got, const void *want, int64_t n, double fp32)
+static void assert_same(const struct lt_context *x, const char *what, const void *got,
+                        const void *want, int64_t n, double fp32)
 {
-    assert_near(what, floats(x->dtype, got, n), floats(x->dtype, want, n), n, x->dtype == LT_DTYPE_FP32 ? fp32 : 0x1p-8);
+    assert_near(what, floats(x->dtype, got, n), floats(x->dtype, want, n), n,
+                x->dtype == LT_DTYPE_FP32 ? fp32 : 0x1p-8);
 }
 
 static void *elements(const struct lt_context *x, int64_t n, uint64_t key, float deviation)
@@ -31,7 +34,8 @@ static void for_each_backend(void (*compare)(const struct lt_context *))
     for (int i = 0; i < LT_BACKEND_COUNT; i++)
         for (int d = 0; d < LT_DTYPE_COUNT; d++)
             if (i != LT_BACKEND_REFERENCE)
-                compare(&(struct lt_context){.backend = (enum lt_backend)i, .dtype = (enum lt_dtype)d});
+                compare(
+                    &(struct lt_context){.backend = (enum lt_backend)i, .dtype = (enum lt_dtype)d});
 }
 
 static void compare_embedding(const struct lt_context *x)
@@ -96,7 +100,8 @@ static void compare_layernorm(const struct lt_context *x)
 }
 
 /* As in a model's lowest layer, with din == NULL: the rest must not change. */
-static void matmul_without_input_gradient(const struct lt_context *x, const struct lt_matmul *with, int64_t n, int64_t k)
+static void matmul_without_input_gradient(const struct lt_context *x, const struct lt_matmul *with,
+                                          int64_t n, int64_t k)
 {
     union lt_args a = {.matmul_backward = *with};
     a.matmul_backward.din = NULL;
@@ -108,8 +113,9 @@ static void matmul_without_input_gradient(const struct lt_context *x, const stru
 
 static void compare_matmul(const struct lt_context *x)
 {
-    static const int64_t shapes[][3] = {{1, 1, 1},   {3, 5, 7},    {8, 48, 16},   {9, 49, 17},   {65, 131, 33},
-                                        {64, 16, 4}, {130, 96, 1}, {31, 400, 97}, {5, 20, 1600}, {257, 70, 800}};
+    static const int64_t shapes[][3] = {{1, 1, 1},     {3, 5, 7},     {8, 48, 16},  {9, 49, 17},
+                                        {65, 131, 33}, {64, 16, 4},   {130, 96, 1}, {31, 400, 97},
+                                        {5, 20, 1600}, {257, 70, 800}};
     struct lt_context reference = truth(x);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int accumulate = 0; accumulate < 2; accumulate++) {
@@ -143,25 +149,30 @@ static void compare_matmul(const struct lt_context *x)
         }
 }
 
-/* In bf16 probabilities and their gradients are rounded before they are multiplied, which the reference does not do: an
- * output is a sum of such terms, and may be much smaller than they are. */
+/* In bf16 probabilities and their gradients are rounded before they are multiplied, which the
+ * reference does not do: an output is a sum of such terms, and may be much smaller than they are.
+ */
 static void compare_attention(const struct lt_context *x)
 {
-    static const int64_t shapes[][4] = {{1, 1, 1, 1},    {2, 3, 6, 3},    {3, 64, 32, 4},  {1, 65, 20, 4},
-                                        {2, 130, 48, 3}, {1, 129, 64, 1}, {1, 200, 130, 2}};
+    static const int64_t shapes[][4] = {{1, 1, 1, 1},    {2, 3, 6, 3},    {3, 64, 32, 4},
+                                        {1, 65, 20, 4},  {2, 130, 48, 3}, {1, 129, 64, 1},
+                                        {1, 200, 130, 2}};
     struct lt_context reference = truth(x);
     double near = x->dtype == LT_DTYPE_FP32 ? BACKEND_NEAR : 0x1p-6;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        int64_t b = shapes[i][0], t = shapes[i][1], c = shapes[i][2], h = shapes[i][3], n = b * t * c;
+        int64_t b = shapes[i][0], t = shapes[i][1], c = shapes[i][2], h = shapes[i][3],
+                n = b * t * c;
         int slots = lt_threads();
-        union lt_args a = {.attention_forward = {.qkv = elements(x, 3 * n, 1, 1),
-                                                 .dout = elements(x, n, 2, 1),
-                                                 .b = b,
-                                                 .t = t,
-                                                 .c = c,
-                                                 .h = h,
-                                                 .slots = slots,
-                                                 .scratch = zeros(slots * (int64_t)lt_attention_scratch(x->dtype, t, c / h))}};
+        union lt_args a = {
+            .attention_forward = {
+                .qkv = elements(x, 3 * n, 1, 1),
+                .dout = elements(x, n, 2, 1),
+                .b = b,
+                .t = t,
+                .c = c,
+                .h = h,
+                .slots = slots,
+                .scratch = zeros(slots * (int64_t)lt_attention_scratch(x->dtype, t, c / h))}};
         union lt_args r = a;
         struct lt_attention *p[2] = {&a.attention_forward, &r.attention_forward};
         for (int q = 0; q < 2; q++) {
@@ -171,13 +182,14 @@ static void compare_attention(const struct lt_context *x)
         }
         lt_op(x, LT_OP_ATTENTION_FORWARD, &a);
         lt_op(&reference, LT_OP_ATTENTION_FORWARD, &r);
-        assert_near("attention", floats(x->dtype, p[0]->out, n), floats(x->dtype, p[1]->out, n), n, near);
+        assert_near("attention", floats(x->dtype, p[0]->out, n), floats(x->dtype, p[1]->out, n), n,
+                    near);
         assert_near("attention lse", p[0]->lse, p[1]->lse, b * h * t, BACKEND_NEAR);
         p[0]->out = p[1]->out; /* a rounding that tipped the other way is not to be counted twice */
         lt_op(x, LT_OP_ATTENTION_BACKWARD, &a);
         lt_op(&reference, LT_OP_ATTENTION_BACKWARD, &r);
-        assert_near("attention dqkv", floats(x->dtype, p[0]->dqkv, 3 * n), floats(x->dtype, p[1]->dqkv, 3 * n), 3 * n,
-                    5 * near);
+        assert_near("attention dqkv", floats(x->dtype, p[0]->dqkv, 3 * n),
+                    floats(x->dtype, p[1]->dqkv, 3 * n), 3 * n, 5 * near);
     }
 }
 
@@ -188,16 +200,19 @@ static void compare_gelu(const struct lt_context *x)
     float *in = normals(n, 1, 3);
     in[0] = 0, in[1] = 40, in[2] = -40, in[3] = 1e-20f, in[4] = -1e30f, in[5] = 1e9f;
     void *values = typed(x->dtype, in, n), *slopes = elements(x, n, 2, 1);
-    union lt_args a = {.gelu_forward = {.out = elements(x, n, 3, 1), .in = values, .count = n}}, r = a;
+    union lt_args a = {.gelu_forward = {.out = elements(x, n, 3, 1), .in = values, .count = n}},
+                  r = a;
     r.gelu_forward.out = elements(x, n, 4, 1);
     lt_op(x, LT_OP_GELU_FORWARD, &a);
     lt_op(&reference, LT_OP_GELU_FORWARD, &r);
-    const float *got = floats(x->dtype, a.gelu_forward.out, n), *want = floats(x->dtype, r.gelu_forward.out, n);
+    const float *got = floats(x->dtype, a.gelu_forward.out, n),
+                *want = floats(x->dtype, r.gelu_forward.out, n);
     double near = x->dtype == LT_DTYPE_FP32 ? BACKEND_NEAR : 0x1p-8;
     assert_near("gelu, common values", got + 6, want + 6, n - 6, near);
     for (int i = 0; i < 6; i++)
         assert_true(fabsf(got[i] - want[i]) <= 1e-6f * fmaxf(1, fabsf(want[i])));
-    union lt_args back = {.gelu_backward = {.in = values, .dout = slopes, .din = elements(x, n, 5, 1), .count = n}};
+    union lt_args back = {
+        .gelu_backward = {.in = values, .dout = slopes, .din = elements(x, n, 5, 1), .count = n}};
     lt_op(&reference, LT_OP_GELU_BACKWARD, &back);
     want = floats(x->dtype, back.gelu_backward.din, n);
     back.gelu_backward.din = slopes; /* in place */
@@ -209,12 +224,16 @@ static void compare_residual(const struct lt_context *x)
 {
     int64_t n = 1237;
     struct lt_context reference = truth(x);
-    union lt_args a = {.residual_forward = {.a = elements(x, n, 1, 1), .b = elements(x, n, 2, 1), .count = n}}, r = a;
+    union lt_args a = {.residual_forward = {.a = elements(x, n, 1, 1),
+                                            .b = elements(x, n, 2, 1),
+                                            .count = n}},
+                  r = a;
     a.residual_forward.out = elements(x, n, 3, 1);
     r.residual_forward.out = elements(x, n, 4, 1);
     lt_op(x, LT_OP_RESIDUAL_FORWARD, &a);
     lt_op(&reference, LT_OP_RESIDUAL_FORWARD, &r);
-    assert_memory_equal(a.residual_forward.out, r.residual_forward.out, (size_t)n * lt_dtype_bytes(x->dtype));
+    assert_memory_equal(a.residual_forward.out, r.residual_forward.out,
+                        (size_t)n * lt_dtype_bytes(x->dtype));
 }
 
 static void compare_classifier(const struct lt_context *x)
@@ -238,8 +257,8 @@ static void compare_classifier(const struct lt_context *x)
             lt_op(x, LT_OP_CLASSIFIER, &a);
             lt_op(&reference, LT_OP_CLASSIFIER, &r);
             assert_near("losses", a.classifier.losses, r.classifier.losses, rows, BACKEND_NEAR);
-            assert_same(x, "logits", a.classifier.logits, backward ? r.classifier.logits : untouched, rows * v,
-                        5 * BACKEND_NEAR);
+            assert_same(x, "logits", a.classifier.logits,
+                        backward ? r.classifier.logits : untouched, rows * v, 5 * BACKEND_NEAR);
         }
 }
 
@@ -248,7 +267,8 @@ static void compare_optimizer(const struct lt_context *x)
     struct lt_context reference = truth(x);
     int64_t n = 70003;
     double sum[2], *partial = pool_bytes(lt_norm_partials(n) * sizeof *partial);
-    union lt_args norm = {.norm = {.x = normals(n, 1, 1), .sum = &sum[0], .partial = partial, .count = n}};
+    union lt_args norm = {
+        .norm = {.x = normals(n, 1, 1), .sum = &sum[0], .partial = partial, .count = n}};
     lt_op(x, LT_OP_NORM, &norm);
     norm.norm.sum = &sum[1];
     lt_op(&reference, LT_OP_NORM, &norm);
@@ -280,12 +300,14 @@ static void compare_optimizer(const struct lt_context *x)
         assert_near("adamw m", both[0].m, both[1].m, n, BACKEND_NEAR);
         assert_near("adamw v", both[0].v, both[1].v, n, BACKEND_NEAR);
     }
-    lt_op(x, LT_OP_ZERO, &(union lt_args){.zero = {.x = (float *)(uintptr_t)norm.norm.x, .count = n}});
+    lt_op(x, LT_OP_ZERO,
+          &(union lt_args){.zero = {.x = (float *)(uintptr_t)norm.norm.x, .count = n}});
     for (int64_t i = 0; i < n; i++)
         assert_true(norm.norm.x[i] == 0);
 }
 
-/* One step of AdamW from zero moments, by hand: m_hat = g, v_hat = g^2, so the update is lr * (sign(g) + decay * p). */
+/* One step of AdamW from zero moments, by hand: m_hat = g, v_hat = g^2, so the update is lr *
+ * (sign(g) + decay * p). */
 static void adamw_by_hand(void **state)
 {
     (void)state;

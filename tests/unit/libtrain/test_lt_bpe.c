@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tokenizer: what it learns against counting by brute force, any bytes there and back, its file, and text that is encoded
- * as it is read against the same text encoded at once.
+ * The tokenizer: what it learns against counting by brute force, any bytes there and back, its
+ * file, and text that is encoded as it is read against the same text encoded at once.
  */
 #include "lt_support.h"
 
@@ -43,7 +43,8 @@ static struct lt_dataset *open_data(void)
     return d;
 }
 
-/* Words of a few letters, so that pairs repeat; kind 1 has long runs and all sorts of blanks; kind 2 is any bytes. */
+/* Words of a few letters, so that pairs repeat; kind 1 has long runs and all sorts of blanks; kind
+ * 2 is any bytes. */
 static unsigned char *make_text(size_t n, int kind, uint64_t key)
 {
     static const char *const signs[] = {"abcab .,1", "aaaaaaab  \n\t 7\xc3\xa9"};
@@ -102,7 +103,9 @@ static void words_stand_alone(void **state)
 static size_t brute_force(const unsigned char *p, size_t n, size_t cap, int32_t *merges)
 {
     int32_t *s = pool_bytes(n * sizeof *s);
-    size_t *end = pool_bytes(n * sizeof *end); /* of the word that symbol i belongs to; symbols are -1 when merged away */
+    size_t *end = pool_bytes(
+        n *
+        sizeof *end); /* of the word that symbol i belongs to; symbols are -1 when merged away */
     for (size_t at = 0; at < n;) {
         size_t length = lt_bpe_word(p + at, n - at);
         for (size_t i = 0; i < length; i++)
@@ -282,7 +285,8 @@ static void text_encoded_as_it_is_read(void **state)
             lt_source_close(s);
         }
         struct lt_source *s = NULL;
-        assert_int_equal(lt_source_open_bpe(&s, open_data(), file, (int64_t)count, &err), TACHO_EFORMAT);
+        assert_int_equal(lt_source_open_bpe(&s, open_data(), file, (int64_t)count, &err),
+                         TACHO_EFORMAT);
         lt_bpe_destroy(b);
         unlink(file);
     }
@@ -293,7 +297,11 @@ static void text_encoded_as_it_is_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(words_stand_alone),          TEST(learns_what_counting_finds), TEST(there_and_back), TEST(bad_merges), TEST(files),
+        TEST(words_stand_alone),
+        TEST(learns_what_counting_finds),
+        TEST(there_and_back),
+        TEST(bad_merges),
+        TEST(files),
         TEST(text_encoded_as_it_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

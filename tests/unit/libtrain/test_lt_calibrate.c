@@ -29,9 +29,11 @@ static void rows_keep_best_median_worst(void **state)
     struct lt_calibration c = {0};
     double rates[] = {4.0, 1.0, 2.0, 8.0}, times[] = {3.0, 2.0, 5.0};
     (void)state;
-    assert_int_equal(lt_calibration_add(&c, LT_CEILING_GEMM, "fp32", 16.0, rates, 4, "%d runs", 4), 0);
+    assert_int_equal(lt_calibration_add(&c, LT_CEILING_GEMM, "fp32", 16.0, rates, 4, "%d runs", 4),
+                     0);
     assert_int_equal(lt_calibration_add(&c, LT_CEILING_MPI_LATENCY, "", 0, times, 3, "x"), 0);
-    assert_int_equal(lt_calibration_absent(&c, LT_CEILING_BANDWIDTH_L3, "", "do that", "no \"such\" thing"), 0);
+    assert_int_equal(
+        lt_calibration_absent(&c, LT_CEILING_BANDWIDTH_L3, "", "do that", "no \"such\" thing"), 0);
     assert_true(c.row[0].value == 16.0 && c.row[0].worst == 2.0);
     assert_true(fabs(c.row[0].median - 16.0 / 3.0) < 1e-12); /* of the times, not of the rates */
     assert_string_equal(c.row[0].how, "4 runs");
@@ -41,9 +43,12 @@ static void rows_keep_best_median_worst(void **state)
     FILE *f = fmemopen(text, sizeof text, "w");
     assert_int_equal(lt_calibration_write(&c, f), 0);
     fclose(f);
-    assert_non_null(strstr(text, "\"resource\":\"bandwidth_l3\",\"dtype\":\"\",\"unit\":\"bytes/s\",\"value\":null,"
-                                 "\"reason\":\"no \\\"such\\\" thing\",\"fix\":\"do that\""));
-    assert_non_null(strstr(text, "\"value\":1.600000e+01,\"median\":5.333333e+00,\"worst\":2.000000e+00,\"repeats\":4"));
+    assert_non_null(strstr(
+        text, "\"resource\":\"bandwidth_l3\",\"dtype\":\"\",\"unit\":\"bytes/s\",\"value\":null,"
+              "\"reason\":\"no \\\"such\\\" thing\",\"fix\":\"do that\""));
+    assert_non_null(strstr(
+        text,
+        "\"value\":1.600000e+01,\"median\":5.333333e+00,\"worst\":2.000000e+00,\"repeats\":4"));
     lt_calibration_clear(&c);
 }
 
@@ -56,7 +61,8 @@ static void every_way_multiplies(void **state)
     for (int layout = 0; layout < 3; layout++)
         for (int dtype = 0; dtype < LT_DTYPE_COUNT; dtype++)
             for (int way = 0; way < LT_GEMM_WAY_COUNT; way++) {
-                struct lt_gemm_case p = {m, n, k, layout == 2, layout == 1, (enum lt_dtype)dtype, dtype && layout == 2};
+                struct lt_gemm_case p = {
+                    m, n, k, layout == 2, layout == 1, (enum lt_dtype)dtype, dtype && layout == 2};
                 struct lt_gemm_trial *run;
                 int rc = lt_gemm_trial_open(&run, &p, (enum lt_gemm_way)way);
                 if (rc == TACHO_ENOTSUP)
@@ -69,9 +75,11 @@ static void every_way_multiplies(void **state)
                         for (int64_t j = 0; j < n; j += 7) {
                             double sum = 0;
                             for (int64_t l = 0; l < k; l++)
-                                sum += lt_gemm_trial_operand(run, 0, i, l) * lt_gemm_trial_operand(run, 1, l, j);
+                                sum += lt_gemm_trial_operand(run, 0, i, l) *
+                                       lt_gemm_trial_operand(run, 1, l, j);
                             assert_true(sum > 0.01);
-                            assert_true(fabs(lt_gemm_trial_at(run, i, j) - sum) < (dtype && !p.c_fp32 ? 8e-3 : 1e-4) * sum);
+                            assert_true(fabs(lt_gemm_trial_at(run, i, j) - sum) <
+                                        (dtype && !p.c_fp32 ? 8e-3 : 1e-4) * sum);
                         }
                 lt_gemm_trial_close(run);
                 ran++;
@@ -90,10 +98,12 @@ static void sizes_of_caches(void **state)
     assert_true(l2 == 0 || l2 > l1);
 }
 
-/* The numbers hang on the machine; what must hold on any: each row is there, positive, ordered, and says how. */
+/* The numbers hang on the machine; what must hold on any: each row is there, positive, ordered, and
+ * says how. */
 static void memory_rows(void **state)
 {
-    static const enum lt_ceiling_id ids[] = {LT_CEILING_BANDWIDTH, LT_CEILING_BANDWIDTH_READ, LT_CEILING_BANDWIDTH_WRITE,
+    static const enum lt_ceiling_id ids[] = {LT_CEILING_BANDWIDTH, LT_CEILING_BANDWIDTH_READ,
+                                             LT_CEILING_BANDWIDTH_WRITE,
                                              LT_CEILING_BANDWIDTH_UPDATE};
     struct lt_calibration c = {0};
     (void)state;
@@ -101,7 +111,8 @@ static void memory_rows(void **state)
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         const struct lt_ceiling *r = row_of(&c, ids[i]);
         assert_non_null(r);
-        assert_true(r->value >= r->median && r->median >= r->worst && r->worst > 0 && r->repeats >= 3);
+        assert_true(r->value >= r->median && r->median >= r->worst && r->worst > 0 &&
+                    r->repeats >= 3);
         assert_true(r->value > 1e8 && r->value < 1e14);
         assert_non_null(strstr(r->how, "threads"));
     }
@@ -123,7 +134,8 @@ static void no_disk_in_memory(void **state)
     lt_calibration_clear(&c);
 }
 
-/* Every operation of the list has arguments here; a new type of arguments needs a maker in calibrate_ops.c. */
+/* Every operation of the list has arguments here; a new type of arguments needs a maker in
+ * calibrate_ops.c. */
 static void every_operation_is_measured(void **state)
 {
     struct lt_calibration c = {0};
@@ -135,11 +147,13 @@ static void every_operation_is_measured(void **state)
             if (!strcmp(c.op[i].op, lt_op_names()[op])) {
                 found++;
                 if (c.op[i].reason) {
-                    assert_false(lt_gemm_fast((enum lt_dtype)lt_dtype_find(c.op[i].dtype))); /* the one good reason */
+                    assert_false(lt_gemm_fast(
+                        (enum lt_dtype)lt_dtype_find(c.op[i].dtype))); /* the one good reason */
                     assert_non_null(strstr(c.op[i].reason, "library"));
                     continue;
                 }
-                assert_true(c.op[i].seconds >= c.op[i].best && c.op[i].best > 0 && c.op[i].repeats >= 3);
+                assert_true(c.op[i].seconds >= c.op[i].best && c.op[i].best > 0 &&
+                            c.op[i].repeats >= 3);
                 assert_true(c.op[i].bytes_read + c.op[i].bytes_written > 0);
             }
         assert_true(found >= 1);

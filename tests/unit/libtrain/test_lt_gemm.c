@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The door to the library of matrix products: every stride, type, bias and addition it accepts, all threads and one, against a
- * sum in double; that a product repeats itself bit by bit; and that threads which come and go leave nothing behind (asan).
+ * The door to the library of matrix products: every stride, type, bias and addition it accepts, all
+ * threads and one, against a sum in double; that a product repeats itself bit by bit; and that
+ * threads which come and go leave nothing behind (asan).
  */
 #include <pthread.h>
 
@@ -9,12 +10,14 @@
 
 #include "libtrain/ops/gemm.h"
 
-/* Types of operands and of the result, and how near the result must be: fp32 sums in another order; one bf16 rounding. */
+/* Types of operands and of the result, and how near the result must be: fp32 sums in another order;
+ * one bf16 rounding. */
 static const struct {
     enum lt_dtype in, out;
     double near;
-} types[] = {
-    {LT_DTYPE_FP32, LT_DTYPE_FP32, 2e-5}, {LT_DTYPE_BF16, LT_DTYPE_FP32, 2e-5}, {LT_DTYPE_BF16, LT_DTYPE_BF16, 0x1p-8}};
+} types[] = {{LT_DTYPE_FP32, LT_DTYPE_FP32, 2e-5},
+             {LT_DTYPE_BF16, LT_DTYPE_FP32, 2e-5},
+             {LT_DTYPE_BF16, LT_DTYPE_BF16, 0x1p-8}};
 
 static struct lt_matrix strided(const void *at, int plain, int64_t rows, int64_t columns)
 {
@@ -26,14 +29,17 @@ static double element(const float *x, struct lt_matrix m, int64_t i, int64_t j)
     return (double)x[i * m.row + j * m.column];
 }
 
-/* Bits of `how`: a as it is or turned, b likewise, c with a gap between its rows, adding, a bias. */
+/* Bits of `how`: a as it is or turned, b likewise, c with a gap between its rows, adding, a bias.
+ */
 static void check_product(const int64_t *shape, int type, int how)
 {
     enum lt_dtype in = types[type].in, out = types[type].out;
     int64_t m = shape[0], n = shape[1], k = shape[2], row = how & 4 ? n : n + 5;
     void *a = typed(in, normals(m * k, 1, 1), m * k), *b = typed(in, normals(k * n, 2, 1), k * n);
-    void *c = typed(out, normals(m * row, 3, 1), m * row), *alone = typed(out, floats(out, c, m * row), m * row);
-    const float *a_value = floats(in, a, m * k), *b_value = floats(in, b, k * n), *bias = normals(n, 4, 1);
+    void *c = typed(out, normals(m * row, 3, 1), m * row),
+         *alone = typed(out, floats(out, c, m * row), m * row);
+    const float *a_value = floats(in, a, m * k), *b_value = floats(in, b, k * n),
+                *bias = normals(n, 4, 1);
     struct lt_product p = {.m = m,
                            .n = n,
                            .k = k,
@@ -59,14 +65,16 @@ static void check_product(const int64_t *shape, int type, int how)
 #pragma omp single
     lt_gemm(&p);
     assert_near("product", floats(out, c, m * row), want, m * row, types[type].near);
-    assert_near("product in a parallel region", floats(out, alone, m * row), want, m * row, types[type].near);
+    assert_near("product in a parallel region", floats(out, alone, m * row), want, m * row,
+                types[type].near);
     pool_free(NULL);
 }
 
 static void products(void **state)
 {
     (void)state;
-    static const int64_t shapes[][3] = {{1, 1, 1}, {7, 47, 3}, {8, 48, 769}, {33, 350, 20}, {70, 9, 65}};
+    static const int64_t shapes[][3] = {
+        {1, 1, 1}, {7, 47, 3}, {8, 48, 769}, {33, 350, 20}, {70, 9, 65}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int type = 0; type < (int)(sizeof types / sizeof *types); type++)
             for (int how = 0; how < 32; how++)
@@ -112,7 +120,8 @@ static void threads_come_and_go(void **state)
         a[i] = b[i] = (float)(i % 9 == 0); /* the unit matrix */
     for (int round = 0; round < 4; round++) {
         pthread_t thread;
-        struct lt_product p = {.m = 8, .n = 8, .k = 8, .a = {a, 8, 1}, .b = {b, 8, 1}, .c = c[round], .c_row = 8};
+        struct lt_product p = {
+            .m = 8, .n = 8, .k = 8, .a = {a, 8, 1}, .b = {b, 8, 1}, .c = c[round], .c_row = 8};
         assert_int_equal(pthread_create(&thread, NULL, multiply, &p), 0);
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_memory_equal(c[round], a, sizeof a);
@@ -130,7 +139,8 @@ static void fp32_is_fast(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(products), TEST(repeats), TEST(threads_come_and_go), TEST(fp32_is_fast)};
+    const struct CMUnitTest tests[] = {TEST(products), TEST(repeats), TEST(threads_come_and_go),
+                                       TEST(fp32_is_fast)};
     calm_openmp();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gradient of every operation, in every backend and element type, against central differences. The differences are those
- * of the reference backend's fp32 forward, whatever is checked, at inputs that both types have: so a bf16 gradient may differ
- * by its own roundings, and by those of the statistics that its forward left for it.
+ * The gradient of every operation, in every backend and element type, against central differences.
+ * The differences are those of the reference backend's fp32 forward, whatever is checked, at inputs
+ * that both types have: so a bf16 gradient may differ by its own roundings, and by those of the
+ * statistics that its forward left for it.
  */
 #include "lt_support.h"
 
 #include "libtrain/ops/ops.h"
 
-#define STEP       1e-2 /* of the differences: their error is about STEP^2 / 6 plus 1e-7 / STEP of rounding */
+#define STEP \
+    1e-2 /* of the differences: their error is about STEP^2 / 6 plus 1e-7 / STEP of rounding */
 #define SLOPE_NEAR 2e-3
 #define TRIES      40
 
 static const struct lt_context reference = {.backend = LT_BACKEND_REFERENCE};
 
-/* Tolerance of the type: fp32 that of the differences; in bf16 each rounding is 2^-9, and a gradient goes through a few. */
+/* Tolerance of the type: fp32 that of the differences; in bf16 each rounding is 2^-9, and a
+ * gradient goes through a few. */
 static double near_of(const struct lt_context *x)
 {
     return x->dtype == LT_DTYPE_FP32 ? SLOPE_NEAR : SLOPE_NEAR + 3 * 0x1p-9;
@@ -46,9 +49,10 @@ static double evaluate(const struct scalar *s)
     return sum;
 }
 
-/* gradient[i] must be d evaluate / d x[i]; TRIES elements drawn at random. x is one of the inputs. */
-static void check_slope(const struct lt_context *context, const char *what, const struct scalar *s, float *x,
-                        const float *gradient, int64_t n)
+/* gradient[i] must be d evaluate / d x[i]; TRIES elements drawn at random. x is one of the inputs.
+ */
+static void check_slope(const struct lt_context *context, const char *what, const struct scalar *s,
+                        float *x, const float *gradient, int64_t n)
 {
     double largest = 0;
     for (int64_t i = 0; i < n; i++)
@@ -63,8 +67,9 @@ static void check_slope(const struct lt_context *context, const char *what, cons
         double slope = (up - evaluate(s)) / (high - (double)x[i]);
         x[i] = kept;
         if (!(fabs(slope - (double)gradient[i]) <= near_of(context) * (largest + fabs(slope))))
-            fail_msg("%s, %s, %s: gradient %lld is %.6g, differences say %.6g", what, lt_backend_name(context->backend),
-                     lt_dtype_name(context->dtype), (long long)i, (double)gradient[i], slope);
+            fail_msg("%s, %s, %s: gradient %lld is %.6g, differences say %.6g", what,
+                     lt_backend_name(context->backend), lt_dtype_name(context->dtype), (long long)i,
+                     (double)gradient[i], slope);
     }
     evaluate(s);
 }
@@ -79,8 +84,11 @@ static void for_each_context(void (*check)(const struct lt_context *))
 static void embedding(const struct lt_context *x)
 {
     int64_t b = 2, t = 5, c = 3, v = 7, n = b * t * c;
-    float *word = inputs(v * c, 2, 1), *position = inputs(t * c, 3, 1), *dout = inputs(n, 4, 1), *out = zeros(n);
-    union lt_args a = {.embedding_forward = {.b = b, .t = t, .c = c, .v = v, .tokens = words(b * t, 1, v), .out = out}};
+    float *word = inputs(v * c, 2, 1), *position = inputs(t * c, 3, 1), *dout = inputs(n, 4, 1),
+          *out = zeros(n);
+    union lt_args a = {
+        .embedding_forward = {
+            .b = b, .t = t, .c = c, .v = v, .tokens = words(b * t, 1, v), .out = out}};
     union lt_args back = a;
     a.embedding_forward.word = word;
     a.embedding_forward.position = position;
@@ -97,7 +105,8 @@ static void embedding(const struct lt_context *x)
 static void layernorm(const struct lt_context *x)
 {
     int64_t rows = 4, c = 9, n = rows * c;
-    float *in = inputs(n, 1, 1.5f), *weight = normals(c, 2, 1), *bias = normals(c, 3, 1), *dout = inputs(n, 4, 1);
+    float *in = inputs(n, 1, 1.5f), *weight = normals(c, 2, 1), *bias = normals(c, 3, 1),
+          *dout = inputs(n, 4, 1);
     union lt_args a = {.layernorm_forward = {.out = zeros(n),
                                              .mean = zeros(rows),
                                              .rstd = zeros(rows),
@@ -126,15 +135,22 @@ static void layernorm(const struct lt_context *x)
     lt_op(x, LT_OP_LAYERNORM_BACKWARD, &own);
     for (int64_t i = 0; i < n; i++)
         once[i] *= 2;
-    assert_near("layernorm adds into din", floats(x->dtype, g->din, n), once, n, x->dtype == LT_DTYPE_FP32 ? 1e-6 : 0x1p-8);
+    assert_near("layernorm adds into din", floats(x->dtype, g->din, n), once, n,
+                x->dtype == LT_DTYPE_FP32 ? 1e-6 : 0x1p-8);
 }
 
 static void matmul(const struct lt_context *x)
 {
     int64_t rows = 4, n = 5, k = 7;
-    float *in = inputs(rows * k, 1, 1), *weight = inputs(n * k, 2, 1), *bias = normals(n, 3, 1), *dout = inputs(rows * n, 4, 1);
-    union lt_args a = {
-        .matmul_forward = {.out = zeros(rows * n), .in = in, .weight = weight, .bias = bias, .rows = rows, .n = n, .k = k}};
+    float *in = inputs(rows * k, 1, 1), *weight = inputs(n * k, 2, 1), *bias = normals(n, 3, 1),
+          *dout = inputs(rows * n, 4, 1);
+    union lt_args a = {.matmul_forward = {.out = zeros(rows * n),
+                                          .in = in,
+                                          .weight = weight,
+                                          .bias = bias,
+                                          .rows = rows,
+                                          .n = n,
+                                          .k = k}};
     union lt_args own = a;
     struct lt_matmul *g = &own.matmul_backward;
     g->in = typed(x->dtype, in, rows * k);
@@ -155,7 +171,8 @@ static void attention(const struct lt_context *x)
     int64_t b = 2, t = 6, h = 2, c = 8, n = b * t * c;
     float *qkv = inputs(3 * n, 1, 1), *dout = inputs(n, 2, 1);
     union lt_args a = {
-        .attention_forward = {.out = zeros(n), .lse = zeros(b * h * t), .qkv = qkv, .b = b, .t = t, .c = c, .h = h}};
+        .attention_forward = {
+            .out = zeros(n), .lse = zeros(b * h * t), .qkv = qkv, .b = b, .t = t, .c = c, .h = h}};
     union lt_args own = a;
     struct lt_attention *g = &own.attention_backward;
     g->qkv = typed(x->dtype, qkv, 3 * n);
@@ -193,7 +210,8 @@ static void causal(const struct lt_context *x)
     p->qkv = typed(x->dtype, qkv, 3 * n);
     lt_op(x, LT_OP_ATTENTION_FORWARD, &a);
     assert_memory_equal(p->out, before, (size_t)(4 * c * size));
-    assert_memory_not_equal((const char *)p->out + 4 * c * size, before + 4 * c * size, (size_t)(c * size));
+    assert_memory_not_equal((const char *)p->out + 4 * c * size, before + 4 * c * size,
+                            (size_t)(c * size));
 }
 
 static void gelu(const struct lt_context *x)
@@ -201,9 +219,10 @@ static void gelu(const struct lt_context *x)
     int64_t n = 64;
     float *in = inputs(n, 1, 2), *dout = inputs(n, 2, 1);
     union lt_args a = {.gelu_forward = {.out = zeros(n), .in = in, .count = n}};
-    union lt_args back = {
-        .gelu_backward = {
-            .in = typed(x->dtype, in, n), .dout = typed(x->dtype, dout, n), .din = typed(x->dtype, zeros(n), n), .count = n}};
+    union lt_args back = {.gelu_backward = {.in = typed(x->dtype, in, n),
+                                            .dout = typed(x->dtype, dout, n),
+                                            .din = typed(x->dtype, zeros(n), n),
+                                            .count = n}};
     lt_op(x, LT_OP_GELU_BACKWARD, &back);
     struct scalar s = {LT_OP_GELU_FORWARD, &a, a.gelu_forward.out, dout, n};
     check_slope(x, "gelu", &s, in, floats(x->dtype, back.gelu_backward.din, n), n);
@@ -214,13 +233,15 @@ static void residual(const struct lt_context *x)
 {
     int64_t n = 33;
     float *left = inputs(n, 1, 1), *right = inputs(n, 2, 1), *sum = zeros(n);
-    union lt_args own = {
-        .residual_forward = {
-            .out = typed(x->dtype, sum, n), .a = typed(x->dtype, left, n), .b = typed(x->dtype, right, n), .count = n}};
+    union lt_args own = {.residual_forward = {.out = typed(x->dtype, sum, n),
+                                              .a = typed(x->dtype, left, n),
+                                              .b = typed(x->dtype, right, n),
+                                              .count = n}};
     lt_op(x, LT_OP_RESIDUAL_FORWARD, &own);
     for (int64_t i = 0; i < n; i++)
         sum[i] = left[i] + right[i];
-    assert_near("residual", floats(x->dtype, own.residual_forward.out, n), sum, n, x->dtype == LT_DTYPE_FP32 ? 0 : 0x1p-8);
+    assert_near("residual", floats(x->dtype, own.residual_forward.out, n), sum, n,
+                x->dtype == LT_DTYPE_FP32 ? 0 : 0x1p-8);
 }
 
 /* The loss is the mean over rows, so the gradient's scale is 1 / rows. */
@@ -228,7 +249,11 @@ static void classifier(const struct lt_context *x)
 {
     int64_t rows = 5, v = 11;
     float *logits = inputs(rows * v, 1, 2), *losses = zeros(rows), *probe = zeros(rows);
-    union lt_args a = {.classifier = {.logits = logits, .losses = losses, .targets = words(rows, 2, v), .rows = rows, .v = v}};
+    union lt_args a = {.classifier = {.logits = logits,
+                                      .losses = losses,
+                                      .targets = words(rows, 2, v),
+                                      .rows = rows,
+                                      .v = v}};
     for (int64_t r = 0; r < rows; r++)
         probe[r] = 1.0f / (float)rows;
     union lt_args back = a;
@@ -238,11 +263,13 @@ static void classifier(const struct lt_context *x)
     back.classifier.backward = 1;
     lt_op(x, LT_OP_CLASSIFIER, &back);
     struct scalar s = {LT_OP_CLASSIFIER, &a, losses, probe, rows};
-    check_slope(x, "classifier", &s, logits, floats(x->dtype, back.classifier.logits, rows * v), rows * v);
+    check_slope(x, "classifier", &s, logits, floats(x->dtype, back.classifier.logits, rows * v),
+                rows * v);
     assert_near("losses with and without gradient", back.classifier.losses, losses, rows, 1e-6);
 }
 
-#define CHECKS(X) X(embedding) X(layernorm) X(matmul) X(attention) X(causal) X(gelu) X(residual) X(classifier)
+#define CHECKS(X) \
+    X(embedding) X(layernorm) X(matmul) X(attention) X(causal) X(gelu) X(residual) X(classifier)
 
 #define RUN(name) \
     static void gradient_##name(void **state) \

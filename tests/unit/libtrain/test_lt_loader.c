@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Dataset and loader: what a batch holds, the same batches whoever makes them (threads, processes, through locked memory or
- * not), small and odd texts, stopping early, failing storage, workers that are killed. No OpenMP runs here, so that the thread
- * sanitizer can watch it.
+ * Dataset and loader: what a batch holds, the same batches whoever makes them (threads, processes,
+ * through locked memory or not), small and odd texts, stopping early, failing storage, workers that
+ * are killed. No OpenMP runs here, so that the thread sanitizer can watch it.
  */
 #include "lt_support.h"
 
@@ -135,7 +135,8 @@ static int32_t *take_with(struct lt_loader_options options, uint64_t position, i
 
 static int32_t *take(int workers, int prefetch, uint64_t position, int64_t batches)
 {
-    return take_with((struct lt_loader_options){.workers = workers, .prefetch = prefetch}, position, batches);
+    return take_with((struct lt_loader_options){.workers = workers, .prefetch = prefetch}, position,
+                     batches);
 }
 
 static void same_batches_whoever_makes_them(void **state)
@@ -148,25 +149,32 @@ static void same_batches_whoever_makes_them(void **state)
         assert_memory_equal(take(crews[i][0], crews[i][1], 0, 400), want, 400 * 44 * sizeof *want);
     for (int pin = 0; pin < 2; pin++)
         for (int workers = 0; workers < 4; workers++) {
-            struct lt_loader_options o = {.workers = workers, .prefetch = 3, .kind = LT_WORKERS_PROCESSES, .pin = pin};
+            struct lt_loader_options o = {
+                .workers = workers, .prefetch = 3, .kind = LT_WORKERS_PROCESSES, .pin = pin};
             assert_memory_equal(take_with(o, 0, 400), want, 400 * 44 * sizeof *want);
             o.kind = LT_WORKERS_THREADS;
             assert_memory_equal(take_with(o, 0, 400), want, 400 * 44 * sizeof *want);
         }
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left, not even a dead one */
     assert_int_equal(errno, ECHILD);
-    assert_memory_equal(take(2, 2, 2 * 150, 250), want + 150 * 44, 250 * 44 * sizeof *want); /* resumed */
+    assert_memory_equal(take(2, 2, 2 * 150, 250), want + 150 * 44,
+                        250 * 44 * sizeof *want); /* resumed */
 }
 
-/* 2 ranks of which each takes a batch of 2 see what one rank sees that takes batches of 4, or two of 2. */
+/* 2 ranks of which each takes a batch of 2 see what one rank sees that takes batches of 4, or two
+ * of 2. */
 static void ranks_share_the_samples(void **state)
 {
     (void)state;
     open_text(3001, 11);
     const int32_t *want = take(0, 0, 6, 200);
     for (int rank = 0; rank < 2; rank++) {
-        struct lt_loader_config k = {
-            .options = {.workers = 2, .prefetch = 2}, .b = 2, .seed = 42, .position = 6, .rank = rank, .ranks = 2};
+        struct lt_loader_config k = {.options = {.workers = 2, .prefetch = 2},
+                                     .b = 2,
+                                     .seed = 42,
+                                     .position = 6,
+                                     .rank = rank,
+                                     .ranks = 2};
         struct lt_loader *l = make(&k, NULL);
         for (int i = 0; i < 100; i++)
             assert_memory_equal(next(l).tokens, want + (2 * i + rank) * 44, 22 * sizeof *want);
@@ -216,7 +224,8 @@ static void bad_paths(void **state)
     assert_null(d);
 }
 
-/* Files of a folder follow one another by name; links and hidden files do not count; reads cross from one to the next. */
+/* Files of a folder follow one another by name; links and hidden files do not count; reads cross
+ * from one to the next. */
 static void folders(void **state)
 {
     (void)state;
@@ -251,9 +260,11 @@ static void stops_early(void **state)
     (void)state;
     open_text(5000, 16);
     for (int i = 0; i < 60; i++) {
-        struct lt_loader_config k = {
-            .options = {.workers = 1 + i % 5, .prefetch = 1 + i % 4, .kind = (enum lt_worker_kind)(i % 2), .pin = i / 2 % 2},
-            .b = 1 + i % 3};
+        struct lt_loader_config k = {.options = {.workers = 1 + i % 5,
+                                                 .prefetch = 1 + i % 4,
+                                                 .kind = (enum lt_worker_kind)(i % 2),
+                                                 .pin = i / 2 % 2},
+                                     .b = 1 + i % 3};
         struct lt_loader *l = make(&k, NULL);
         for (int j = 0; j < i % 7; j++)
             next(l);
@@ -270,8 +281,10 @@ static void a_text_that_shrinks(void **state)
     for (int i = 0; i < 10; i++) { /* 0, 1, 2 threads, processes; pinned or not */
         struct tacho_error err = {0};
         open_text(50000, 16);
-        struct lt_loader_options o = {
-            .workers = i / 2 % 3, .prefetch = 2, .kind = (enum lt_worker_kind)(i / 2 > 2), .pin = i % 2};
+        struct lt_loader_options o = {.workers = i / 2 % 3,
+                                      .prefetch = 2,
+                                      .kind = (enum lt_worker_kind)(i / 2 > 2),
+                                      .pin = i % 2};
         struct lt_loader_config k = {.options = o, .b = 4};
         struct lt_loader *l = make(&k, NULL);
         struct lt_batch x;
@@ -301,7 +314,8 @@ static size_t find_workers(pid_t parent, pid_t *pids, size_t cap)
         int pid, ppid, number;
         snprintf(path, sizeof path, "/proc/%s/stat", e->d_name);
         FILE *f = e->d_name[0] >= '1' && e->d_name[0] <= '9' ? fopen(path, "r") : NULL;
-        if (f && fgets(line, sizeof line, f) && sscanf(line, "%d (loader-%d) %c %d", &pid, &number, &mode, &ppid) == 4 &&
+        if (f && fgets(line, sizeof line, f) &&
+            sscanf(line, "%d (loader-%d) %c %d", &pid, &number, &mode, &ppid) == 4 &&
             ppid == parent && mode != 'Z')
             pids[count++] = pid;
         if (f)
@@ -325,7 +339,8 @@ static void a_worker_that_is_killed(void **state)
     (void)state;
     open_text(5000, 16);
     for (int i = 0; i < 40; i++) {
-        struct lt_loader_options o = {.workers = 2, .prefetch = 2, .kind = LT_WORKERS_PROCESSES, .pin = i % 2};
+        struct lt_loader_options o = {
+            .workers = 2, .prefetch = 2, .kind = LT_WORKERS_PROCESSES, .pin = i % 2};
         struct lt_loader_config k = {.options = o, .b = 1};
         struct tacho_error err = {0};
         struct lt_batch x;
@@ -345,7 +360,8 @@ static void a_worker_that_is_killed(void **state)
         assert_int_equal(rc, TACHO_EINTERNAL);
         if (!strstr(err.what, "held the lock")) {
             char words[80];
-            snprintf(words, sizeof words, "(process %d) was killed by signal 9", (int)pids[i / 2 % 2]);
+            snprintf(words, sizeof words, "(process %d) was killed by signal 9",
+                     (int)pids[i / 2 % 2]);
             assert_non_null(strstr(err.what, words));
         }
         assert_true(strlen(err.hint) > 0);
@@ -363,7 +379,8 @@ static void a_program_that_is_killed(void **state)
     assert_true(program >= 0);
     if (program == 0) {
         open_text(5000, 16);
-        struct lt_loader_config k = {.options = {.workers = 3, .prefetch = 2, .kind = LT_WORKERS_PROCESSES}, .b = 1};
+        struct lt_loader_config k = {
+            .options = {.workers = 3, .prefetch = 2, .kind = LT_WORKERS_PROCESSES}, .b = 1};
         make(&k, NULL);
         for (;;)
             pause();
@@ -398,7 +415,8 @@ static void a_program_that_is_killed(void **state)
 
 static double cpu(const struct rusage *r)
 {
-    return (double)(r->ru_utime.tv_sec + r->ru_stime.tv_sec) + 1e-6 * (double)(r->ru_utime.tv_usec + r->ru_stime.tv_usec);
+    return (double)(r->ru_utime.tv_sec + r->ru_stime.tv_sec) +
+           1e-6 * (double)(r->ru_utime.tv_usec + r->ru_stime.tv_usec);
 }
 
 /* A delay sleeps, each batch, in line; ending the loader does not wait for it. */
@@ -407,7 +425,10 @@ static void delays(void **state)
     (void)state;
     open_text(5000, 16);
     for (int i = 0; i < 5; i++) {
-        struct lt_loader_options o = {.workers = i / 2 * 2, .prefetch = 2, .kind = (enum lt_worker_kind)(i > 2), .pin = i % 2};
+        struct lt_loader_options o = {.workers = i / 2 * 2,
+                                      .prefetch = 2,
+                                      .kind = (enum lt_worker_kind)(i > 2),
+                                      .pin = i % 2};
         struct lt_loader_config k = {.options = o, .b = 2};
         struct rusage before, after;
         k.options.slow[LT_STAGE_READ] = k.options.slow[LT_STAGE_COLLATE] = 0.02;
@@ -463,8 +484,11 @@ static void memory(void **state)
     (void)state;
     open_text(50000, 64);
     for (int i = 0; i < 12; i++) {
-        struct lt_loader_config k = {
-            .options = {.workers = i / 4, .prefetch = 5, .kind = (enum lt_worker_kind)(i % 2), .pin = i / 2 % 2}, .b = 32};
+        struct lt_loader_config k = {.options = {.workers = i / 4,
+                                                 .prefetch = 5,
+                                                 .kind = (enum lt_worker_kind)(i % 2),
+                                                 .pin = i / 2 % 2},
+                                     .b = 32};
         struct lt_part whole = lt_source_whole(source);
         struct lt_memory before, during, after;
         lt_memory_read(&before);
@@ -492,14 +516,16 @@ static int count_ranges(const char *timers, const char *thread, const char *rang
         const char *at = strstr(line, words);
         if (strstr(line, "\"tid\""))
             assert_int_equal(sscanf(strstr(line, "\"name\""), "\"name\":\"%15[^\"]", name), 1);
-        if (at && !strncmp(name, thread, strlen(thread)) && sscanf(at + strlen(words), "%d", &count) == 1)
+        if (at && !strncmp(name, thread, strlen(thread)) &&
+            sscanf(at + strlen(words), "%d", &count) == 1)
             sum += count;
     }
     fclose(f);
     return sum;
 }
 
-/* The ranges a run reports: each batch is read, decoded and collated once, on the worker's thread or process. */
+/* The ranges a run reports: each batch is read, decoded and collated once, on the worker's thread
+ * or process. */
 static void ranges(void **state)
 {
     (void)state;
@@ -510,8 +536,11 @@ static void ranges(void **state)
         char timers[320];
         open_text(5000, 16);
         assert_int_equal(lt_trace_create(&trace, no_ops, 1, 1), 0);
-        struct lt_loader_config k = {
-            .options = {.workers = 2, .prefetch = 2, .kind = (enum lt_worker_kind)(i / 2), .pin = i % 2}, .b = 2};
+        struct lt_loader_config k = {.options = {.workers = 2,
+                                                 .prefetch = 2,
+                                                 .kind = (enum lt_worker_kind)(i / 2),
+                                                 .pin = i % 2},
+                                     .b = 2};
         struct lt_loader *l = make(&k, trace);
         for (int j = 0; j < 20; j++)
             next(l);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The book of memory: sums and peaks, from several threads; what arenas, models, optimizers and whole runs enter and give
- * back; closed forms against what is held; what the kernel says.
+ * The book of memory: sums and peaks, from several threads; what arenas, models, optimizers and
+ * whole runs enter and give back; closed forms against what is held; what the kernel says.
  */
 #include "lt_support.h"
 
@@ -51,12 +51,14 @@ static void *enter_and_give_back(void *arg)
 static void many_threads(void **state)
 {
     (void)state;
-    static const enum lt_memory_tag tags[] = {LT_MEMORY_LOADER, LT_MEMORY_WORKSPACE, LT_MEMORY_LOADER, LT_MEMORY_OPTIMIZER};
+    static const enum lt_memory_tag tags[] = {LT_MEMORY_LOADER, LT_MEMORY_WORKSPACE,
+                                              LT_MEMORY_LOADER, LT_MEMORY_OPTIMIZER};
     pthread_t thread[4];
     struct lt_memory before, after;
     lt_memory_read(&before);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, enter_and_give_back, (void *)(uintptr_t)&tags[i]), 0);
+        assert_int_equal(
+            pthread_create(&thread[i], NULL, enter_and_give_back, (void *)(uintptr_t)&tags[i]), 0);
     for (int i = 0; i < 4; i++)
         assert_int_equal(pthread_join(thread[i], NULL), 0);
     lt_memory_read(&after);
@@ -101,10 +103,12 @@ static void assert_close(const char *what, int64_t held, uint64_t predicted, int
 {
     double slack = fmax(0.02 * (double)predicted, (double)arenas * PAGE);
     if (fabs((double)held - (double)predicted) > slack)
-        fail_msg("%s: %lld bytes held, %llu predicted", what, (long long)held, (unsigned long long)predicted);
+        fail_msg("%s: %lld bytes held, %llu predicted", what, (long long)held,
+                 (unsigned long long)predicted);
 }
 
-/* Shapes of the whole model in each mode, each tag; and the activations once more, tensor by tensor. */
+/* Shapes of the whole model in each mode, each tag; and the activations once more, tensor by
+ * tensor. */
 static void gpt2_closed_form_of(struct lt_gpt2_mode mode)
 {
     static const int64_t shapes[][7] = {/* layers, channels, heads, vocab, positions; b, t */
@@ -127,16 +131,22 @@ static void gpt2_closed_form_of(struct lt_gpt2_mode mode)
             moved[t] = held.tag[t] - before.tag[t];
         int bf16 = mode.dtype == LT_DTYPE_BF16;
         assert_int_equal(plan.tag[LT_MEMORY_PARAMETERS], (bf16 ? 6 : 4) * m->parameters.trainable);
-        assert_int_equal(moved[LT_MEMORY_PARAMETERS], pages(4 * m->parameters.count) + bf16 * pages(2 * m->parameters.count));
+        assert_int_equal(moved[LT_MEMORY_PARAMETERS],
+                         pages(4 * m->parameters.count) + bf16 * pages(2 * m->parameters.count));
         assert_int_equal(moved[LT_MEMORY_GRADIENTS], pages(4 * m->parameters.count));
-        assert_close("parameters", moved[LT_MEMORY_PARAMETERS], plan.tag[LT_MEMORY_PARAMETERS], 1 + bf16);
-        assert_close("activations", moved[LT_MEMORY_ACTIVATIONS], plan.tag[LT_MEMORY_ACTIVATIONS], 1);
+        assert_close("parameters", moved[LT_MEMORY_PARAMETERS], plan.tag[LT_MEMORY_PARAMETERS],
+                     1 + bf16);
+        assert_close("activations", moved[LT_MEMORY_ACTIVATIONS], plan.tag[LT_MEMORY_ACTIVATIONS],
+                     1);
         assert_close("workspace", moved[LT_MEMORY_WORKSPACE], plan.tag[LT_MEMORY_WORKSPACE], 1);
-        /* a block: ln1, qkv (3), attention, middle, ln2, up (4), gelu (4), and four statistics a row; its input; logits */
-        uint64_t l = (uint64_t)s[0], c = (uint64_t)s[1], h = (uint64_t)s[2], v = (uint64_t)s[3], n = (uint64_t)(s[5] * s[6]);
+        /* a block: ln1, qkv (3), attention, middle, ln2, up (4), gelu (4), and four statistics a
+         * row; its input; logits */
+        uint64_t l = (uint64_t)s[0], c = (uint64_t)s[1], h = (uint64_t)s[2], v = (uint64_t)s[3],
+                 n = (uint64_t)(s[5] * s[6]);
         uint64_t blocks = mode.recompute == LT_RECOMPUTE_BLOCK ? 1 : l, size = bf16 ? 2 : 4;
         uint64_t block = size * n * c * (1 + 3 + 1 + 1 + 1 + 4 + 4) + 4 * (4 * n + n * h);
-        uint64_t rest = size * (n * c * (l + 1 /* last stream */ + 1 /* final */) + n * v) + 4 * (2 * n + n /* losses */);
+        uint64_t rest = size * (n * c * (l + 1 /* last stream */ + 1 /* final */) + n * v) +
+                        4 * (2 * n + n /* losses */);
         uint64_t gradients = size * n * c * (1 + 1 + 1 + 4 + 3);
         assert_int_equal(plan.tag[LT_MEMORY_ACTIVATIONS], blocks * block + rest + gradients);
         lt_model_destroy(m);
@@ -172,7 +182,8 @@ static void runs_give_back(void **state)
         struct lt_train_config config = {
             .schedule = {.peak = 1e-3, .steps = 2},
             .micro_steps = 1,
-            .optimizer = {.kind = (enum lt_optimizer_kind)kind, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8}};
+            .optimizer = {
+                .kind = (enum lt_optimizer_kind)kind, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8}};
         lt_memory_read(&before);
         assert_int_equal(lt_gpt2_create(&m, &k, (struct lt_gpt2_mode){0}, 2, 32, 1, &err), 0);
         lt_memory_reset_peak();
@@ -180,7 +191,8 @@ static void runs_give_back(void **state)
             fail_msg("%s", err.what);
         lt_memory_read(&peak);
         assert_int_equal(peak.tag_peak[LT_MEMORY_OPTIMIZER] - before.tag[LT_MEMORY_OPTIMIZER],
-                         lt_optimizer_states(config.optimizer.kind) * pages(4 * m->parameters.count));
+                         lt_optimizer_states(config.optimizer.kind) *
+                             pages(4 * m->parameters.count));
         lt_model_destroy(m);
         lt_memory_read(&after);
         assert_int_equal(after.total, before.total);
@@ -199,7 +211,8 @@ static void what_the_kernel_says(void **state)
     struct lt_resident before, held, after;
     size_t bytes = (size_t)64 << 20;
     assert_int_equal(lt_memory_resident(&before), 0);
-    assert_true(before.peak >= before.now && before.now > 1 << 20 && before.file > 0 && before.file < before.now);
+    assert_true(before.peak >= before.now && before.now > 1 << 20 && before.file > 0 &&
+                before.file < before.now);
     char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(p != MAP_FAILED);
     memset(p, 1, bytes);
@@ -207,7 +220,8 @@ static void what_the_kernel_says(void **state)
     munmap(p, bytes);
     assert_int_equal(lt_memory_resident(&after), 0);
     /* the kernel counts in portions a CPU */
-    assert_true(llabs(held.now - before.now - (int64_t)bytes) < 4 << 20 && llabs(held.file - before.file) < 4 << 20);
+    assert_true(llabs(held.now - before.now - (int64_t)bytes) < 4 << 20 &&
+                llabs(held.file - before.file) < 4 << 20);
     assert_true(after.peak > held.now - (4 << 20) && after.now < held.now - (32 << 20));
     assert_true(lt_memory_available() > 1 << 20);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The perceptron: its gradient against differences of its loss, backends against each other, micro-batches against one batch,
- * FLOPs and memory against closed forms, resuming bit by bit, and what it learns from generated digits; the digits themselves.
+ * The perceptron: its gradient against differences of its loss, backends against each other,
+ * micro-batches against one batch, FLOPs and memory against closed forms, resuming bit by bit, and
+ * what it learns from generated digits; the digits themselves.
  */
 #include "lt_support.h"
 
@@ -25,7 +26,8 @@ static struct lt_model *make(const struct lt_mlp_config *k, int64_t b, uint64_t 
 
 static struct lt_batch random_batch(const struct lt_mlp_config *k, int64_t b, uint64_t key)
 {
-    return (struct lt_batch){.features = normals(b * k->features, key, 1), .targets = words(b, key + 1, k->classes)};
+    return (struct lt_batch){.features = normals(b * k->features, key, 1),
+                             .targets = words(b, key + 1, k->classes)};
 }
 
 /* ---- gradients ---------------------------------------------------------------------------------------------------------------- */
@@ -57,8 +59,8 @@ static void gradient(void **state)
             if (grad[i] == 0 && slope == 0) /* padding between tensors */
                 continue;
             if (!(fabs(slope - (double)grad[i]) <= 2e-3 * (largest + fabs(slope))))
-                fail_msg("%s: gradient %zu is %.6g, differences say %.6g", lt_backend_name(x.backend), i, (double)grad[i],
-                         slope);
+                fail_msg("%s: gradient %zu is %.6g, differences say %.6g",
+                         lt_backend_name(x.backend), i, (double)grad[i], slope);
         }
         lt_model_destroy(m);
     }
@@ -67,7 +69,8 @@ static void gradient(void **state)
 static void backends_agree(void **state)
 {
     (void)state;
-    static const struct lt_mlp_config odd = {.features = 785, .hidden = 67, .layers = 2, .classes = 11};
+    static const struct lt_mlp_config odd = {
+        .features = 785, .hidden = 67, .layers = 2, .classes = 11};
     struct lt_batch batch = random_batch(&odd, 33, 5);
     float *want = NULL;
     double loss = 0;
@@ -98,16 +101,19 @@ static void accumulation(void **state)
     big->ops->backward(big, &x, &batch, 1);
     memset(part->parameters.grad, 0x40, part->parameters.count * sizeof(float));
     for (int64_t i = 0; i < 4; i++) {
-        struct lt_batch piece = {.features = batch.features + 3 * i * small.features, .targets = batch.targets + 3 * i};
+        struct lt_batch piece = {.features = batch.features + 3 * i * small.features,
+                                 .targets = batch.targets + 3 * i};
         sum += part->ops->forward(part, &x, &piece, 4);
         part->ops->backward(part, &x, &piece, i == 0);
     }
     assert_true(fabs(loss - sum / 4) < 1e-6);
-    struct lt_model *layout = make(&small, 1, 1); /* its gradients are untouched: padding is where values stay 0 */
+    struct lt_model *layout =
+        make(&small, 1, 1); /* its gradients are untouched: padding is where values stay 0 */
     for (size_t i = 0; i < big->parameters.count; i++)
         if (big->parameters.grad[i] == 0)
             part->parameters.grad[i] = 0;
-    assert_near("gradient", part->parameters.grad, big->parameters.grad, (int64_t)big->parameters.count, 1e-4);
+    assert_near("gradient", part->parameters.grad, big->parameters.grad,
+                (int64_t)big->parameters.count, 1e-4);
     lt_model_destroy(layout);
     lt_model_destroy(big);
     lt_model_destroy(part);
@@ -132,7 +138,8 @@ static void told_once_and_final(void **state)
     lt_model_destroy(m);
 }
 
-/* With no weights and one bias above the others, every image is of that class; evaluation leaves the logits to be looked at. */
+/* With no weights and one bias above the others, every image is of that class; evaluation leaves
+ * the logits to be looked at. */
 static void right_answers_are_counted(void **state)
 {
     (void)state;
@@ -141,7 +148,8 @@ static void right_answers_are_counted(void **state)
     struct lt_batch batch = random_batch(&small, 50, 1);
     int64_t threes = 0;
     memset(m->parameters.value, 0, m->parameters.count * sizeof(float));
-    m->parameters.value[lt_arena_padded(130) + lt_arena_padded(200) + lt_arena_padded(50) + lt_arena_padded(30) + 3] = 1;
+    m->parameters.value[lt_arena_padded(130) + lt_arena_padded(200) + lt_arena_padded(50) +
+                        lt_arena_padded(30) + 3] = 1;
     for (int i = 0; i < 50; i++)
         threes += batch.targets[i] == 3;
     double loss = m->ops->forward(m, &x, &batch, 1);
@@ -155,7 +163,8 @@ static void right_answers_are_counted(void **state)
 
 #define DIGITS 4000
 
-static int digit_read(const struct lt_source *source, uint64_t sample, void *raw, struct tacho_error *err)
+static int digit_read(const struct lt_source *source, uint64_t sample, void *raw,
+                      struct tacho_error *err)
 {
     (void)source;
     (void)err;
@@ -170,7 +179,8 @@ static size_t digit_bytes(const struct lt_source *source, uint64_t sample)
     return LT_DIGITS_PIXELS;
 }
 
-static int digit_decode(const struct lt_source *source, uint64_t sample, const void *raw, void *item, struct tacho_error *err)
+static int digit_decode(const struct lt_source *source, uint64_t sample, const void *raw,
+                        void *item, struct tacho_error *err)
 {
     const uint8_t *pixels = raw;
     float *features = item;
@@ -183,8 +193,11 @@ static int digit_decode(const struct lt_source *source, uint64_t sample, const v
     return 0;
 }
 
-static const struct lt_source_ops digit_ops = {
-    .name = "digits", .bytes = digit_bytes, .read = digit_read, .decode = digit_decode, .collate = lt_source_collate_features};
+static const struct lt_source_ops digit_ops = {.name = "digits",
+                                               .bytes = digit_bytes,
+                                               .read = digit_read,
+                                               .decode = digit_decode,
+                                               .collate = lt_source_collate_features};
 static const struct lt_source digits = {.ops = &digit_ops,
                                         .samples = DIGITS,
                                         .identity = 1,
@@ -221,13 +234,18 @@ static struct lt_train_config plan(int64_t steps, int kind)
         .schedule = {.peak = rates[kind], .floor = 0.1 * rates[kind], .warmup = 5, .steps = steps},
         .micro_steps = 1,
         .clip = 5,
-        .optimizer = {.kind = (enum lt_optimizer_kind)kind, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .momentum = 0.9},
+        .optimizer = {.kind = (enum lt_optimizer_kind)kind,
+                      .beta1 = 0.9,
+                      .beta2 = 0.99,
+                      .eps = 1e-8,
+                      .momentum = 0.9},
         .loader = {.workers = 2, .prefetch = 2},
         .log_every = 1,
         .seed = 5};
 }
 
-static struct seen train(struct lt_model *m, const struct lt_train_config *k, struct lt_trace *trace, int64_t stop_after)
+static struct seen train(struct lt_model *m, const struct lt_train_config *k,
+                         struct lt_trace *trace, int64_t stop_after)
 {
     struct tacho_error err = {0};
     struct lt_part learn = {.source = &digits, .samples = DIGITS - 500},
@@ -244,15 +262,16 @@ static struct seen train(struct lt_model *m, const struct lt_train_config *k, st
 static void learns_digits(void **state)
 {
     (void)state;
-    static const struct lt_mlp_config k = {.features = LT_DIGITS_PIXELS, .hidden = 48, .layers = 2, .classes = 10};
+    static const struct lt_mlp_config k = {
+        .features = LT_DIGITS_PIXELS, .hidden = 48, .layers = 2, .classes = 10};
     for (int kind = 0; kind < LT_OPTIMIZER_COUNT; kind++) {
         struct lt_model *m = make(&k, 50, 1);
         struct lt_train_config config = plan(250, kind);
         config.eval_every = 250;
         config.eval_batches = 10;
         struct seen s = train(m, &config, NULL, 0);
-        print_message("# %s: %.1f %% of the held-out digits, loss %.3f\n", lt_optimizer_name(config.optimizer.kind),
-                      100 * s.accuracy, s.loss);
+        print_message("# %s: %.1f %% of the held-out digits, loss %.3f\n",
+                      lt_optimizer_name(config.optimizer.kind), 100 * s.accuracy, s.loss);
         assert_true(s.accuracy > 0.9 && s.accuracy <= 1);
         assert_int_equal(s.tokens, 0);
         assert_int_equal(s.samples, 50);
@@ -271,23 +290,27 @@ static void learns_digits(void **state)
 static void resumes_bit_by_bit(void **state)
 {
     (void)state;
-    static const struct lt_mlp_config k = {.features = LT_DIGITS_PIXELS, .hidden = 20, .layers = 1, .classes = 10};
+    static const struct lt_mlp_config k = {
+        .features = LT_DIGITS_PIXELS, .hidden = 20, .layers = 1, .classes = 10};
     char path[300];
     const char *folder = scratch_folder();
     snprintf(path, sizeof path, "%s/checkpoint", folder);
     for (int kind = 0; kind < LT_OPTIMIZER_COUNT; kind++)
         for (int workers = 0; workers <= 2; workers += 2) {
-            struct lt_model *whole = make(&k, 16, 1), *first = make(&k, 16, 1), *second = make(&k, 16, 2);
+            struct lt_model *whole = make(&k, 16, 1), *first = make(&k, 16, 1),
+                            *second = make(&k, 16, 2);
             struct lt_train_config config = plan(12, kind);
             config.loader.workers = workers;
             struct seen straight = train(whole, &config, NULL, 0);
             config.checkpoint = path;
             train(first, &config, NULL, 5);
-            assert_true(memcmp(first->parameters.value, whole->parameters.value, 4 * whole->parameters.count) != 0);
+            assert_true(memcmp(first->parameters.value, whole->parameters.value,
+                               4 * whole->parameters.count) != 0);
             config.checkpoint = NULL;
             config.resume = path;
             struct seen resumed = train(second, &config, NULL, 0);
-            assert_memory_equal(second->parameters.value, whole->parameters.value, 4 * whole->parameters.count);
+            assert_memory_equal(second->parameters.value, whole->parameters.value,
+                                4 * whole->parameters.count);
             assert_int_equal(resumed.samples, straight.samples);
             lt_model_destroy(whole);
             lt_model_destroy(first);
@@ -303,13 +326,17 @@ static void flops_are_closed_forms(void **state)
 {
     (void)state;
     /* hidden, layers; b, micro-steps */
-    static const uint64_t shapes[][4] = {{1, 1, 1, 1}, {17, 1, 3, 2}, {32, 4, 8, 1}, {100, 2, 50, 3}};
+    static const uint64_t shapes[][4] = {
+        {1, 1, 1, 1}, {17, 1, 3, 2}, {32, 4, 8, 1}, {100, 2, 50, 3}};
     static const uint64_t update[LT_OPTIMIZER_COUNT] = {15, 5, 3};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int kind = 0; kind < LT_OPTIMIZER_COUNT; kind++) {
-            uint64_t f = LT_DIGITS_PIXELS, k = 10, w = shapes[i][0], l = shapes[i][1], b = shapes[i][2], micro = shapes[i][3];
-            struct lt_mlp_config c = {
-                .features = (int64_t)f, .hidden = (int64_t)w, .layers = (int64_t)l, .classes = (int64_t)k};
+            uint64_t f = LT_DIGITS_PIXELS, k = 10, w = shapes[i][0], l = shapes[i][1],
+                     b = shapes[i][2], micro = shapes[i][3];
+            struct lt_mlp_config c = {.features = (int64_t)f,
+                                      .hidden = (int64_t)w,
+                                      .layers = (int64_t)l,
+                                      .classes = (int64_t)k};
             struct lt_model *m = make(&c, (int64_t)b, 1);
             struct lt_train_config config = plan(1, kind);
             struct lt_trace *trace = NULL;
@@ -319,14 +346,16 @@ static void flops_are_closed_forms(void **state)
             train(m, &config, trace, 0);
             struct lt_timers_step s = *lt_trace_steps(trace, &steps);
             assert_int_equal(steps, 1);
-            /* 2 products on the way there, 2 back for weights, 2 back for inputs except the first layer's */
+            /* 2 products on the way there, 2 back for weights, 2 back for inputs except the first
+             * layer's */
             uint64_t matrix = b * micro * (4 * f * w + 6 * (l - 1) * w * w + 6 * w * k);
             uint64_t rest = b * micro * (l * w * (9 + 19) + 7 * k + 4);
             assert_int_equal(s.model_flops, matrix);
             assert_int_equal(s.palm_flops, matrix);
             assert_int_equal(s.matrix_flops, matrix);
             assert_int_equal(lt_mlp_flops(&c, (int64_t)b, (int64_t)micro), matrix);
-            assert_int_equal(s.flops, matrix + rest + (2 + update[kind]) * m->parameters.count + m->parameters.decayed);
+            assert_int_equal(s.flops, matrix + rest + (2 + update[kind]) * m->parameters.count +
+                                          m->parameters.decayed);
             assert_int_equal(s.ops, micro * (2 * (2 * l + 1) + 1) + 2);
             assert_int_equal(m->parameters.matrix, f * w + (l - 1) * w * w + w * k);
             assert_int_equal(m->parameters.trainable, m->parameters.matrix + l * w + k);
@@ -338,7 +367,8 @@ static void flops_are_closed_forms(void **state)
 static void memory_is_a_closed_form(void **state)
 {
     (void)state;
-    static const struct lt_mlp_config k = {.features = 784, .hidden = 1500, .layers = 3, .classes = 10};
+    static const struct lt_mlp_config k = {
+        .features = 784, .hidden = 1500, .layers = 3, .classes = 10};
     const uint64_t page = 4096;
     struct lt_memory before, held, after;
     struct lt_memory_plan p;
@@ -361,7 +391,8 @@ static void memory_is_a_closed_form(void **state)
 static void impossible_shapes(void **state)
 {
     (void)state;
-    static const struct lt_mlp_config bad[] = {{0, 1, 1, 1}, {1, 0, 1, 1}, {1, 1, 0, 1}, {1, 1, 1, 0}};
+    static const struct lt_mlp_config bad[] = {
+        {0, 1, 1, 1}, {1, 0, 1, 1}, {1, 1, 0, 1}, {1, 1, 1, 0}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct tacho_error err = {0};
         struct lt_model *m = NULL;
@@ -388,8 +419,8 @@ static long size_of(const char *folder, const char *name, unsigned char *head, s
 
 static void remove_digits(const char *folder)
 {
-    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
-                                        "t10k-labels-idx1-ubyte"};
+    static const char *const names[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+                                        "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
     char path[5000];
     for (int i = 0; i < 4; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -406,21 +437,25 @@ static void files_are_idx(void **state)
     unsigned char images[16 + LT_DIGITS_PIXELS], labels[8 + 3], first[LT_DIGITS_PIXELS];
     const char *folder = scratch_folder();
     assert_int_equal(lt_digits_write(folder, 1003, 3, 9, &err), 0);
-    assert_int_equal(size_of(folder, "train-images-idx3-ubyte", images, sizeof images), 16 + 1003 * LT_DIGITS_PIXELS);
-    assert_memory_equal(images, ((unsigned char[]){0, 0, 8, 3, 0, 0, 3, 0xeb, 0, 0, 0, 28, 0, 0, 0, 28}), 16);
+    assert_int_equal(size_of(folder, "train-images-idx3-ubyte", images, sizeof images),
+                     16 + 1003 * LT_DIGITS_PIXELS);
+    assert_memory_equal(
+        images, ((unsigned char[]){0, 0, 8, 3, 0, 0, 3, 0xeb, 0, 0, 0, 28, 0, 0, 0, 28}), 16);
     assert_int_equal(size_of(folder, "t10k-labels-idx1-ubyte", labels, sizeof labels), 8 + 3);
     assert_memory_equal(labels, ((unsigned char[]){0, 0, 8, 1, 0, 0, 0, 3}), 8);
     lt_digits_draw(lt_random_bits(9, 0), 0, first);
     assert_memory_equal(images + 16, first, sizeof first);
     for (uint64_t i = 0; i < 3; i++)
         assert_int_equal(labels[8 + i], lt_digits_label(lt_random_bits(9, 1), i));
-    assert_int_equal(lt_digits_write(folder, 10, 3, 9, &err), TACHO_EIO); /* nothing of the user's is overwritten */
+    assert_int_equal(lt_digits_write(folder, 10, 3, 9, &err),
+                     TACHO_EIO); /* nothing of the user's is overwritten */
     assert_non_null(strstr(err.what, "train-images"));
     assert_int_equal(lt_digits_write("/no/such/folder", 10, 3, 9, &err), TACHO_EIO);
     remove_digits(folder);
 }
 
-/* Labels are spread evenly, no two images are alike, ink is on the picture and hardly on its rim. */
+/* Labels are spread evenly, no two images are alike, ink is on the picture and hardly on its rim.
+ */
 static void digits_differ(void **state)
 {
     (void)state;
@@ -436,7 +471,8 @@ static void digits_differ(void **state)
         for (int j = 0; j < LT_DIGITS_PIXELS; j++) {
             int x = j % LT_DIGITS_SIDE, y = j / LT_DIGITS_SIDE;
             ink += image[i][j] > 127;
-            rim += image[i][j] > 0 && (x == 0 || y == 0 || x == LT_DIGITS_SIDE - 1 || y == LT_DIGITS_SIDE - 1);
+            rim += image[i][j] > 0 &&
+                   (x == 0 || y == 0 || x == LT_DIGITS_SIDE - 1 || y == LT_DIGITS_SIDE - 1);
         }
         assert_true(ink > 15 && ink < 300);
         touching += rim > 0;

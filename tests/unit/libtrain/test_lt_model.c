@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The whole model: its gradient against differences of its loss, one backend against the other, micro-batches against one big
- * batch, and the FLOPs of a step, summed over the work records of its ops, against closed forms.
+ * The whole model: its gradient against differences of its loss, one backend against the other,
+ * micro-batches against one big batch, and the FLOPs of a step, summed over the work records of its
+ * ops, against closed forms.
  */
 #include "lt_support.h"
 
@@ -20,7 +21,8 @@ static const struct lt_gpt2_mode modes[] = {{LT_DTYPE_FP32, LT_RECOMPUTE_NONE},
                                             {LT_DTYPE_BF16, LT_RECOMPUTE_BLOCK}};
 #define MODES (sizeof modes / sizeof *modes)
 
-static struct lt_model *make(const struct lt_gpt2_config *k, struct lt_gpt2_mode mode, int64_t b, int64_t t)
+static struct lt_model *make(const struct lt_gpt2_config *k, struct lt_gpt2_mode mode, int64_t b,
+                             int64_t t)
 {
     struct tacho_error err = {0};
     struct lt_model *m = NULL;
@@ -29,15 +31,16 @@ static struct lt_model *make(const struct lt_gpt2_config *k, struct lt_gpt2_mode
     return m;
 }
 
-static double slope(struct lt_model *m, const struct lt_context *x, const int32_t *tokens, const int32_t *targets,
-                    const float *direction, const float *start, double h)
+static double slope(struct lt_model *m, const struct lt_context *x, const int32_t *tokens,
+                    const int32_t *targets, const float *direction, const float *start, double h)
 {
     struct lt_parameters *p = &m->parameters;
     double side[2];
     for (int i = 0; i < 2; i++) {
         for (size_t j = 0; j < p->count; j++)
             p->value[j] = start[j] + (float)(i ? -h : h) * direction[j];
-        side[i] = m->ops->forward(m, x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
+        side[i] =
+            m->ops->forward(m, x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
     }
     memcpy(p->value, start, p->count * sizeof *start);
     return (side[0] - side[1]) / (2 * h);
@@ -52,8 +55,8 @@ static double dot(const float *a, const float *b, size_t n)
 }
 
 /* Forward and backward of `m` from the parameters `start`; the gradient. */
-static const float *gradient_at(struct lt_model *m, const struct lt_context *x, const float *start, const int32_t *tokens,
-                                const int32_t *targets)
+static const float *gradient_at(struct lt_model *m, const struct lt_context *x, const float *start,
+                                const int32_t *tokens, const int32_t *targets)
 {
     struct lt_parameters *p = &m->parameters;
     memcpy(p->value, start, p->count * sizeof *start);
@@ -63,31 +66,37 @@ static const float *gradient_at(struct lt_model *m, const struct lt_context *x, 
     return p->grad;
 }
 
-/* Along the gradient of each sixteenth of the parameters, and along random directions, which an error at right angles to the
- * gradient cannot hide from. The differences are those of the fp32 model; in bf16 the gradient may be 1 % of its length off. */
+/* Along the gradient of each sixteenth of the parameters, and along random directions, which an
+ * error at right angles to the gradient cannot hide from. The differences are those of the fp32
+ * model; in bf16 the gradient may be 1 % of its length off. */
 static void gradient_of(enum lt_backend backend, struct lt_gpt2_mode mode)
 {
     struct lt_model *m = make(&small, mode, 2, 9), *plain = make(&small, fp32, 2, 9);
     struct lt_context x = {.backend = backend};
     struct lt_parameters *p = &plain->parameters;
     const int32_t *tokens = words(18, 1, small.vocab), *targets = words(18, 2, small.vocab);
-    double near = mode.dtype == LT_DTYPE_FP32 ? 2e-3 : 1e-2, floor = mode.dtype == LT_DTYPE_FP32 ? 5e-4 : 1e-2;
-    for (size_t i = 0; i < p->count; i++) /* away from the flat start; values that both types have */
+    double near = mode.dtype == LT_DTYPE_FP32 ? 2e-3 : 1e-2,
+           floor = mode.dtype == LT_DTYPE_FP32 ? 5e-4 : 1e-2;
+    for (size_t i = 0; i < p->count;
+         i++) /* away from the flat start; values that both types have */
         p->value[i] = lt_bf16_float(lt_bf16_round(i < p->decayed ? 6 * p->value[i] : p->value[i]));
-    const float *start = copy_of(p->value, (int64_t)p->count), *grad = gradient_at(m, &x, start, tokens, targets);
+    const float *start = copy_of(p->value, (int64_t)p->count),
+                *grad = gradient_at(m, &x, start, tokens, targets);
     double norm = sqrt(dot(grad, grad, p->count));
     for (uint64_t k = 0; k < 24; k++) {
-        float *direction = k < 16 ? zeros((int64_t)p->count) : normals((int64_t)p->count, 100 + k, 1);
+        float *direction =
+            k < 16 ? zeros((int64_t)p->count) : normals((int64_t)p->count, 100 + k, 1);
         size_t from = k * p->count / 16, end = (k + 1) * p->count / 16;
         if (k < 16)
             memcpy(direction + from, grad + from, (end - from) * sizeof *grad);
         double length = sqrt(dot(direction, direction, p->count));
         for (size_t i = 0; i < p->count; i++)
             direction[i] = (float)(direction[i] / length);
-        double expected = dot(grad, direction, p->count), got = slope(plain, &x, tokens, targets, direction, start, 5e-3);
+        double expected = dot(grad, direction, p->count),
+               got = slope(plain, &x, tokens, targets, direction, start, 5e-3);
         if (!(fabs(got - expected) <= near * fabs(expected) + floor * norm))
-            fail_msg("%s, %s, direction %d: gradient says %.6g, differences %.6g", lt_backend_name(backend),
-                     lt_dtype_name(mode.dtype), (int)k, expected, got);
+            fail_msg("%s, %s, direction %d: gradient says %.6g, differences %.6g",
+                     lt_backend_name(backend), lt_dtype_name(mode.dtype), (int)k, expected, got);
     }
     lt_model_destroy(m);
     lt_model_destroy(plain);
@@ -101,7 +110,8 @@ static void model_gradient(void **state)
             gradient_of((enum lt_backend)i, modes[j]);
 }
 
-/* Against the fp32 reference: fp32 backends element by element, bf16 by the length of the difference. */
+/* Against the fp32 reference: fp32 backends element by element, bf16 by the length of the
+ * difference. */
 static void backends_agree(void **state)
 {
     (void)state;
@@ -114,7 +124,8 @@ static void backends_agree(void **state)
             struct lt_context x = {.backend = (enum lt_backend)i};
             struct lt_model *m = make(&odd, modes[j], 3, 70);
             size_t count = m->parameters.count;
-            double got = m->ops->forward(m, &x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
+            double got =
+                m->ops->forward(m, &x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
             m->ops->backward(m, &x, &(struct lt_batch){.tokens = tokens}, 1);
             float *grad = copy_of(m->parameters.grad, (int64_t)count);
             if (!want) {
@@ -128,8 +139,8 @@ static void backends_agree(void **state)
                 grad[k] -= want[k];
             double apart = sqrt(dot(grad, grad, count) / dot(want, want, count));
             if (!(apart < 2e-2))
-                fail_msg("%s, %s: gradient off by %g of its length", lt_backend_name(x.backend), lt_dtype_name(modes[j].dtype),
-                         apart);
+                fail_msg("%s, %s: gradient off by %g of its length", lt_backend_name(x.backend),
+                         lt_dtype_name(modes[j].dtype), apart);
             lt_model_destroy(m);
         }
     assert_true(fabs(loss - log(97)) < 0.2); /* an untrained model knows nothing */
@@ -141,7 +152,8 @@ static void backends_agree(void **state)
 static const float *learn(struct lt_gpt2_mode mode, double *losses)
 {
     static const struct lt_gpt2_config odd = {"odd", "", 3, 64, 4, 97, 70, 70, 3};
-    const struct lt_optimizer_config adamw = {.kind = LT_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
+    const struct lt_optimizer_config adamw = {
+        .kind = LT_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8};
     const int32_t *tokens = words(210, 1, odd.vocab), *targets = words(210, 2, odd.vocab);
     struct lt_context x = {.backend = LT_BACKEND_CPU};
     struct lt_model *m = make(&odd, mode, 3, 70);
@@ -149,7 +161,8 @@ static const float *learn(struct lt_gpt2_mode mode, double *losses)
     struct tacho_error err = {0};
     assert_int_equal(lt_optimizer_create(&optimizer, &adamw, &m->parameters, &err), 0);
     for (int i = 0; i < STEPS; i++) {
-        losses[i] = m->ops->forward(m, &x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
+        losses[i] =
+            m->ops->forward(m, &x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
         m->ops->backward(m, &x, &(struct lt_batch){.tokens = tokens}, 1);
         lt_optimizer_update(&optimizer, &x, &m->parameters, i, 2e-3, 1);
     }
@@ -193,10 +206,13 @@ static void accumulation(void **state)
     one->ops->forward(one, &x, &(struct lt_batch){.tokens = targets, .targets = tokens}, 1);
     one->ops->backward(one, &x, &(struct lt_batch){.tokens = targets},
                        1); /* another gradient lies there: the first micro-step must overwrite it */
-    double loss = big->ops->forward(big, &x, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1), sum = 0;
+    double loss = big->ops->forward(big, &x,
+                                    &(struct lt_batch){.tokens = tokens, .targets = targets}, 1),
+           sum = 0;
     big->ops->backward(big, &x, &(struct lt_batch){.tokens = tokens}, 1);
     for (int64_t i = 0; i < 4; i++) {
-        sum += one->ops->forward(one, &x, &(struct lt_batch){.tokens = tokens + 9 * i, .targets = targets + 9 * i}, 4);
+        sum += one->ops->forward(
+            one, &x, &(struct lt_batch){.tokens = tokens + 9 * i, .targets = targets + 9 * i}, 4);
         one->ops->backward(one, &x, &(struct lt_batch){.tokens = tokens + 9 * i}, i == 0);
     }
     assert_true(fabs(loss - sum / 4) < 1e-6);
@@ -208,13 +224,17 @@ static void accumulation(void **state)
 static void evaluation_changes_nothing(void **state)
 {
     (void)state;
-    struct lt_context train = {.backend = LT_BACKEND_CPU}, look = {.backend = LT_BACKEND_CPU, .evaluation = 1};
+    struct lt_context train = {.backend = LT_BACKEND_CPU},
+                      look = {.backend = LT_BACKEND_CPU, .evaluation = 1};
     struct lt_model *m = make(&small, fp32, 2, 9);
     const int32_t *tokens = words(18, 1, small.vocab), *targets = words(18, 2, small.vocab);
-    double a = m->ops->forward(m, &train, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
+    double a =
+        m->ops->forward(m, &train, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1);
     m->ops->backward(m, &train, &(struct lt_batch){.tokens = tokens}, 1);
     float *grad = copy_of(m->parameters.grad, (int64_t)m->parameters.count);
-    assert_true(fabs(a - m->ops->forward(m, &look, &(struct lt_batch){.tokens = tokens, .targets = targets}, 1)) < 1e-6);
+    assert_true(
+        fabs(a - m->ops->forward(m, &look, &(struct lt_batch){.tokens = tokens, .targets = targets},
+                                 1)) < 1e-6);
     assert_memory_equal(grad, m->parameters.grad, m->parameters.count * sizeof *grad);
     lt_model_destroy(m);
 }
@@ -222,8 +242,9 @@ static void evaluation_changes_nothing(void **state)
 static void impossible_shapes(void **state)
 {
     (void)state;
-    static const struct lt_gpt2_config bad[] = {
-        {"heads", "", 2, 24, 5, 40, 9, 9, 2}, {"layers", "", 0, 24, 3, 40, 9, 9, 2}, {"vocab", "", 2, 24, 3, 0, 9, 9, 2}};
+    static const struct lt_gpt2_config bad[] = {{"heads", "", 2, 24, 5, 40, 9, 9, 2},
+                                                {"layers", "", 0, 24, 3, 40, 9, 9, 2},
+                                                {"vocab", "", 2, 24, 3, 0, 9, 9, 2}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct tacho_error err = {0};
         struct lt_model *m = NULL;
@@ -246,8 +267,10 @@ static void parameter_counts(void **state)
 /* ---- FLOPs of a step -------------------------------------------------------------------------------------------------------- */
 
 /* Runs one step and returns what its work records add up to. */
-static struct lt_timers_step one_step(const struct lt_gpt2_config *k, enum lt_backend backend, struct lt_gpt2_mode mode,
-                                      int64_t b, int64_t t, int micro_steps, const char *text, size_t *count, size_t *decayed)
+static struct lt_timers_step one_step(const struct lt_gpt2_config *k, enum lt_backend backend,
+                                      struct lt_gpt2_mode mode, int64_t b, int64_t t,
+                                      int micro_steps, const char *text, size_t *count,
+                                      size_t *decayed)
 {
     struct tacho_error err = {0};
     struct lt_model *m = make(k, mode, b, t);
@@ -283,9 +306,9 @@ static uint64_t blocked_pairs(uint64_t t)
     return pairs;
 }
 
-/* One shape {layers, channels, heads, vocab; b, t, micro-steps} in one backend and mode. With recomputation, all but the last
- * block make attention's forward and three of the four products again (3 c c, c c and 4 c c of 12), and two layernorms, a
- * residual and the gelu. */
+/* One shape {layers, channels, heads, vocab; b, t, micro-steps} in one backend and mode. With
+ * recomputation, all but the last block make attention's forward and three of the four products
+ * again (3 c c, c c and 4 c c of 12), and two layernorms, a residual and the gelu. */
 static void flops_of(const uint64_t *shape, int backend, struct lt_gpt2_mode mode, const char *text)
 {
     uint64_t l = shape[0], c = shape[1], v = shape[3], b = shape[4], t = shape[5], micro = shape[6];
@@ -294,20 +317,24 @@ static void flops_of(const uint64_t *shape, int backend, struct lt_gpt2_mode mod
     size_t count, decayed;
     if (backend == LT_BACKEND_REFERENCE && l * c * c * b * t * micro > 200000)
         return; /* slow, and its counts are the same functions */
-    struct lt_timers_step s =
-        one_step(&k, (enum lt_backend)backend, mode, (int64_t)b, (int64_t)t, (int)micro, text, &count, &decayed);
-    uint64_t n = b * t, pairs = backend == LT_BACKEND_REFERENCE ? t * (t + 1) / 2 : blocked_pairs(t);
+    struct lt_timers_step s = one_step(&k, (enum lt_backend)backend, mode, (int64_t)b, (int64_t)t,
+                                       (int)micro, text, &count, &decayed);
+    uint64_t n = b * t,
+             pairs = backend == LT_BACKEND_REFERENCE ? t * (t + 1) / 2 : blocked_pairs(t);
     uint64_t again = mode.recompute == LT_RECOMPUTE_BLOCK ? l - 1 : 0;
     uint64_t matrix = 6 * (12 * l * c * c + v * c) * n * micro;
     uint64_t recomputed = again * (2 * (3 + 1 + 4) * c * c * n + 4 * c * pairs * b) * micro;
     uint64_t issued = matrix + 14 * l * c * pairs * b * micro + recomputed;
-    uint64_t rest = micro * (3 * n * c + 22 * n * c * (2 * l + 1) + 114 * n * c * l + 7 * n * v + 4 * n) + 17 * count + decayed;
+    uint64_t rest =
+        micro * (3 * n * c + 22 * n * c * (2 * l + 1) + 114 * n * c * l + 7 * n * v + 4 * n) +
+        17 * count + decayed;
     rest += micro * again * n * c * (2 * 8 + 1 + 4 * 9);
     assert_int_equal(s.model_flops, matrix + 6 * l * c * t * (t + 1) * b * micro);
     assert_int_equal(s.palm_flops, matrix + 12 * l * c * t * t * b * micro);
     assert_int_equal(s.matrix_flops, issued);
     assert_int_equal(s.flops, issued + rest);
-    struct lt_gpt2_flops f = lt_gpt2_flops(&k, (enum lt_backend)backend, mode, (int64_t)b, (int64_t)t, (int64_t)micro);
+    struct lt_gpt2_flops f =
+        lt_gpt2_flops(&k, (enum lt_backend)backend, mode, (int64_t)b, (int64_t)t, (int64_t)micro);
     assert_int_equal(f.model, s.model_flops);
     assert_int_equal(f.palm, s.palm_flops);
     assert_int_equal(f.issued, s.matrix_flops);
@@ -319,8 +346,9 @@ static void flops_are_closed_forms(void **state)
 {
     (void)state;
     static const uint64_t shapes[][7] = {
-        {1, 8, 1, 256, 1, 1, 1},     {2, 24, 3, 300, 3, 65, 1}, {1, 20, 4, 257, 2, 64, 3},  {3, 36, 3, 256, 1, 129, 2},
-        {4, 128, 4, 256, 8, 128, 1}, {2, 10, 5, 999, 5, 7, 4},  {1, 64, 1, 256, 3, 200, 1},
+        {1, 8, 1, 256, 1, 1, 1},    {2, 24, 3, 300, 3, 65, 1},   {1, 20, 4, 257, 2, 64, 3},
+        {3, 36, 3, 256, 1, 129, 2}, {4, 128, 4, 256, 8, 128, 1}, {2, 10, 5, 999, 5, 7, 4},
+        {1, 64, 1, 256, 3, 200, 1},
     };
     char path[300];
     const char *folder = scratch_folder();
@@ -334,7 +362,8 @@ static void flops_are_closed_forms(void **state)
     rmdir(folder);
 }
 
-/* What a record says of an op: type, pass, bytes by the size of its elements; the optimizer's are fp32. */
+/* What a record says of an op: type, pass, bytes by the size of its elements; the optimizer's are
+ * fp32. */
 static void records_know_the_type(void **state)
 {
     (void)state;
@@ -372,8 +401,10 @@ static void records_know_the_type(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(model_gradient),        TEST(backends_agree),   TEST(accumulation),           TEST(evaluation_changes_nothing),
-        TEST(impossible_shapes),     TEST(parameter_counts), TEST(flops_are_closed_forms), TEST(modes_learn_alike),
+        TEST(model_gradient),         TEST(backends_agree),
+        TEST(accumulation),           TEST(evaluation_changes_nothing),
+        TEST(impossible_shapes),      TEST(parameter_counts),
+        TEST(flops_are_closed_forms), TEST(modes_learn_alike),
         TEST(records_know_the_type),
     };
     calm_openmp();

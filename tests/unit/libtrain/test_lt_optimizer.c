@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The optimizers: each backend against the reference on odd lengths, against formulas worked out by hand, the bf16 copy, what
- * an update says it costs, and the names that checkpoints carry.
+ * The optimizers: each backend against the reference on odd lengths, against formulas worked out by
+ * hand, the bf16 copy, what an update says it costs, and the names that checkpoints carry.
  */
 #include "lt_support.h"
 
@@ -9,12 +9,14 @@
 
 #define NEAR 2e-5
 
-/* Parameters of `count` elements of which `decayed` decay, with gradients, in memory of the test's pool. */
+/* Parameters of `count` elements of which `decayed` decay, with gradients, in memory of the test's
+ * pool. */
 static struct lt_parameters parameters_of(int64_t count, int64_t decayed, int shadow)
 {
     struct lt_parameters p = {.value = normals(count, 2, 1),
                               .grad = normals(count, 1, 1),
-                              .shadow = shadow ? pool_bytes((size_t)count * sizeof(uint16_t)) : NULL,
+                              .shadow =
+                                  shadow ? pool_bytes((size_t)count * sizeof(uint16_t)) : NULL,
                               .count = (size_t)count,
                               .decayed = (size_t)decayed};
     return p;
@@ -22,15 +24,20 @@ static struct lt_parameters parameters_of(int64_t count, int64_t decayed, int sh
 
 static struct lt_optimizer_config config_of(int kind)
 {
-    return (struct lt_optimizer_config){
-        .kind = (enum lt_optimizer_kind)kind, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .momentum = 0.9};
+    return (struct lt_optimizer_config){.kind = (enum lt_optimizer_kind)kind,
+                                        .weight_decay = 0.1,
+                                        .beta1 = 0.9,
+                                        .beta2 = 0.95,
+                                        .eps = 1e-8,
+                                        .momentum = 0.9};
 }
 
 /* Five updates with both backends, from the same state. */
 static void backends_agree(void **state)
 {
     (void)state;
-    static const int64_t shapes[][2] = {{1, 0}, {1, 1}, {17, 5}, {16384, 16384}, {70003, 0}, {70003, 40001}};
+    static const int64_t shapes[][2] = {{1, 0},         {1, 1},     {17, 5},
+                                        {16384, 16384}, {70003, 0}, {70003, 40001}};
     for (int kind = 0; kind < LT_OPTIMIZER_COUNT; kind++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
             struct lt_parameters p[LT_BACKEND_COUNT];
@@ -57,8 +64,8 @@ static void backends_agree(void **state)
         }
 }
 
-/* Three updates of one weight that decays and one that does not, the recurrence written out: u = 0.5 u + g, p <- p - lr (u +
- * decay p). With momentum 0 and for sgd, u = g. */
+/* Three updates of one weight that decays and one that does not, the recurrence written out: u =
+ * 0.5 u + g, p <- p - lr (u + decay p). With momentum 0 and for sgd, u = g. */
 static void momentum_by_hand(void **state)
 {
     (void)state;
@@ -82,12 +89,14 @@ static void momentum_by_hand(void **state)
                 want[1] -= rates[i] * u;
                 lt_optimizer_update(&o, &x, &p, i, rates[i], 2);
             }
-            assert_true(fabs((double)p.value[0] - want[0]) < 1e-6 && fabs((double)p.value[1] - want[1]) < 1e-6);
+            assert_true(fabs((double)p.value[0] - want[0]) < 1e-6 &&
+                        fabs((double)p.value[1] - want[1]) < 1e-6);
             lt_optimizer_destroy(&o);
         }
 }
 
-/* A bowl, 1/2 sum h (x - x0)^2, steep in some directions and flat in others: all find x0, momentum before plain descent. */
+/* A bowl, 1/2 sum h (x - x0)^2, steep in some directions and flat in others: all find x0, momentum
+ * before plain descent. */
 static void finds_the_minimum(void **state)
 {
     (void)state;
@@ -112,7 +121,8 @@ static void finds_the_minimum(void **state)
         lt_optimizer_destroy(&o);
     }
     assert_true(left[LT_OPTIMIZER_ADAMW] < 1e-2 && left[LT_OPTIMIZER_MOMENTUM] < 1e-2);
-    assert_true(left[LT_OPTIMIZER_SGD] > 10 * left[LT_OPTIMIZER_MOMENTUM]); /* its flat directions are not there yet */
+    assert_true(left[LT_OPTIMIZER_SGD] >
+                10 * left[LT_OPTIMIZER_MOMENTUM]); /* its flat directions are not there yet */
 }
 
 /* bf16 keeps 8 bits of the significand: ties go to even, overflow to infinity, NaN stays NaN. */
@@ -152,7 +162,8 @@ static void costs(void **state)
         lt_op_work(LT_OP_ADAMW, &cpu, &a, &w);
         assert_int_equal(w.flops, 15 * 100 + 30);
         assert_int_equal(w.bytes_read + w.bytes_written, 28 * 100 + 200 * shadow);
-        union lt_args m = {.momentum = {.count = 100, .decayed = 30, .shadow = shadow ? &copy : NULL}};
+        union lt_args m = {
+            .momentum = {.count = 100, .decayed = 30, .shadow = shadow ? &copy : NULL}};
         lt_op_work(LT_OP_MOMENTUM, &cpu, &m, &w);
         assert_int_equal(w.flops, 5 * 100 + 30);
         assert_int_equal(w.bytes_read + w.bytes_written, 20 * 100 + 200 * shadow);
@@ -168,7 +179,8 @@ static void costs(void **state)
 static void names_and_states(void **state)
 {
     (void)state;
-    static const int states[] = {[LT_OPTIMIZER_ADAMW] = 2, [LT_OPTIMIZER_MOMENTUM] = 1, [LT_OPTIMIZER_SGD] = 0};
+    static const int states[] = {
+        [LT_OPTIMIZER_ADAMW] = 2, [LT_OPTIMIZER_MOMENTUM] = 1, [LT_OPTIMIZER_SGD] = 0};
     struct lt_parameters p = parameters_of(5000000, 0, 0);
     struct tacho_error err = {0};
     struct lt_memory before, held, after;
@@ -180,7 +192,8 @@ static void names_and_states(void **state)
         lt_memory_read(&before);
         assert_int_equal(lt_optimizer_create(&o, &k, &p, &err), 0);
         lt_memory_read(&held);
-        int64_t bytes = held.tag[LT_MEMORY_OPTIMIZER] - before.tag[LT_MEMORY_OPTIMIZER], exact = 20000000LL * states[kind];
+        int64_t bytes = held.tag[LT_MEMORY_OPTIMIZER] - before.tag[LT_MEMORY_OPTIMIZER],
+                exact = 20000000LL * states[kind];
         assert_true(bytes >= exact && bytes < exact + states[kind] * 4096 + 1);
         lt_optimizer_destroy(&o);
         lt_memory_read(&after);

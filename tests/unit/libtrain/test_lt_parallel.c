@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Data parallelism: what a model tells of its gradients, buckets, sums over ranks, and whole runs of several ranks against one.
- * The tests of several ranks are this program again, started by mpirun; where that is missing they are skipped.
+ * Data parallelism: what a model tells of its gradients, buckets, sums over ranks, and whole runs
+ * of several ranks against one. The tests of several ranks are this program again, started by
+ * mpirun; where that is missing they are skipped.
  */
 #include "lt_support.h"
 
@@ -16,7 +17,8 @@
 
 #define RANKS "LT_PARALLEL_RANKS" /* in the environment: this is one of the ranks */
 
-static struct lt_model *make(const struct lt_gpt2_config *k, struct lt_gpt2_mode mode, uint64_t seed)
+static struct lt_model *make(const struct lt_gpt2_config *k, struct lt_gpt2_mode mode,
+                             uint64_t seed)
 {
     struct tacho_error err = {0};
     struct lt_model *m = NULL;
@@ -55,10 +57,12 @@ static void told_by(struct lt_model *m, enum lt_dtype dtype, const struct lt_bat
 static void gpt2_tells_once(void **state)
 {
     (void)state;
-    static const struct lt_gpt2_config shapes[] = {
-        {"odd", "", 3, 20, 4, 37, 11, 9, 2}, {"one", "", 1, 8, 1, 16, 5, 5, 1}, {"wide", "", 2, 48, 3, 300, 64, 40, 3}};
-    static const struct lt_gpt2_mode modes[] = {
-        {LT_DTYPE_FP32, LT_RECOMPUTE_NONE}, {LT_DTYPE_BF16, LT_RECOMPUTE_NONE}, {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK}};
+    static const struct lt_gpt2_config shapes[] = {{"odd", "", 3, 20, 4, 37, 11, 9, 2},
+                                                   {"one", "", 1, 8, 1, 16, 5, 5, 1},
+                                                   {"wide", "", 2, 48, 3, 300, 64, 40, 3}};
+    static const struct lt_gpt2_mode modes[] = {{LT_DTYPE_FP32, LT_RECOMPUTE_NONE},
+                                                {LT_DTYPE_BF16, LT_RECOMPUTE_NONE},
+                                                {LT_DTYPE_FP32, LT_RECOMPUTE_BLOCK}};
     for (size_t i = 0; i < 9; i++) {
         const struct lt_gpt2_config *k = &shapes[i % 3];
         int64_t n = k->batch * k->seq;
@@ -74,7 +78,8 @@ static void mlp_tells_once(void **state)
     for (size_t i = 0; i < 2; i++) {
         struct tacho_error err = {0};
         struct lt_model *m = NULL;
-        struct lt_batch batch = {.features = normals(5 * shapes[i].features, 1, 1), .targets = words(5, 2, shapes[i].classes)};
+        struct lt_batch batch = {.features = normals(5 * shapes[i].features, 1, 1),
+                                 .targets = words(5, 2, shapes[i].classes)};
         assert_int_equal(lt_mlp_create(&m, &shapes[i], 5, 7, &err), 0);
         told_by(m, LT_DTYPE_FP32, &batch);
     }
@@ -113,12 +118,14 @@ static void buckets_cut_and_carry(void **state)
             assert_int_equal(lt_buckets_add(&b, 0, 1), TACHO_EINTERNAL); /* one too many */
             float *back = zeros((int64_t)at);
             for (size_t k = 0; k < b.buckets; k++) {
-                assert_int_equal(b.bucket[k].count, k + 1 < b.buckets ? b.size : total - b.size * (b.buckets - 1));
+                assert_int_equal(b.bucket[k].count,
+                                 k + 1 < b.buckets ? b.size : total - b.size * (b.buckets - 1));
                 sum += b.bucket[k].count;
                 lt_bucket_pack(&b.bucket[k], grad, LT_DTYPE_FP32, buffer);
                 lt_bucket_unpack(&b.bucket[k], back, LT_DTYPE_FP32, buffer);
                 if (lt_bucket_whole(&b.bucket[k], grad))
-                    assert_memory_equal(lt_bucket_whole(&b.bucket[k], grad), buffer, b.bucket[k].count * sizeof *buffer);
+                    assert_memory_equal(lt_bucket_whole(&b.bucket[k], grad), buffer,
+                                        b.bucket[k].count * sizeof *buffer);
             }
             assert_int_equal(sum, total);
             for (size_t i = 0; i < PIECES; i++)
@@ -133,7 +140,8 @@ static void buckets_round(void **state)
 {
     (void)state;
     static const float in[] = {1, -2.5f, 1.00390625f, 1.01171875f, 1.004f, 3e38f, 1e-40f, 0};
-    static const float out[] = {1, -2.5f, 1, 1.015625f, 1.0078125f, 3.00405527e38f, 9.18354962e-41f, 0};
+    static const float out[] = {1, -2.5f, 1, 1.015625f, 1.0078125f, 3.00405527e38f, 9.18354962e-41f,
+                                0};
     const size_t n = sizeof in / sizeof *in;
     struct lt_buckets b;
     uint16_t *buffer = pool_bytes(n * sizeof *buffer);
@@ -144,7 +152,8 @@ static void buckets_round(void **state)
     lt_bucket_unpack(&b.bucket[0], back, LT_DTYPE_BF16, buffer);
     for (size_t i = 0; i < n; i++)
         if (fabs((double)back[i] - out[i]) > 1e-6 * fabs((double)out[i]) + 1e-42)
-            fail_msg("%.9g became %.9g, expected %.9g", (double)in[i], (double)back[i], (double)out[i]);
+            fail_msg("%.9g became %.9g, expected %.9g", (double)in[i], (double)back[i],
+                     (double)out[i]);
     lt_buckets_destroy(&b);
 }
 
@@ -169,7 +178,8 @@ static void sums(void **state)
     (void)state;
     int ranks = lt_parallel_ranks(job);
     for (int64_t n = 1; n < 300000; n *= 17) {
-        float *sum = normals(n, 100 + (uint64_t)lt_parallel_rank(job), 1), *in_place = copy_of(sum, n), *out = zeros(n);
+        float *sum = normals(n, 100 + (uint64_t)lt_parallel_rank(job), 1),
+              *in_place = copy_of(sum, n), *out = zeros(n);
         uint16_t *half = pool_bytes((size_t)(n + 3) * sizeof *half);
         for (int64_t i = 0; i < n; i++)
             half[i] = lt_bf16_round(sum[i]);
@@ -228,7 +238,11 @@ static struct lt_train_config plan(int64_t steps, int micro_steps)
         .schedule = {.peak = 3e-3, .floor = 3e-4, .warmup = 3, .steps = steps},
         .micro_steps = micro_steps,
         .clip = 1,
-        .optimizer = {.kind = LT_OPTIMIZER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1},
+        .optimizer = {.kind = LT_OPTIMIZER_ADAMW,
+                      .beta1 = 0.9,
+                      .beta2 = 0.95,
+                      .eps = 1e-8,
+                      .weight_decay = 0.1},
         .eval_every = steps,
         .eval_batches = 5,
         .loader = {.workers = 1, .prefetch = 2},
@@ -237,7 +251,8 @@ static struct lt_train_config plan(int64_t steps, int micro_steps)
 }
 
 /* Trains on the source's first nine tenths; parallel NULL: alone. */
-static void run(struct outcome *o, struct lt_source *source, const struct lt_train_config *config, enum lt_dtype travel)
+static void run(struct outcome *o, struct lt_source *source, const struct lt_train_config *config,
+                enum lt_dtype travel)
 {
     struct lt_model *m = make(&tiny, (struct lt_gpt2_mode){0}, 1);
     struct lt_part train, held_out;
@@ -251,7 +266,8 @@ static void run(struct outcome *o, struct lt_source *source, const struct lt_tra
 }
 
 /* A job with other settings: the ranks stay joined. */
-static struct outcome *together(const struct lt_parallel_config *settings, const struct lt_train_config *config)
+static struct outcome *together(const struct lt_parallel_config *settings,
+                                const struct lt_train_config *config)
 {
     struct outcome *o = pool_bytes(sizeof *o);
     struct lt_source *source = open_text_source(text, tiny.seq);
@@ -272,10 +288,12 @@ static void same_weights(const char *what, const struct outcome *a, const struct
         fail_msg("%s: other bits", what);
 }
 
-static const struct lt_parallel_config overlapped = {.bucket_bytes = 8192, .overlap = 1, .slow_rank = -1, .slow_link = 1};
+static const struct lt_parallel_config overlapped = {
+    .bucket_bytes = 8192, .overlap = 1, .slow_rank = -1, .slow_link = 1};
 
-/* N ranks with one micro-batch each are one rank with N: weights after eight steps agree to 1e-4 of their root mean square (the
- * order of sums differs), losses to 1e-5. Overlap, repetition and a slow link change no bit. */
+/* N ranks with one micro-batch each are one rank with N: weights after eight steps agree to 1e-4 of
+ * their root mean square (the order of sums differs), losses to 1e-5. Overlap, repetition and a
+ * slow link change no bit. */
 static void ranks_are_micro_steps(void **state)
 {
     (void)state;
@@ -289,7 +307,8 @@ static void ranks_are_micro_steps(void **state)
     assert_near("weights", a->weights, b->weights, (int64_t)a->count, 1e-4);
     for (int i = 0; i < 8; i++) {
         assert_true(fabs(a->loss[i] - b->loss[i]) < 1e-5 * b->loss[i]);
-        assert_true(fabs(a->norm[i] - b->norm[i]) < 1e-4 * b->norm[i]); /* AdamW would hide a wrong scale */
+        assert_true(fabs(a->norm[i] - b->norm[i]) <
+                    1e-4 * b->norm[i]); /* AdamW would hide a wrong scale */
     }
     assert_true(fabs(a->evaluation - b->evaluation) < 1e-5 * b->evaluation);
     struct lt_parallel_config other = overlapped;
@@ -300,7 +319,8 @@ static void ranks_are_micro_steps(void **state)
     same_weights("slow link", together(&other, &each), a);
     other.overlap = 1;
     same_weights("slow link, overlapped", together(&other, &each), a);
-    if (lt_parallel_ranks(job) == 2) { /* a + b is b + a; with more ranks MPI may add in another order for another size */
+    if (lt_parallel_ranks(job) ==
+        2) { /* a + b is b + a; with more ranks MPI may add in another order for another size */
         static const double sizes[] = {0, 1000};
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             other.bucket_bytes = sizes[i];
@@ -309,7 +329,8 @@ static void ranks_are_micro_steps(void **state)
     }
 }
 
-/* Four steps, a checkpoint that rank 0 writes, four more: the bits of eight. The position counts the samples of all ranks. */
+/* Four steps, a checkpoint that rank 0 writes, four more: the bits of eight. The position counts
+ * the samples of all ranks. */
 static void resumes(void **state)
 {
     (void)state;
@@ -317,7 +338,9 @@ static void resumes(void **state)
     part.checkpoint = file;
     struct outcome *o = pool_bytes(sizeof *o), *a = together(&overlapped, &whole);
     struct lt_source *source = open_text_source(text, tiny.seq);
-    o->stop_after = lt_parallel_rank(job) == lt_parallel_ranks(job) - 1 ? 3 : 0; /* one rank is told; it tells in step 4 */
+    o->stop_after = lt_parallel_rank(job) == lt_parallel_ranks(job) - 1
+                        ? 3
+                        : 0; /* one rank is told; it tells in step 4 */
     part.parallel = job;
     run(o, source, &part, LT_DTYPE_FP32);
     assert_int_equal(o->rc, 0);
@@ -339,7 +362,8 @@ struct broken {
     int left;
 };
 
-static int broken_read(const struct lt_source *source, uint64_t sample, void *raw, struct tacho_error *err)
+static int broken_read(const struct lt_source *source, uint64_t sample, void *raw,
+                       struct tacho_error *err)
 {
     struct broken *b = (struct broken *)(uintptr_t)source;
     if (lt_parallel_rank(job) == lt_parallel_ranks(job) - 1 && b->left-- == 0)
@@ -353,13 +377,15 @@ static size_t broken_bytes(const struct lt_source *source, uint64_t sample)
     return b->whole->ops->bytes(b->whole, sample);
 }
 
-static int broken_decode(const struct lt_source *source, uint64_t sample, const void *raw, void *item, struct tacho_error *err)
+static int broken_decode(const struct lt_source *source, uint64_t sample, const void *raw,
+                         void *item, struct tacho_error *err)
 {
     const struct broken *b = (const struct broken *)(uintptr_t)source;
     return b->whole->ops->decode(b->whole, sample, raw, item, err);
 }
 
-/* All ranks end with its code, in any micro-step, with and without overlap; the words are its own. */
+/* All ranks end with its code, in any micro-step, with and without overlap; the words are its own.
+ */
 static void one_fails(void **state)
 {
     (void)state;
@@ -431,9 +457,12 @@ static int one_rank_main(void)
 {
     struct tacho_error err = {0};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(sums, pool_free),      cmocka_unit_test_teardown(ranks_are_micro_steps, pool_free),
-        cmocka_unit_test_teardown(resumes, pool_free),   cmocka_unit_test_teardown(one_fails, pool_free),
-        cmocka_unit_test_teardown(agreement, pool_free), cmocka_unit_test_teardown(divergence, pool_free),
+        cmocka_unit_test_teardown(sums, pool_free),
+        cmocka_unit_test_teardown(ranks_are_micro_steps, pool_free),
+        cmocka_unit_test_teardown(resumes, pool_free),
+        cmocka_unit_test_teardown(one_fails, pool_free),
+        cmocka_unit_test_teardown(agreement, pool_free),
+        cmocka_unit_test_teardown(divergence, pool_free),
     };
     snprintf(text, sizeof text, "%s/text", getenv(RANKS));
     snprintf(file, sizeof file, "%s/checkpoint", getenv(RANKS));
@@ -468,10 +497,13 @@ static void several(int ranks)
     write_text(text, 12000, 5);
     FILE *leaks = fopen(file, "w"); /* of the library, not of ours */
     assert_non_null(leaks);
-    fputs("leak:libmpi\nleak:libopen-pal\nleak:libopen-rte\nleak:libpmix\nleak:libevent\nleak:libhwloc\nleak:mca_\n", leaks);
+    fputs("leak:libmpi\nleak:libopen-pal\nleak:libopen-rte\nleak:libpmix\nleak:libevent\nleak:"
+          "libhwloc\nleak:mca_\n",
+          leaks);
     fclose(leaks);
     snprintf(command, sizeof command,
-             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
+             "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+             "OMPI_MCA_rmaps_base_oversubscribe=1 "
              "OMPI_MCA_hwloc_base_binding_policy=none ASAN_OPTIONS=fast_unwind_on_malloc=0 "
              "LSAN_OPTIONS=suppressions=%s:print_suppressions=0 OMP_NUM_THREADS=1 " RANKS
              "=%s timeout 100 mpirun -np %d %s > %s 2>&1 < /dev/null",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sources of samples other than plain text: token shards, IDX files, image folders. What a batch holds, byte by byte; what is
- * damaged, of another kind or too small is refused in words that name the file.
+ * Sources of samples other than plain text: token shards, IDX files, image folders. What a batch
+ * holds, byte by byte; what is damaged, of another kind or too small is refused in words that name
+ * the file.
  */
 #include "lt_support.h"
 
@@ -61,7 +62,8 @@ static struct lt_dataset *open_files(const char *first, const char *second)
 static void refused(int rc, int code, const char *file, const char *words)
 {
     if (rc != code || !strstr(err.what, file) || !strstr(err.what, words) || !err.hint[0])
-        fail_msg("%d, expected %d with '%s' and '%s': %s (hint: %s)", rc, code, file, words, err.what, err.hint);
+        fail_msg("%d, expected %d with '%s' and '%s': %s (hint: %s)", rc, code, file, words,
+                 err.what, err.hint);
 }
 
 /* ---- token shards -------------------------------------------------------------------------------------------------------- */
@@ -98,7 +100,8 @@ static void shards(void **state)
         assert_int_equal(lt_loader_next(l, &x, &err), 0);
         assert_null(x.features);
         for (uint64_t i = 0; i < 30; i++) {
-            uint64_t sample = 3 * batch + i / 10, key = sample < 10 ? 1 : 2, at = (sample - (key == 2 ? 10 : 0)) * 10 + i % 10;
+            uint64_t sample = 3 * batch + i / 10, key = sample < 10 ? 1 : 2,
+                     at = (sample - (key == 2 ? 10 : 0)) * 10 + i % 10;
             assert_int_equal(x.tokens[i], token_at(key, at));
             assert_int_equal(x.targets[i], token_at(key, at + 1));
         }
@@ -143,7 +146,8 @@ static void bad_shards(void **state)
     write_file("empty", bytes, 0);
     n = make_shard(bytes, 1, 101);
     write_file("a", bytes, n);
-    refused(lt_source_open_tokens(&source, open_files("a", "empty"), 10, 50257, &err), TACHO_EFORMAT, "/empty", "empty");
+    refused(lt_source_open_tokens(&source, open_files("a", "empty"), 10, 50257, &err),
+            TACHO_EFORMAT, "/empty", "empty");
     assert_null(source);
     /* a token that the model does not know is found when it is read */
     assert_int_equal(open_shard(100, 50257), 0);
@@ -203,7 +207,8 @@ static void idx(void **state)
     assert_int_equal(source->width, 35);
     assert_int_equal(source->classes, 10);
     struct lt_part whole = lt_source_whole(source);
-    struct lt_loader_config k = {.options = {.in_order = 1, .pin = 1, .workers = 2, .prefetch = 2}, .b = 4};
+    struct lt_loader_config k = {.options = {.in_order = 1, .pin = 1, .workers = 2, .prefetch = 2},
+                                 .b = 4};
     struct lt_loader *l = NULL;
     assert_int_equal(lt_loader_create(&l, &whole, &k, NULL, &err), 0);
     for (uint64_t batch = 0; batch < 10; batch++) {
@@ -213,7 +218,9 @@ static void idx(void **state)
         for (uint64_t i = 0; i < 4 * 35; i++)
             assert_true(x.features[i] == (float)bytes[16 + batch * 140 + i] / 255.0f);
         for (uint64_t i = 0; i < 4; i++)
-            assert_int_equal(x.targets[i], batch + i == 0 ? 9 : (unsigned char)lt_random_bits(1, 4 * batch + i) % 10);
+            assert_int_equal(x.targets[i],
+                             batch + i == 0 ? 9
+                                            : (unsigned char)lt_random_bits(1, 4 * batch + i) % 10);
     }
     lt_loader_destroy(l);
 }
@@ -302,7 +309,8 @@ static void image_folders(void **state)
     int32_t label;
     make_folders();
     write_file("0/a.ppm", "P6\n2 1\n255\n\x00\x33\xff\x01\x02\x03", 17);
-    write_file("0/b.ppm", "P6 #c\n # 9 9\n2\n1 65535\n\x80\x00\x00\x01\xff\xff\x00\x00\x00\x00\x00\x00", 35);
+    write_file("0/b.ppm",
+               "P6 #c\n # 9 9\n2\n1 65535\n\x80\x00\x00\x01\xff\xff\x00\x00\x00\x00\x00\x00", 35);
     write_file("2/c.ppm", "P6\t2\r1 3 \x00\x01\x02\x03\x00\x00", 15);
     assert_int_equal(open_images(), 0);
     assert_int_equal(source->samples, 3);
@@ -449,8 +457,9 @@ static void identities(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(shards),           TEST(bad_shards), TEST(idx),          TEST(bad_idx),    TEST(image_folders),
-        TEST(many_small_files), TEST(bad_images), TEST(mapped_files), TEST(identities),
+        TEST(shards),     TEST(bad_shards),    TEST(idx),
+        TEST(bad_idx),    TEST(image_folders), TEST(many_small_files),
+        TEST(bad_images), TEST(mapped_files),  TEST(identities),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The training loop: learning rates, clipping, the step's timers, resuming bit by bit, checkpoints that survive a kill and
- * refuse damage, a small text learned by heart.
+ * The training loop: learning rates, clipping, the step's timers, resuming bit by bit, checkpoints
+ * that survive a kill and refuse damage, a small text learned by heart.
  */
 #include "lt_support.h"
 
@@ -51,7 +51,8 @@ static struct lt_train_config plan(int64_t steps)
         .schedule = {.peak = 3e-3, .floor = 3e-4, .warmup = 3, .steps = steps},
         .micro_steps = 1,
         .clip = 1,
-        .optimizer = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .momentum = 0.9, .weight_decay = 0.1},
+        .optimizer =
+            {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .momentum = 0.9, .weight_decay = 0.1},
         .loader = {.workers = 2, .prefetch = 3},
         .log_every = 1,
         .seed = 11};
@@ -92,7 +93,8 @@ static void note(void *arg, const struct lt_progress *p)
     }
 }
 
-static struct lt_gpt2_mode mode; /* of what make makes; {0} but where a test changes it for a while */
+static struct lt_gpt2_mode
+    mode; /* of what make makes; {0} but where a test changes it for a while */
 
 static struct lt_model *make(int64_t b, uint64_t seed)
 {
@@ -103,8 +105,8 @@ static struct lt_model *make(int64_t b, uint64_t seed)
     return m;
 }
 
-static int try_train(struct lt_model *m, const struct lt_train_config *k, struct record *r, struct lt_trace *trace,
-                     struct tacho_error *err)
+static int try_train(struct lt_model *m, const struct lt_train_config *k, struct record *r,
+                     struct lt_trace *trace, struct tacho_error *err)
 {
     struct lt_context x = {.backend = LT_BACKEND_CPU, .dtype = mode.dtype, .trace = trace};
     struct lt_train_hooks hooks = {.progress = note, .arg = r, .stop = &r->stop};
@@ -147,7 +149,8 @@ static void rates(void **state)
     lt_model_destroy(m);
 }
 
-/* The bound acts on the update: one step of plain gradient descent without decay moves the weights by lr * g * scale. */
+/* The bound acts on the update: one step of plain gradient descent without decay moves the weights
+ * by lr * g * scale. */
 static void clipping(void **state)
 {
     (void)state;
@@ -202,14 +205,16 @@ static void same_seed_same_run(void **state)
     k.loader.workers = 0;
     struct record *rb = train(b, &k, 0), *rc = train(c, &k, 0);
     assert_memory_equal(ra->loss, rb->loss, sizeof ra->loss);
-    assert_memory_equal(a->parameters.value, b->parameters.value, a->parameters.count * sizeof(float));
+    assert_memory_equal(a->parameters.value, b->parameters.value,
+                        a->parameters.count * sizeof(float));
     assert_true(ra->loss[5] != rc->loss[5]);
     lt_model_destroy(a);
     lt_model_destroy(b);
     lt_model_destroy(c);
 }
 
-/* The engine's sums have an order of their own; the library may split its products otherwise for another number of threads. */
+/* The engine's sums have an order of their own; the library may split its products otherwise for
+ * another number of threads. */
 static void same_run_on_any_number_of_threads(void **state)
 {
     (void)state;
@@ -246,8 +251,9 @@ static void assert_same_file(const char *a, const char *b)
     fclose(fb);
 }
 
-/* 9 steps at a stretch, and 4 + 5 with a stop, a checkpoint, another process image's worth of fresh state and another number of
- * workers in between. The last checkpoints of the two are the same file: values, optimizer state, position. */
+/* 9 steps at a stretch, and 4 + 5 with a stop, a checkpoint, another process image's worth of fresh
+ * state and another number of workers in between. The last checkpoints of the two are the same
+ * file: values, optimizer state, position. */
 static void resume_with(enum lt_optimizer_kind kind, int workers)
 {
     struct lt_model *whole = make(4, 1), *first = make(4, 1), *second = make(4, 999);
@@ -271,7 +277,8 @@ static void resume_with(enum lt_optimizer_kind kind, int workers)
     assert_int_equal(after->steps, 5);
     assert_memory_equal(after->loss + 4, r->loss + 4, 5 * sizeof *r->loss);
     assert_true(after->evaluation == r->evaluation);
-    assert_memory_equal(second->parameters.value, whole->parameters.value, whole->parameters.count * sizeof(float));
+    assert_memory_equal(second->parameters.value, whole->parameters.value,
+                        whole->parameters.count * sizeof(float));
     assert_same_file(file, other);
     lt_model_destroy(whole);
     lt_model_destroy(first);
@@ -295,14 +302,16 @@ static void stopped_in_evaluation(void **state)
     lt_model_destroy(m);
 }
 
-/* Each optimizer, element type, with blocks kept and made again, with loader workers and without. */
+/* Each optimizer, element type, with blocks kept and made again, with loader workers and without.
+ */
 static void resumes_bit_by_bit(void **state)
 {
     (void)state;
     for (int i = 0; i < LT_DTYPE_COUNT * LT_RECOMPUTE_COUNT * LT_OPTIMIZER_COUNT; i++) {
         mode.dtype = (enum lt_dtype)(i % LT_DTYPE_COUNT);
         mode.recompute = (enum lt_recompute)(i / LT_DTYPE_COUNT % LT_RECOMPUTE_COUNT);
-        resume_with((enum lt_optimizer_kind)(i / LT_DTYPE_COUNT / LT_RECOMPUTE_COUNT), i % 3 == 0 ? 2 : 0);
+        resume_with((enum lt_optimizer_kind)(i / LT_DTYPE_COUNT / LT_RECOMPUTE_COUNT),
+                    i % 3 == 0 ? 2 : 0);
     }
     mode = (struct lt_gpt2_mode){0};
 }
@@ -420,7 +429,8 @@ static void other_models_and_texts_are_refused(void **state)
     lt_model_destroy(w);
 }
 
-/* The state of another optimizer, a run of another precision and the format before this one are each refused by name. */
+/* The state of another optimizer, a run of another precision and the format before this one are
+ * each refused by name. */
 static void other_optimizers_and_versions_are_refused(void **state)
 {
     (void)state;
@@ -454,7 +464,8 @@ static void other_optimizers_and_versions_are_refused(void **state)
     lt_model_destroy(m);
 }
 
-/* A child writes checkpoints without pause and is killed at a random moment: what lies there is whole, old or new. */
+/* A child writes checkpoints without pause and is killed at a random moment: what lies there is
+ * whole, old or new. */
 static void kill_while_writing(void **state)
 {
     (void)state;
@@ -485,7 +496,8 @@ static void kill_while_writing(void **state)
         if (rc)
             fail_msg("round %d: %s", (int)round, err.what);
         assert_true(s.step >= newest);
-        assert_true(m->parameters.value[0] == (float)s.step && m->parameters.grad[0] == (float)s.step);
+        assert_true(m->parameters.value[0] == (float)s.step &&
+                    m->parameters.grad[0] == (float)s.step);
         newest = s.step;
     }
     assert_true(newest > 1);
@@ -506,7 +518,8 @@ static void no_room_no_permission(void **state)
     assert_int_equal(lt_checkpoint_write(path, m, &o, &s, &err), TACHO_EIO);
     assert_non_null(strstr(err.what, path));
     assert_true(strlen(err.hint) > 0);
-    /* a limit on the size of files stands in for the full disk; the old checkpoint stays, and no half of a new one */
+    /* a limit on the size of files stands in for the full disk; the old checkpoint stays, and no
+     * half of a new one */
     write_checkpoint(file, m, 5);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -515,7 +528,9 @@ static void no_room_no_permission(void **state)
         signal(SIGXFSZ, SIG_IGN);
         setrlimit(RLIMIT_FSIZE, &limit);
         s.step = 6;
-        _exit(lt_checkpoint_write(file, m, &o, &s, &err) == TACHO_EIO && strstr(err.what, file) ? 0 : 1);
+        _exit(lt_checkpoint_write(file, m, &o, &s, &err) == TACHO_EIO && strstr(err.what, file)
+                  ? 0
+                  : 1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -542,7 +557,8 @@ static void loss_that_explodes(void **state)
     lt_model_destroy(m);
 }
 
-/* Per step: the classes sum to the step, the ops are those of the model, and next to nothing is unattributed. */
+/* Per step: the classes sum to the step, the ops are those of the model, and next to nothing is
+ * unattributed. */
 static void timers(void **state)
 {
     (void)state;
@@ -568,14 +584,15 @@ static void timers(void **state)
             sum += s[i].class_ns[c];
         assert_int_equal(s[i].index, i);
         assert_int_equal(sum, s[i].wall_ns);
-        /* a micro-step: embedding, 10 a block, layernorm, LM head, classifier; back: zero, head, layernorm, 8 a block,
-         * embedding */
+        /* a micro-step: embedding, 10 a block, layernorm, LM head, classifier; back: zero, head,
+         * layernorm, 8 a block, embedding */
         assert_int_equal(s[i].ops, 2 * (4 + 2 * 10 + 4 + 2 * 8) + 2 + 2);
         wall += s[i].wall_ns;
         tight += s[i].class_ns[LT_CLASS_UNATTRIBUTED] * 50 < s[i].wall_ns;
         compute += s[i].class_ns[LT_CLASS_COMPUTE];
     }
-    assert_true(tight >= 8); /* under 2 % unattributed, but where the machine took the core away just then */
+    assert_true(tight >=
+                8); /* under 2 % unattributed, but where the machine took the core away just then */
     assert_true(compute * 2 > wall);
     assert_int_equal(lt_trace_write(trace, other, &err), 0);
     lt_trace_destroy(trace);

@@ -44,7 +44,8 @@ static inline void check_golden(const char *name, const char *text)
             at++;
         while (at && text[at - 1] != '\n')
             at--;
-        print_error("%s differs (BLESS=1 writes it anew), from here on it is now:\n%s\n", path, text + at);
+        print_error("%s differs (BLESS=1 writes it anew), from here on it is now:\n%s\n", path,
+                    text + at);
     }
     assert_true(!strcmp(want, text));
     free(want);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The HTML report: well-formed, one file, nothing fetched, of a bounded size, whatever a program names.
+ * The HTML report: well-formed, one file, nothing fetched, of a bounded size, whatever a program
+ * names.
  */
 #include <ctype.h>
 
@@ -132,7 +133,8 @@ static void check_page(const char *text, size_t figures, size_t tables)
     assert_true(!strncmp(text, "<!DOCTYPE html>\n<html lang=\"en\">", 32));
     for (const char *at = text; *at; at += bytes) {
         long code = rep_decode(at, n - (size_t)(at - text), &bytes);
-        if (code < 0 || (code != '\n' && code < 0x20) || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e))
+        if (code < 0 || (code != '\n' && code < 0x20) || (code >= 0x7f && code < 0xa0) ||
+            (code >= 0x2028 && code <= 0x202e))
             fail_msg("character %lx: %.60s", (unsigned long)code, at);
     }
     for (const char *at = strchr(text, '\n') + 1; *at;) {
@@ -160,10 +162,12 @@ static void check_page(const char *text, size_t figures, size_t tables)
     free(r);
 }
 
-/* What stands between the tags of scripts is the program's own; the rest of the page names no address. */
+/* What stands between the tags of scripts is the program's own; the rest of the page names no
+ * address. */
 static void check_offline(const char *text)
 {
-    assert_non_null(strstr(text, "content=\"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src "
+    assert_non_null(strstr(text, "content=\"default-src 'none'; base-uri 'none'; form-action "
+                                 "'none'; img-src data:; style-src "
                                  "'sha256-"));
     assert_null(strstr(text, "unsafe-inline"));
     for (const char *at = text; (at = strstr(at, "://")); at++) {
@@ -187,7 +191,8 @@ static void test_runs(void **state)
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         struct fixture fx, *f = &fx;
         runs[i].make(f);
-        struct an_options a = {.file = i == 1 ? "evil\x1b[1m\n\"><img src=x onerror=alert(1)>.tacho" : "run.tacho",
+        struct an_options a = {.file = i == 1 ? "evil\x1b[1m\n\"><img src=x onerror=alert(1)>.tacho"
+                                              : "run.tacho",
                                .live = i == 2};
         char *text = rep_text(fx_analyze_with(f, &a), "html", NULL);
         check_page(text, runs[i].figures, runs[i].tables);
@@ -201,7 +206,8 @@ static void test_runs(void **state)
     free(text);
 }
 
-/* The names a hostile program would choose come out as text: the page has them, and no element of theirs. */
+/* The names a hostile program would choose come out as text: the page has them, and no element of
+ * theirs. */
 static void test_hostile_names(void **state)
 {
     static const char *const names[] = {"</script><img src=x onerror=alert(1)>",
@@ -222,28 +228,35 @@ static void test_hostile_names(void **state)
         struct an_timeline_span span = {.dur_ns = 900, .name = names[k], .merged = 1, .busy = 1};
         struct an_timeline_track track = {
             .name = names[k], .kind = names[k], .device = names[k], .span = &span, .span_count = 1};
-        struct an_timeline_step step = {.which = "typical", .ms = 0.001, .track = &track, .track_count = 1};
-        struct an_step_point steps[] = {{.steps = 1, .ms = 1, .worst_ms = 1, .tokens_per_s = NAN, .excluded = names[k]},
-                                        {.index = 1, .steps = 1, .ms = 1, .worst_ms = 1, .tokens_per_s = NAN}};
-        op.name = point[0].name = point[1].name = r.run.program = r.run.file = r.verdict = r.verdict_class = names[k];
+        struct an_timeline_step step = {
+            .which = "typical", .ms = 0.001, .track = &track, .track_count = 1};
+        struct an_step_point steps[] = {
+            {.steps = 1, .ms = 1, .worst_ms = 1, .tokens_per_s = NAN, .excluded = names[k]},
+            {.index = 1, .steps = 1, .ms = 1, .worst_ms = 1, .tokens_per_s = NAN}};
+        op.name = point[0].name = point[1].name = r.run.program = r.run.file = r.verdict =
+            r.verdict_class = names[k];
         r.ops = &op;
         r.op_count = 1;
         r.points = point;
         r.flame = (struct an_flame){.source = names[k], .row = rows, .row_count = 2};
         r.timeline = (struct an_timeline){.step = &step, .step_count = 1};
-        const struct an_path_lane lanes[] = {{names[k], names[k], 0, 800}, {names[k], names[k], 1, 200}};
+        const struct an_path_lane lanes[] = {{names[k], names[k], 0, 800},
+                                             {names[k], names[k], 1, 200}};
         const struct an_path_reason why = {names[k], names[k], AN_CLASS_INPUT, 1000};
         const struct an_path_stretch stretch[] = {{0, 800, 0, 0, names[k], names[k], false, 1},
                                                   {800, 100, 1, 0, names[k], names[k], true, 3},
                                                   {900, 100, -1, 0, "", "", true, 1}};
         r.critical_path =
-            (struct an_critical_path){.device = names[k], .causes = NULL, .step = {0, 3, 0.001, lanes, 2, &why, 1, stretch, 3}};
+            (struct an_critical_path){.device = names[k],
+                                      .causes = NULL,
+                                      .step = {0, 3, 0.001, lanes, 2, &why, 1, stretch, 3}};
         r.step_points = steps;
         r.step_point_count = 2;
         char *text = rep_text(&r, "html", NULL);
         check_page(text, 5, 12);
         check_offline(text);
-        assert_non_null(strstr(text, "class=\"edge\"")); /* recorded; the way into the gap is none */
+        assert_non_null(
+            strstr(text, "class=\"edge\"")); /* recorded; the way into the gap is none */
         assert_null(strstr(text, "class=\"edge inferred\""));
         assert_non_null(strstr(text, "c4 gap"));
         assert_null(strstr(text, "<img"));
@@ -254,7 +267,8 @@ static void test_hostile_names(void **state)
 
 /* ---- what a page says ----------------------------------------------------------------------------------------------------- */
 
-/* Of 64 ranks the picture has a bar for the mean and for the 16 that differ most from it, by their number, and says so. */
+/* Of 64 ranks the picture has a bar for the mean and for the 16 that differ most from it, by their
+ * number, and says so. */
 static void test_bars_of_many_ranks(void **state)
 {
     static struct an_device_budget devices[64];
@@ -262,9 +276,11 @@ static void test_bars_of_many_ranks(void **state)
     size_t shown = 0;
     (void)state;
     for (int i = 0; i < 64; i++) {
-        devices[i] = (struct an_device_budget){.rank = i, .process = i, .device = "", .host = "", .budget = r.budget};
+        devices[i] = (struct an_device_budget){
+            .rank = i, .process = i, .device = "", .host = "", .budget = r.budget};
         if (i % 4 == 3) { /* 3, 7, ... 63: 16 of them, the later the farther */
-            devices[i].budget.pct[AN_CLASS_COMPUTE] = an_num(r.budget.pct[AN_CLASS_COMPUTE].value - 5 - 0.1 * i);
+            devices[i].budget.pct[AN_CLASS_COMPUTE] =
+                an_num(r.budget.pct[AN_CLASS_COMPUTE].value - 5 - 0.1 * i);
             devices[i].budget.pct[AN_CLASS_HOST] = an_num(5 + 0.1 * i);
         }
     }
@@ -287,13 +303,15 @@ static void test_bars_of_many_ranks(void **state)
             shown += here;
         }
         assert_int_equal(shown, 16);
-        const char *note = strstr(end + 1, "16 of 64 ranks have a bar: those that differ most from the mean.");
+        const char *note =
+            strstr(end + 1, "16 of 64 ranks have a bar: those that differ most from the mean.");
         assert_int_equal(note != NULL, count == 64);
         free(text);
     }
 }
 
-/* What the legend of the budget calls a class is what the table below it calls it, for the engine and for a device. */
+/* What the legend of the budget calls a class is what the table below it calls it, for the engine
+ * and for a device. */
 static void test_legend_names(void **state)
 {
     (void)state;
@@ -303,7 +321,8 @@ static void test_legend_names(void **state)
         char *text = rep_text(device ? gpu_result() : fx_analyze(f), "html", NULL);
         const char *at = strstr(text, "data-kind=\"budget\"");
         assert_non_null(at);
-        const char *list = strstr(at, "<ul class=\"legend\">"), *end = strstr(list, "</ul>"), *table = strstr(list, "<table>");
+        const char *list = strstr(at, "<ul class=\"legend\">"), *end = strstr(list, "</ul>"),
+                   *table = strstr(list, "<table>");
         const char *table_end = strstr(table, "</table>");
         size_t names = 0;
         assert_true(list && end && table && table_end && end < table);
@@ -339,7 +358,8 @@ static void test_steps_a_rank(void **state)
         for (size_t k = 0; k < 3; k++) {
             r.run.ranks = of[i].ranks;
             r.steps.counted = of[i].counted;
-            char *text = rep_text(&r, formats[k], &(struct rep_options){.width = 300, .utf8 = true});
+            char *text =
+                rep_text(&r, formats[k], &(struct rep_options){.width = 300, .utf8 = true});
             if (!strstr(text, of[i].says))
                 fail_msg("%s: not \"%s\"", formats[k], of[i].says);
             free(text);
@@ -364,11 +384,18 @@ static void big_timeline(struct an_timeline *t, const char *name)
                                             .busy = 0.7f,
                                             .critical = i % 2};
     for (int k = 0; k < TRACKS; k++)
-        track[k] = (struct an_timeline_track){
-            .name = name, .kind = "thread", .device = "cpu", .rank = k / 2, .depth = k % 2, .span = span, .span_count = SPANS};
+        track[k] = (struct an_timeline_track){.name = name,
+                                              .kind = "thread",
+                                              .device = "cpu",
+                                              .rank = k / 2,
+                                              .depth = k % 2,
+                                              .span = span,
+                                              .span_count = SPANS};
     for (int s = 0; s < 2; s++)
-        step[s] = (struct an_timeline_step){
-            .which = s ? "worst" : "typical", .ms = SPANS / 1e3, .track = track, .track_count = TRACKS};
+        step[s] = (struct an_timeline_step){.which = s ? "worst" : "typical",
+                                            .ms = SPANS / 1e3,
+                                            .track = track,
+                                            .track_count = TRACKS};
     *t = (struct an_timeline){.step = step, .step_count = 2};
 }
 
@@ -382,17 +409,20 @@ static void big_path(struct an_critical_path *c, const char *name)
     for (int i = 0; i < 17; i++)
         reason[i] = (struct an_path_reason){"cause", name, i % AN_CLASS_COUNT, 1000};
     int64_t at = 0;
-    for (int i = 0; i < AN_PATH_STRETCHES_MOST; i++) { /* as many as there can be that are wide enough for a name */
+    for (int i = 0; i < AN_PATH_STRETCHES_MOST;
+         i++) { /* as many as there can be that are wide enough for a name */
         stretch[i] = (struct an_path_stretch){
-            at, i % 8 < 4 ? 1000 : 200, i * 7 % AN_PATH_LANES_MOST, i % 17, name, "collective", i % 2, 1 + (uint32_t)i % 3};
+            at,    i % 8 < 4 ? 1000 : 200, i * 7 % AN_PATH_LANES_MOST, i % 17, name, "collective",
+            i % 2, 1 + (uint32_t)i % 3};
         at += stretch[i].dur_ns;
     }
-    *c = (struct an_critical_path){
-        .device = "cpu",
-        .step = {0, 3, (double)at / 1e6, lane, AN_PATH_LANES_MOST, reason, 17, stretch, AN_PATH_STRETCHES_MOST}};
+    *c = (struct an_critical_path){.device = "cpu",
+                                   .step = {0, 3, (double)at / 1e6, lane, AN_PATH_LANES_MOST,
+                                            reason, 17, stretch, AN_PATH_STRETCHES_MOST}};
 }
 
-/* All that pictures can be made of, as much as there may be, with long names: the page stays below a megabyte. */
+/* All that pictures can be made of, as much as there may be, with long names: the page stays below
+ * a megabyte. */
 static void test_size(void **state)
 {
     static struct an_step_point points[POINTS];
@@ -421,7 +451,8 @@ static void test_size(void **state)
     for (int i = 0; i < STEPS; i++)
         index[i] = i;
     for (int i = 0; i < ROWS; i++)
-        rows[i] = (struct an_flame_row){name, i ? (uint32_t)(i - 1) / 4 : 0, i ? 100000000 / (4 + i) : 100000000, 3};
+        rows[i] = (struct an_flame_row){name, i ? (uint32_t)(i - 1) / 4 : 0,
+                                        i ? 100000000 / (4 + i) : 100000000, 3};
     r.stacks.samples = an_int(1000);
     r.step_points = points;
     r.step_point_count = POINTS;
@@ -445,8 +476,9 @@ static void test_size(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs),         cmocka_unit_test(test_hostile_names),
-                                       cmocka_unit_test(test_size),         cmocka_unit_test(test_bars_of_many_ranks),
-                                       cmocka_unit_test(test_legend_names), cmocka_unit_test(test_steps_a_rank)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_runs),         cmocka_unit_test(test_hostile_names),
+        cmocka_unit_test(test_size),         cmocka_unit_test(test_bars_of_many_ranks),
+        cmocka_unit_test(test_legend_names), cmocka_unit_test(test_steps_a_rank)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tacho-report/1: every key is there, numbers are numbers, and every null has a reason: no reason without its null.
+ * tacho-report/1: every key is there, numbers are numbers, and every null has a reason: no reason
+ * without its null.
  */
 #include <jansson.h>
 
@@ -8,7 +9,8 @@
 #include "tests/unit/rep_fixture.h"
 #include "tests/unit/rep_gpu.h"
 
-/* Keys of DESIGN 7, by JSON pointer. Types: n number, i integer, s text, b boolean, a list, o object; ? may be null. */
+/* Keys of DESIGN 7, by JSON pointer. Types: n number, i integer, s text, b boolean, a list, o
+ * object; ? may be null. */
 static const struct {
     const char *path, *type;
 } contract[] = {
@@ -113,27 +115,33 @@ static const struct {
       "ops",
       "streams"}},
     {"/roofline/points",
-     {"pass", "kind", "shapes", "flops_per_call", "bytes_per_call", "level", "name", "flops", "bytes", "time_us", "bound",
-      "intensity", "achieved_flops_per_s", "attainable_flops_per_s"}},
-    {"/memory/tags", {"name", "device", "current_bytes", "peak_bytes", "share_pct", "rank_peak_bytes", "rank"}},
+     {"pass", "kind", "shapes", "flops_per_call", "bytes_per_call", "level", "name", "flops",
+      "bytes", "time_us", "bound", "intensity", "achieved_flops_per_s", "attainable_flops_per_s"}},
+    {"/memory/tags",
+     {"name", "device", "current_bytes", "peak_bytes", "share_pct", "rank_peak_bytes", "rank"}},
     {"/communication/collectives",
-     {"name", "communicator", "ranks", "count", "matched", "bytes_per_step", "mean_ms", "transfer_ms", "waiting_ms",
-      "algorithm_bytes_per_s", "bus_bytes_per_s", "bandwidth_of"}},
+     {"name", "communicator", "ranks", "count", "matched", "bytes_per_step", "mean_ms",
+      "transfer_ms", "waiting_ms", "algorithm_bytes_per_s", "bus_bytes_per_s", "bandwidth_of"}},
     {"/communication/ranks",
-     {"rank", "total_ms", "exposed_ms", "overlap_pct", "transfer_ms", "waiting_ms", "last_pct", "caused_ms"}},
+     {"rank", "total_ms", "exposed_ms", "overlap_pct", "transfer_ms", "waiting_ms", "last_pct",
+      "caused_ms"}},
     {"/dataloader/ranks", {"rank", "wait_ms_per_step", "batch_ms", "workers", "workers_needed"}},
     {"/dataloader/worker", {"name", "rank", "process", "batches", "busy_pct"}},
     {"/launches/by_call", {"name", "count", "host_us"}},
-    {"/copies", {"kind", "memory", "count", "bytes", "total_us", "exposed_us", "synchronous", "bytes_per_s"}},
+    {"/copies",
+     {"kind", "memory", "count", "bytes", "total_us", "exposed_us", "synchronous", "bytes_per_s"}},
     {"/syncs", {"name", "count", "host_us", "max_us", "idle_us"}},
     {"/precision/by_dtype", {"dtype", "matrix_unit", "count", "total_us"}},
-    {"/attribution/rows", {"name", "count", "kernels", "device_us", "host_us", "share_pct", "flops", "bytes", "flops_per_s"}},
+    {"/attribution/rows",
+     {"name", "count", "kernels", "device_us", "host_us", "share_pct", "flops", "bytes",
+      "flops_per_s"}},
     {"/compat/rows", {"rank", "device", "section", "key", "unit", "value"}},
     {"/kernels",
-     {"name", "count", "total_us", "mean_us", "min_us", "max_us", "sd_us", "self_us", "share_pct", "flops_per_s",
-      "bytes_per_s"}},
+     {"name", "count", "total_us", "mean_us", "min_us", "max_us", "sd_us", "self_us", "share_pct",
+      "flops_per_s", "bytes_per_s"}},
     {"/phases", {"name", "count", "wall_ms", "exposed_ms"}},
-    {"/findings", {"id", "claim", "evidence", "action", "gain_pct", "confidence", "verify", "wrong_when"}},
+    {"/findings",
+     {"id", "claim", "evidence", "action", "gain_pct", "confidence", "verify", "wrong_when"}},
     {"/budget_by_device", {"rank", "device", "compute_pct", "unattributed_pct"}},
     {"/roofline/ceilings", {"name", "flops_per_s", "bytes_per_s", "source"}},
     {"/trust/losses", {"source", "reason", "count"}},
@@ -223,12 +231,15 @@ static void check_contract(const char *text)
             fail_msg("%s/%zu/%s is missing", rows[i].list, index, rows[i].keys[k]);
     }
     json_t *absent = at(root, "/absent");
-    assert_int_equal(check_nulls(root, "", absent), json_object_size(absent)); /* so every reason has its null */
+    assert_int_equal(check_nulls(root, "", absent),
+                     json_object_size(absent)); /* so every reason has its null */
     double sum = 0;
     const char *key;
     json_t *v;
-    json_object_foreach(at(root, "/budget"), key, v) sum += json_is_null(v) ? 0 : json_number_value(v);
-    if (json_object_size(absent) && at(root, "/budget_ns/host") && !json_is_null(at(root, "/budget/host_pct")))
+    json_object_foreach(at(root, "/budget"), key, v) sum +=
+        json_is_null(v) ? 0 : json_number_value(v);
+    if (json_object_size(absent) && at(root, "/budget_ns/host") &&
+        !json_is_null(at(root, "/budget/host_pct")))
         assert_near(sum, 100, 1e-9);
     for (const char *c = text; *c; c++) /* nothing a terminal could take for a command */
         if ((unsigned char)*c >= 0x7f || ((unsigned char)*c < 0x20 && *c != '\n'))
@@ -261,7 +272,8 @@ static void test_values(void **state)
     assert_non_null(root);
     assert_int_equal(json_integer_value(at(root, "/utilization/model_flops_per_step")), 1100000000);
     assert_int_equal(json_integer_value(at(root, "/utilization/palm_flops_per_step")), 1200000000);
-    assert_int_equal(json_integer_value(at(root, "/utilization/hardware_flops_per_step")), 1700000000);
+    assert_int_equal(json_integer_value(at(root, "/utilization/hardware_flops_per_step")),
+                     1700000000);
     assert_near(json_number_value(at(root, "/utilization/mfu")), r->utilization.mfu.value, 1e-12);
     assert_int_equal(json_integer_value(at(root, "/steps/count")), 60);
     assert_int_equal(json_integer_value(at(root, "/steps/counted")), 58);
@@ -282,7 +294,8 @@ static void test_values(void **state)
     fx_close(f);
 }
 
-/* Is there a metric whose key is the path, or the object or list around it? Indexes of lists are written []. */
+/* Is there a metric whose key is the path, or the object or list around it? Indexes of lists are
+ * written []. */
 static bool is_defined(const char *path)
 {
     char key[400];
@@ -328,7 +341,8 @@ static void check_defined(const json_t *v, const char *path)
     }
 }
 
-/* Every number that a report can print is explained in the table that docs/metrics.md is made of. */
+/* Every number that a report can print is explained in the table that docs/metrics.md is made of.
+ */
 static void test_definitions(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -349,7 +363,8 @@ static void test_definitions(void **state)
     free(text);
 }
 
-/* The sections of accelerators: every key, ns as us to the last digit, the table that was asked for. */
+/* The sections of accelerators: every key, ns as us to the last digit, the table that was asked
+ * for. */
 static void test_accelerators(void **state)
 {
     (void)state;
@@ -360,8 +375,11 @@ static void test_accelerators(void **state)
     assert_non_null(strstr(text, "\"opaque_us\": 0.000"));
     json_t *root = json_loads(text, 0, NULL);
     assert_int_equal(json_array_size(at(root, "/devices")), 2);
-    assert_string_equal(json_string_value(json_object_get(at(root, "/absent"), "/devices/1/overlap_pct")), "no communication");
-    assert_string_equal(json_string_value(at(root, "/budget_by_device/0/name")), "NVIDIA A100-SXM4-80GB");
+    assert_string_equal(
+        json_string_value(json_object_get(at(root, "/absent"), "/devices/1/overlap_pct")),
+        "no communication");
+    assert_string_equal(json_string_value(at(root, "/budget_by_device/0/name")),
+                        "NVIDIA A100-SXM4-80GB");
     assert_true(json_is_null(at(root, "/budget_by_device/1/name")));
     assert_string_equal(json_string_value(at(root, "/attribution/by")), "op");
     assert_string_equal(json_string_value(at(root, "/roofline/points/0/bytes_source")), "model");
@@ -371,7 +389,8 @@ static void test_accelerators(void **state)
     free(text);
     struct an_compat_row row[] = {{STORE_ABSENT, 0, "gpu_timeline", "busy_time", "ms", 3.25}};
     struct an_result with = *gpu_result();
-    with.compat = (struct an_compat_table){.tool = "TraceLens gpu_timeline", .rows = row, .row_count = 1};
+    with.compat =
+        (struct an_compat_table){.tool = "TraceLens gpu_timeline", .rows = row, .row_count = 1};
     struct rep_options o = {.by = "line"};
     text = rep_text(&with, "json", &o);
     check_contract(text);
@@ -411,7 +430,8 @@ static void test_microseconds(void **state)
     }
 }
 
-/* Names survive: what JSON can say is said exactly, what it cannot becomes U+FFFD, long ones are whole. */
+/* Names survive: what JSON can say is said exactly, what it cannot becomes U+FFFD, long ones are
+ * whole. */
 static void test_names(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -426,7 +446,8 @@ static void test_names(void **state)
         const char *name = json_string_value(json_object_get(row, "name"));
         escape = escape || !strcmp(name, "\x1b[31mred\x1b[0m");
         broken = broken || !strncmp(name, "bad \xef\xbf\xbd", 7);
-        whole = whole || (name[0] == 'x' && strlen(name) == 10000); /* kernels of templates have names that long */
+        whole = whole || (name[0] == 'x' &&
+                          strlen(name) == 10000); /* kernels of templates have names that long */
     }
     assert_true(escape && broken && whole);
     json_decref(root);
@@ -436,8 +457,9 @@ static void test_names(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_contract),     cmocka_unit_test(test_values),
-                                       cmocka_unit_test(test_names),        cmocka_unit_test(test_definitions),
-                                       cmocka_unit_test(test_accelerators), cmocka_unit_test(test_microseconds)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_contract),     cmocka_unit_test(test_values),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_definitions),
+        cmocka_unit_test(test_accelerators), cmocka_unit_test(test_microseconds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report for a ticket: golden pages (BLESS=1 writes them anew); whatever a program names, the page stays the page it is.
+ * The report for a ticket: golden pages (BLESS=1 writes them anew); whatever a program names, the
+ * page stays the page it is.
  */
 #include <ctype.h>
 
@@ -13,7 +14,9 @@ static void test_golden(void **state)
     static const struct {
         const char *name;
         void (*make)(struct fixture *f);
-    } pages[] = {{"report_training.md", fx_training}, {"report_hostile.md", fx_hostile}, {"report_ranges.md", fx_ranges}};
+    } pages[] = {{"report_training.md", fx_training},
+                 {"report_hostile.md", fx_hostile},
+                 {"report_ranges.md", fx_ranges}};
     (void)state;
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
         struct fixture fx, *f = &fx;
@@ -46,8 +49,9 @@ static bool skip_inert(const char **at)
     return false;
 }
 
-/* The page as GitHub reads it: rows of a table have the columns of its head; of HTML there is only what the format writes
- * itself, and it is balanced; nothing is a link, a mention, a reference or a control character. */
+/* The page as GitHub reads it: rows of a table have the columns of its head; of HTML there is only
+ * what the format writes itself, and it is balanced; nothing is a link, a mention, a reference or a
+ * control character. */
 static void check_page(const char *text)
 {
     static const char *const tags[] = {"<details>", "</details>", "<summary>", "</summary>",
@@ -57,7 +61,8 @@ static void check_page(const char *text)
     bool row = false;
     for (const char *at = text; *at; at += bytes) { /* characters */
         long code = rep_decode(at, n - (size_t)(at - text), &bytes);
-        if (code != '\n' && (code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e)))
+        if (code != '\n' &&
+            (code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e)))
             fail_msg("character %lx: %.60s", code, at);
     }
     for (const char *at = text; *at;) {
@@ -85,7 +90,8 @@ static void check_page(const char *text)
         if (*at == '\n' && row) {
             columns = columns ? columns : pipes;
             if (pipes != columns)
-                fail_msg("a row of %d columns in a table of %d, before: %.200s", pipes, columns, at);
+                fail_msg("a row of %d columns in a table of %d, before: %.200s", pipes, columns,
+                         at);
         }
         at++;
     }
@@ -101,7 +107,8 @@ static void test_structure(void **state)
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         struct fixture fx, *f = &fx;
         runs[i](f);
-        struct an_options a = {.file = i == 1 ? "1. evil@team\x1b[1m\n#12 |file|.tacho" : "run.tacho", .live = i == 2};
+        struct an_options a = {
+            .file = i == 1 ? "1. evil@team\x1b[1m\n#12 |file|.tacho" : "run.tacho", .live = i == 2};
         char *text = rep_text(fx_analyze_with(f, &a), "markdown", &o);
         check_page(text);
         free(text);
@@ -115,7 +122,8 @@ static void test_structure(void **state)
 /* Names of random bytes, most of them signs that mean something to somebody. */
 static void test_random_names(void **state)
 {
-    static const char signs[] = "|`\\*_<>[](){}!#@&$~:/.-+=\"' \n\r\t\x1b\x9b\xff\xe2\x80\xae\xc2x1";
+    static const char signs[] =
+        "|`\\*_<>[](){}!#@&$~:/.-+=\"' \n\r\t\x1b\x9b\xff\xe2\x80\xae\xc2x1";
     uint64_t seed = 88172645463325252u;
     (void)state;
     for (int round = 0; round < 200; round++) {
@@ -147,7 +155,8 @@ static void test_random_names(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden), cmocka_unit_test(test_structure),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),
+                                       cmocka_unit_test(test_structure),
                                        cmocka_unit_test(test_random_names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The text report: golden pages (BLESS=1 writes them anew), widths, hostile names, the tables of definitions.
+ * The text report: golden pages (BLESS=1 writes them anew), widths, hostile names, the tables of
+ * definitions.
  */
 #include <ctype.h>
 
@@ -34,7 +35,8 @@ static void test_golden(void **state)
     }
 }
 
-/* No line is wider than asked for, nothing but printable characters and line ends comes out, no line ends in a blank. */
+/* No line is wider than asked for, nothing but printable characters and line ends comes out, no
+ * line ends in a blank. */
 static void check_page(const char *text, int width, bool utf8)
 {
     size_t bytes, n = strlen(text);
@@ -46,11 +48,13 @@ static void check_page(const char *text, int width, bool utf8)
             column = 0;
             continue;
         }
-        if (code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e) || (!utf8 && code > 0x7f))
+        if (code < 0x20 || (code >= 0x7f && code < 0xa0) || (code >= 0x2028 && code <= 0x202e) ||
+            (!utf8 && code > 0x7f))
             fail_msg("character %lx at %zu, width %d", code, at, width);
         column += rep_char_width(code);
         if (column > width)
-            fail_msg("a line of %d columns at width %d: %.80s", column, width, text + (at > 60 ? at - 60 : 0));
+            fail_msg("a line of %d columns at width %d: %.80s", column, width,
+                     text + (at > 60 ? at - 60 : 0));
     }
 }
 
@@ -61,11 +65,13 @@ static void test_widths_and_hostile_names(void **state)
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         struct fixture fx, *f = &fx;
         runs[i](f);
-        struct an_options a = {.file = i == 1 ? "evil\x1b[1m\nfile.tacho" : "run.tacho", .live = i == 2};
+        struct an_options a = {.file = i == 1 ? "evil\x1b[1m\nfile.tacho" : "run.tacho",
+                               .live = i == 2};
         const struct an_result *r = fx_analyze_with(f, &a);
         for (int width = 40; width <= 200; width += 1 + width / 20)
             for (int utf8 = 0; utf8 <= 1; utf8++) {
-                struct rep_options o = {.width = width, .utf8 = utf8, .definitions = width % 2, .ops = 100};
+                struct rep_options o = {
+                    .width = width, .utf8 = utf8, .definitions = width % 2, .ops = 100};
                 char *text = rep_text(r, "text", &o);
                 check_page(text, width, utf8);
                 free(text);
@@ -88,9 +94,11 @@ static void test_accelerators(void **state)
         check_golden(pages[i].name, text);
         free(text);
     }
-    struct an_compat_row row[] = {{STORE_ABSENT, 0, GPU_HOSTILE, GPU_HOSTILE, "ms", 3.25}, {1, 0, "s", "k", "us", NAN}};
+    struct an_compat_row row[] = {{STORE_ABSENT, 0, GPU_HOSTILE, GPU_HOSTILE, "ms", 3.25},
+                                  {1, 0, "s", "k", "us", NAN}};
     struct an_result with = *gpu_result();
-    with.compat = (struct an_compat_table){.tool = "TraceLens gpu_timeline", .rows = row, .row_count = 2};
+    with.compat =
+        (struct an_compat_table){.tool = "TraceLens gpu_timeline", .rows = row, .row_count = 2};
     for (int width = 40; width <= 200; width += 1 + width / 20)
         for (int utf8 = 0; utf8 <= 1; utf8++) {
             struct rep_options o = {.width = width, .utf8 = utf8, .ops = 100};
@@ -105,17 +113,24 @@ static void test_kernel_names(void **state)
 {
     static const char *const cases[][2] = {
         {GPU_ELEMENTWISE, "vectorized_elementwise_kernel<4, CUDAFunctor_add, Array>"},
-        {"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float>, unsigned int, "
-         "float, 4> >(at::native::ReduceOp<float, at::native::MeanOps<float, float>, unsigned int, float, 4>)",
+        {"void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, "
+         "at::native::MeanOps<float, float>, unsigned int, "
+         "float, 4> >(at::native::ReduceOp<float, at::native::MeanOps<float, float>, unsigned int, "
+         "float, 4>)",
          "reduce_kernel<512, 1, ReduceOp<MeanOps>>"},
-        {"void at::native::unrolled_elementwise_kernel<at::native::copy_device_to_device(at::TensorIterator&, "
-         "bool)::{lambda()#2}::operator()() const::{lambda()#8}::operator()() const::{lambda(float)#1}, "
+        {"void "
+         "at::native::unrolled_elementwise_kernel<at::native::copy_device_to_device(at::"
+         "TensorIterator&, "
+         "bool)::{lambda()#2}::operator()() const::{lambda()#8}::operator()() "
+         "const::{lambda(float)#1}, "
          "at::detail::Array<char*, "
          "2> >(int)",
          "unrolled_elementwise_kernel<copy_device_to_device, Array>"},
-        {"void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>(float*)",
+        {"void at::native::(anonymous namespace)::CatArrayBatchedCopy<float, unsigned int, 2, 128, "
+         "1>(float*)",
          "CatArrayBatchedCopy<float, unsigned int, 2, 128, 1>"},
-        {"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "ncclKernel_AllReduce_RING_LL_Sum_float"},
+        {"ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)",
+         "ncclKernel_AllReduce_RING_LL_Sum_float"},
         {"Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pageable -> Device)"},
         {"volta_sgemm_128x64_nn", "volta_sgemm_128x64_nn"},
         {"void f<std::enable_if<(a > b), int>::type>(x) [clone .kd]", "f<type>"},
@@ -211,38 +226,46 @@ static void test_metrics_page(void **state)
     FILE *out = open_memstream(&text, &size);
     (void)state;
     assert_non_null(out);
-    fputs("# Every number of a report\n\nKeys are those of `tacho report --json` (schema `tacho-report/1`); the text report "
+    fputs("# Every number of a report\n\nKeys are those of `tacho report --json` (schema "
+          "`tacho-report/1`); the text report "
           "shows the same numbers and\n"
-          "`--definitions` appends this table to it. A number that is not known is null, and `absent` has the reason under its "
+          "`--definitions` appends this table to it. A number that is not known is null, and "
+          "`absent` has the reason under its "
           "JSON\npointer. "
-          "Intervals: the measure of a union; touching ranges merge. Written from `analyzers/result/metrics.c` by\n`BLESS=1 "
+          "Intervals: the measure of a union; touching ranges merge. Written from "
+          "`analyzers/result/metrics.c` by\n`BLESS=1 "
           "build/tests/unit/test_rep_text`.\n\n"
           "| key | unit | formula | needs | reading |\n|---|---|---|---|---|\n",
           out);
     for (const struct an_metric *m = an_metrics; m->key; m++)
-        fprintf(out, "| `%s` | %s | %s | %s | %s |\n", m->key, m->unit, m->formula, m->inputs, m->reading);
+        fprintf(out, "| `%s` | %s | %s | %s | %s |\n", m->key, m->unit, m->formula, m->inputs,
+                m->reading);
     fclose(out);
     check_golden("../../docs/metrics.md", text);
     free(text);
 }
 
-/* Numbers of sentences, from end to end of what a double can hold: so many digits, a unit that fits, never an exponent. */
+/* Numbers of sentences, from end to end of what a double can hold: so many digits, a unit that
+ * fits, never an exponent. */
 static void test_words(void **state)
 {
     static const struct {
         double ms;
         int digits;
         const char *text;
-    } times[] = {{12000, 3, "12 s"},  {12345, 4, "12.35 s"},   {999.4, 3, "999 ms"},    {999.6, 3, "1 s"},
-                 {999.96, 4, "1 s"},  {999.94, 4, "999.9 ms"}, {0.00961, 3, "9.61 µs"}, {0.0003, 3, "300 ns"},
-                 {0, 3, "0 ns"},      {-33.7, 3, "-33.7 ms"},  {3.6e9, 3, "3600000 s"}, {1e-12, 3, "0 ns"},
-                 {NAN, 3, "unknown"}, {100, 3, "100 ms"},      {0.9996, 3, "1 ms"}};
+    } times[] = {{12000, 3, "12 s"},      {12345, 4, "12.35 s"},   {999.4, 3, "999 ms"},
+                 {999.6, 3, "1 s"},       {999.96, 4, "1 s"},      {999.94, 4, "999.9 ms"},
+                 {0.00961, 3, "9.61 µs"}, {0.0003, 3, "300 ns"},   {0, 3, "0 ns"},
+                 {-33.7, 3, "-33.7 ms"},  {3.6e9, 3, "3600000 s"}, {1e-12, 3, "0 ns"},
+                 {NAN, 3, "unknown"},     {100, 3, "100 ms"},      {0.9996, 3, "1 ms"}};
     static const struct {
         double v;
         int digits;
         const char *text;
-    } numbers[] = {{12345.6, 4, "12346"}, {0.00001234, 3, "0.0000123"}, {100, 2, "100"}, {0.5, 2, "0.5"}, {9.9996, 4, "10"},
-                   {-1e-12, 3, "0"},      {1e300, 4, "(too large)"}};
+    } numbers[] = {{12345.6, 4, "12346"},    {0.00001234, 3, "0.0000123"},
+                   {100, 2, "100"},          {0.5, 2, "0.5"},
+                   {9.9996, 4, "10"},        {-1e-12, 3, "0"},
+                   {1e300, 4, "(too large)"}};
     char b[AN_WORDS];
     (void)state;
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
@@ -260,8 +283,8 @@ static void test_words(void **state)
     an_arena_free(a);
 }
 
-/* A digit (and a point), "e", a sign, a digit: an exponent that a person is to read. What is in a tag or a script is for
- * machines. */
+/* A digit (and a point), "e", a sign, a digit: an exponent that a person is to read. What is in a
+ * tag or a script is for machines. */
 static const char *exponent_in(const char *text, bool html)
 {
     bool tag = false, script = false;
@@ -279,7 +302,8 @@ static const char *exponent_in(const char *text, bool html)
     return NULL;
 }
 
-/* Steps that are far longer, and far shorter, than what is usual: loader, work, evaluation, counters. */
+/* Steps that are far longer, and far shorter, than what is usual: loader, work, evaluation,
+ * counters. */
 static void fx_scaled(struct fixture *f, double scale)
 {
     fx_open(f);
@@ -287,9 +311,11 @@ static void fx_scaled(struct fixture *f, double scale)
     int64_t matmul = fx_work(f, "matrix", "fp32", 15000, 10000, 10000);
     int64_t worker = fx_track(f, f->process, "thread", "loader-0", NULL);
     for (int i = 0; i < 40; i++) {
-        int64_t b = (int64_t)(i * 1.2e4 * scale), ms = (int64_t)(1e3 * scale), end = b + 10 * ms + i * 7 % 13 * ms / 100;
+        int64_t b = (int64_t)(i * 1.2e4 * scale), ms = (int64_t)(1e3 * scale),
+                end = b + 10 * ms + i * 7 % 13 * ms / 100;
         fx_step(f, f->process, f->thread, i, b, end, 4096, false);
-        fx_slice(f, f->thread, b, b + 4 * ms + i * 5 % 11 * ms / 100, "input_wait", fx_kind(f, "input_wait"));
+        fx_slice(f, f->thread, b, b + 4 * ms + i * 5 % 11 * ms / 100, "input_wait",
+                 fx_kind(f, "input_wait"));
         fx_slice(f, f->thread, b + 5 * ms, b + 9 * ms, "matmul.forward", matmul);
         fx_slice(f, worker, b, b + 7 * ms, "read", fx_kind(f, "read"));
         fx_slice(f, worker, b + 7 * ms, b + 9 * ms, "collate", fx_kind(f, "collate"));

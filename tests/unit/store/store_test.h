@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For test_store_*.c: a scratch folder for each test, and shorthands that fail with the store's own words.
+ * For test_store_*.c: a scratch folder for each test, and shorthands that fail with the store's own
+ * words.
  */
 #ifndef STORE_TEST_H
 #define STORE_TEST_H
@@ -77,7 +78,8 @@ static int64_t sql_int(const char *path, const char *sql)
 
 static int sql_integrity(const char *path)
 {
-    return (int)sql_int(path, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check='ok'");
+    return (int)sql_int(path,
+                        "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check='ok'");
 }
 
 #endif

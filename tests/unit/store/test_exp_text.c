@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exports on runs made by hand: JSON strings and payloads, lanes, self times, windows, what is absent.
+ * Exports on runs made by hand: JSON strings and payloads, lanes, self times, windows, what is
+ * absent.
  */
 #include "store_test.h"
 
@@ -26,7 +27,8 @@ static void json_strings(void **state)
         {"a\"b\\c", "\"a\\\"b\\\\c\""},
         {"\n\x01\x7f", "\"\\u000a\\u0001\\u007f\""},
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
-        {"\xff|\xc0\xaf|\xed\xa0\x80|\xe2\x82", "\"\\ufffd|\\ufffd\\ufffd|\\ufffd\\ufffd\\ufffd|\\ufffd\\ufffd\""},
+        {"\xff|\xc0\xaf|\xed\xa0\x80|\xe2\x82",
+         "\"\\ufffd|\\ufffd\\ufffd|\\ufffd\\ufffd\\ufffd|\\ufffd\\ufffd\""},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         char *got = string_of(pairs[i][0]);
@@ -38,10 +40,12 @@ static void json_strings(void **state)
 static void json_validity(void **state)
 {
     (void)state;
-    static const char *const good[] = {"{}", " [1, -2.5e+3, \"a\\u00e9\\n\", true, null, {\"a\":{}}] ", "0", "\"x\"", "-0.1"};
-    static const char *const bad[] = {"",      "{",        "{\"a\":}",   "[1,]",      "01",        "{a:1}",  "\"\n\"", "nul",
-                                      "1 2",   "\"\\x\"",  "[\"\xff\"]", "\"\\u12\"", "{\"a\" 1}", "+1",     "1.",     "1e",
-                                      "[1 2]", "{\"a\":1", "NaN",        "-",         "\"",        "{\"a\"}"};
+    static const char *const good[] = {
+        "{}", " [1, -2.5e+3, \"a\\u00e9\\n\", true, null, {\"a\":{}}] ", "0", "\"x\"", "-0.1"};
+    static const char *const bad[] = {
+        "",      "{",        "{\"a\":}",   "[1,]",      "01",        "{a:1}",  "\"\n\"", "nul",
+        "1 2",   "\"\\x\"",  "[\"\xff\"]", "\"\\u12\"", "{\"a\" 1}", "+1",     "1.",     "1e",
+        "[1 2]", "{\"a\":1", "NaN",        "-",         "\"",        "{\"a\"}"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         if (!exp_json_valid(good[i]))
             fail_msg("refused: %s", good[i]);
@@ -177,7 +181,8 @@ static void lanes(void **state)
 {
     const struct scratch *s = *state;
     begin(s);
-    slice(1, 1000000007, 100, "a"); /* overlap without nesting: two lanes; the third nests in the first */
+    slice(1, 1000000007, 100,
+          "a"); /* overlap without nesting: two lanes; the third nests in the first */
     slice(1, 1000000057, 100, "b");
     slice(1, 1000000017, 50, "c");
     slice(1, 1000000107, 10, "d"); /* touches a: its lane is free again */
@@ -202,8 +207,10 @@ static void absent_is_empty(void **state)
     slice(0, 20, STORE_ABSENT, "");
     char *text = export(s, "csv", STORE_ABSENT, STORE_ABSENT);
     const char *row = strstr(text, "\r\n") + 2;
-    assert_string_equal(row, "3,,100,train;er,1,thread,main,,101,-5,10,\"before, \"\"zero\"\"\",nvtx,,,,,,,,,,,,,,,,,,,,\r\n"
-                             "3,,100,train;er,1,thread,main,,101,20,,\"\",nvtx,,,,,,,,,,,,,,,,,,,,\r\n");
+    assert_string_equal(row,
+                        "3,,100,train;er,1,thread,main,,101,-5,10,\"before, "
+                        "\"\"zero\"\"\",nvtx,,,,,,,,,,,,,,,,,,,,\r\n"
+                        "3,,100,train;er,1,thread,main,,101,20,,\"\",nvtx,,,,,,,,,,,,,,,,,,,,\r\n");
     free(text);
     text = export(s, "perfetto", STORE_ABSENT, STORE_ABSENT);
     assert_true(exp_json_valid(text));
@@ -229,12 +236,15 @@ static void a_stream_that_fails(void **state)
     free(export(s, "csv", STORE_ABSENT, STORE_ABSENT));
     for (const struct store_export_format *x = store_export_formats; x->name; x++) {
         store_reader *r = NULL;
-        if (!strcmp(x->name, "stacks")) /* a run without samples of stacks is refused before anything is written */
+        if (!strcmp(x->name, "stacks")) /* a run without samples of stacks is refused before
+                                           anything is written */
             continue;
         OK(&err, store_open(s->file, &r, &err));
         FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){.write = failing});
-        assert_int_equal(x->write(r, &(struct store_export_options){.t0 = STORE_ABSENT, .t1 = STORE_ABSENT}, f, &err),
-                         TACHO_EIO);
+        assert_int_equal(
+            x->write(r, &(struct store_export_options){.t0 = STORE_ABSENT, .t1 = STORE_ABSENT}, f,
+                     &err),
+            TACHO_EIO);
         fclose(f);
         store_reader_close(r);
     }

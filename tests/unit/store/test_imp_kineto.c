@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rules of the Kineto importer, each on a trace of a few events. Imports of real traces: tests/e2e/70_import_kineto.sh.
+ * Rules of the Kineto importer, each on a trace of a few events. Imports of real traces:
+ * tests/e2e/70_import_kineto.sh.
  */
 #include <inttypes.h>
 #include <zlib.h>
@@ -21,8 +22,8 @@ static void put(const struct scratch *s, const char *name, const char *text, siz
 }
 
 /* Imports files of the scratch folder (NULL-terminated; "" is the folder itself) into RUN. */
-static int import_names(const struct scratch *s, const char *const *names, struct store_import_result *r,
-                        struct tacho_error *err)
+static int import_names(const struct scratch *s, const char *const *names,
+                        struct store_import_result *r, struct tacho_error *err)
 {
     char path[8][200];
     const char *in[8];
@@ -67,7 +68,11 @@ static void expect(const struct scratch *s, const char *sql, const char *want)
     for (int row = 0; sqlite3_step(st) == SQLITE_ROW; row++)
         for (int c = 0; c < sqlite3_column_count(st); c++) {
             const char *text = (const char *)sqlite3_column_text(st, c);
-            n += (size_t)snprintf(got + n, sizeof got - n, "%s%s", c ? "|" : row ? ";" : "", text ? text : "-");
+            n += (size_t)snprintf(got + n, sizeof got - n, "%s%s",
+                                  c     ? "|"
+                                  : row ? ";"
+                                        : "",
+                                  text ? text : "-");
         }
     sqlite3_finalize(st);
     sqlite3_close(db);
@@ -75,11 +80,13 @@ static void expect(const struct scratch *s, const char *sql, const char *want)
 }
 
 #define SLICES \
-    "SELECT n.text, c.text, start, dur, correlation FROM slice s JOIN string n ON n.id = s.name JOIN string c ON c.id = " \
+    "SELECT n.text, c.text, start, dur, correlation FROM slice s JOIN string n ON n.id = s.name " \
+    "JOIN string c ON c.id = " \
     "s.category " \
     "ORDER BY s.id"
 #define X(name, ts, dur) \
-    "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"" name "\",\"pid\":1,\"tid\":2,\"ts\":" ts ",\"dur\":" dur "}"
+    "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"" name "\",\"pid\":1,\"tid\":2,\"ts\":" ts \
+    ",\"dur\":" dur "}"
 
 /* ---- times ------------------------------------------------------------------------------------------------------------------- */
 
@@ -87,17 +94,23 @@ static void times_are_exact(void **state)
 {
     struct scratch *s = *state;
     /* beyond 2^53 a double would lose the last digits */
-    import_text(s, "[" X("a", "1712195495519689.123", "0.001") "," X("b", "9007199254740993", "9007199254740.993") "," X(
-                       "c", "\"12.5\"", "\"1\"") "," X("d", "1.5e3", "25e-1") "," X("e", "-3.25", "0") "]");
+    import_text(
+        s, "[" X("a", "1712195495519689.123", "0.001") "," X(
+               "b", "9007199254740993",
+               "9007199254740.993") "," X("c", "\"12.5\"",
+                                          "\"1\"") "," X("d", "1.5e3", "25e-1") "," X("e", "-3.25",
+                                                                                      "0") "]");
     expect(s, SLICES,
-           "a|op|1712195495519689123|1|-;b|op|9007199254740993000|9007199254740993|-;c|op|12500|1000|-;d|op|1500000|2500|-;e|"
+           "a|op|1712195495519689123|1|-;b|op|9007199254740993000|9007199254740993|-;c|op|12500|"
+           "1000|-;d|op|1500000|2500|-;e|"
            "op|-3250|0|-");
 }
 
 static void finer_than_ns_is_rounded_and_counted(void **state)
 {
     struct scratch *s = *state;
-    import_text(s, "[" X("a", "1.00049", "1.0005") "," X("b", "2.0004999999", "3") "," X("c", "4.0000000", "1") "]");
+    import_text(s, "[" X("a", "1.00049", "1.0005") "," X("b", "2.0004999999",
+                                                         "3") "," X("c", "4.0000000", "1") "]");
     expect(s, SLICES, "a|op|1000|1001|-;b|op|2000|3000|-;c|op|4000|1000|-");
     expect(s, "SELECT key, value FROM run WHERE key LIKE 'source.rounded%'", "source.rounded.0|3");
 }
@@ -105,7 +118,8 @@ static void finer_than_ns_is_rounded_and_counted(void **state)
 static void whole_numbers_beyond_us_are_ns(void **state)
 {
     struct scratch *s = *state;
-    import_text(s, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[" X("a", "1712195495519689123", "17") "]}");
+    import_text(s, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[" X("a", "1712195495519689123",
+                                                                     "17") "]}");
     expect(s, SLICES, "a|op|1712195495519689123|17|-");
     expect(s, "SELECT value FROM run WHERE key = 'source.time_unit'", "ns");
 }
@@ -115,13 +129,14 @@ static void base_counts_wherever_it_stands(void **state)
     struct scratch *s = *state;
     static const char *const traces[] = {
         "{\"baseTimeNanoseconds\":1700000000000000000,\"traceEvents\":[" X("a", "1.5", "1") "]}",
-        "{\"traceEvents\":[" X("a", "1.5", "1") "],\"baseTimeNanoseconds\": \"1700000000000000000\"}",
+        "{\"traceEvents\":[" X("a", "1.5",
+                               "1") "],\"baseTimeNanoseconds\": \"1700000000000000000\"}",
         /* a look at the end finds a wrong one first */
         "{\"traceEvents\":[" X("a", "1.5", "1") "],\"baseTimeNanoseconds\":1700000000000000000,"
                                                 "\"note\":{\"baseTimeNanoseconds\":5}}",
-        "{\"note\":\"\\\"baseTimeNanoseconds\\\": 77\",\"traceEvents\":[" X("a", "1.5",
-                                                                            "1") "],"
-                                                                                 "\"baseTimeNanoseconds\":1700000000000000000}",
+        "{\"note\":\"\\\"baseTimeNanoseconds\\\": 77\",\"traceEvents\":[" X(
+            "a", "1.5", "1") "],"
+                             "\"baseTimeNanoseconds\":1700000000000000000}",
     };
     for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
         import_text(s, traces[i]);
@@ -144,9 +159,8 @@ static void base_at_the_end_of_a_gzip_file(void **state)
     gzputs(z, "{\"traceEvents\":[" X("a", "1.5", "1"));
     gzclose(z);
     z = gzopen(path, "ab"); /* a second member */
-    gzputs(
-        z,
-        ",{\"ph\":\"C\",\"name\":\"c\",\"pid\":1,\"ts\":2,\"args\":{\"v\":7}}],\"baseTimeNanoseconds\":1700000000000000000}");
+    gzputs(z, ",{\"ph\":\"C\",\"name\":\"c\",\"pid\":1,\"ts\":2,\"args\":{\"v\":7}}],"
+              "\"baseTimeNanoseconds\":1700000000000000000}");
     gzclose(z);
     assert_int_equal(import_names(s, names, &r, &err), 0);
     assert_false(r.truncated);
@@ -157,13 +171,16 @@ static void base_at_the_end_of_a_gzip_file(void **state)
 static void times_that_are_none(void **state)
 {
     struct scratch *s = *state;
-    struct store_import_result r =
-        import_text(s, "[" X("a", "NaN", "1") "," X("b", "1", "NaN") "," X("c", "2", "-1") "," X("d", "null", "1") "," X(
-                           "e", "1e300", "1") "," X("f", "3", "Infinity") "," X("g", "\"soon\"", "1") "]");
+    struct store_import_result r = import_text(
+        s, "[" X("a", "NaN", "1") "," X("b", "1", "NaN") "," X("c", "2", "-1") "," X(
+               "d", "null", "1") "," X("e", "1e300", "1") "," X("f", "3",
+                                                                "Infinity") "," X("g", "\"soon\"",
+                                                                                  "1") "]");
     assert_int_equal(r.events, 7);
     expect(s, SLICES, "b|op|1000|-|-;c|op|2000|-|-;f|op|3000|-|-");
-    expect(s, "SELECT reason, count FROM loss ORDER BY 1",
-           "event has no usable duration (kept, its end is open)|3;event has no usable time stamp|4");
+    expect(
+        s, "SELECT reason, count FROM loss ORDER BY 1",
+        "event has no usable duration (kept, its end is open)|3;event has no usable time stamp|4");
     assert_int_equal(r.lost, 4); /* what is kept is not lost */
 }
 
@@ -176,8 +193,8 @@ static void shapes_of_a_file(void **state)
         "[" X("a", "1", "1") "," X("b", "2", "1") "]",
         " \xef\xbb\xbf[" X("a", "1", "1") ",\n" X("b", "2", "1") " , ]\n",
         "\xef\xbb\xbf{\"traceEvents\" : [ " X("a", "1", "1") " ,,\t" X("b", "2", "1") " ] }",
-        "{\"a\":[{\"traceEvents\":[1]}],\"b\":\"}]\\\"\",\"c\":1,\"traceEvents\":[" X("a", "1", "1") "," X("b", "2",
-                                                                                                           "1") "],\"d\":{}}",
+        "{\"a\":[{\"traceEvents\":[1]}],\"b\":\"}]\\\"\",\"c\":1,\"traceEvents\":[" X(
+            "a", "1", "1") "," X("b", "2", "1") "],\"d\":{}}",
         "{\"traceEvents\":[" X("a", "1", "1") "],\"traceEvents\":[" X("b", "2", "1") "]}",
     };
     for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
@@ -193,14 +210,16 @@ static void shapes_of_a_file(void **state)
 static void text_behind_the_end(void **state)
 {
     struct scratch *s = *state;
-    static const char *const traces[] = {"{\"traceEvents\":[" X("a", "1", "1") "]}\n{\"traceEvents\":[" X("b", "2", "1") "]}",
-                                         "[" X("a", "1", "1") "]," X("b", "2", "1") "]",
-                                         "{\"traceEvents\":[" X("a", "1", "1") "]} \r\n\t"};
+    static const char *const traces[] = {
+        "{\"traceEvents\":[" X("a", "1", "1") "]}\n{\"traceEvents\":[" X("b", "2", "1") "]}",
+        "[" X("a", "1", "1") "]," X("b", "2", "1") "]",
+        "{\"traceEvents\":[" X("a", "1", "1") "]} \r\n\t"};
     for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
         bool behind = i < 2;
         struct store_import_result r = import_text(s, traces[i]);
         expect(s, SLICES, "a|op|1000|1000|-");
-        expect(s, "SELECT reason, count FROM loss", behind ? "text behind the end of the trace: not read|1" : "");
+        expect(s, "SELECT reason, count FROM loss",
+               behind ? "text behind the end of the trace: not read|1" : "");
         assert_int_equal(r.lost, behind);
         assert_false(r.truncated);
     }
@@ -211,11 +230,14 @@ static void damaged_events_are_counted_and_the_rest_is_read(void **state)
     struct scratch *s = *state;
     struct store_import_result r = import_text(
         s, "[" X("a", "1", "1") ",7,null,\"x\",[1],{\"ph\":\"X\",\"name\" \"broken\"}," X(
-               "b", "2", "1") ",{\"ph\":\"X\",\"na\nme\":1,"
-                              "\"name\":\"raw \t control\",\"ts\":3,\"dur\":1,\"pid\":1,\"tid\":1,\"cat\":\"cpu_op\"}," X(
-                                  "\xff\xfe", "4", "1") "]");
+               "b", "2",
+               "1") ",{\"ph\":\"X\",\"na\nme\":1,"
+                    "\"name\":\"raw \t "
+                    "control\",\"ts\":3,\"dur\":1,\"pid\":1,\"tid\":1,\"cat\":\"cpu_op\"}," X(
+                        "\xff\xfe", "4", "1") "]");
     expect(s, SLICES,
-           "a|op|1000|1000|-;b|op|2000|1000|-;raw \t control|op|3000|1000|-;\xef\xbf\xbd\xef\xbf\xbd|op|4000|1000|-");
+           "a|op|1000|1000|-;b|op|2000|1000|-;raw \t "
+           "control|op|3000|1000|-;\xef\xbf\xbd\xef\xbf\xbd|op|4000|1000|-");
     expect(s, "SELECT reason, count FROM loss", "event is not valid JSON|5");
     assert_int_equal(r.events, 4);
 }
@@ -224,17 +246,22 @@ static void a_brace_too_few_or_too_many(void **state)
 {
     struct scratch *s = *state;
     static const char *const broken[] = {
-        "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"a\":1}",     "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"name\":\"y\"}",
-        "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"a\":[1,2}}", "{\"ph\":\"X\",\"name\":\"x\"}}",
+        "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"a\":1}",
+        "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"name\":\"y\"}",
+        "{\"ph\":\"X\",\"name\":\"x\",\"args\":{\"a\":[1,2}}",
+        "{\"ph\":\"X\",\"name\":\"x\"}}",
         "{\"ph\":\"X\",\"cat\":\"y\":[[]],\"name\":\"x\"}",
     };
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         char text[2048];
         for (int whole = 0; whole < 2; whole++) {
-            snprintf(text, sizeof text, "{\"traceEvents\":[%s,%s,%s,%s%s", X("a", "1", "1"), broken[i], X("b", "2", "1"),
-                     X("c", "3", "1"), whole ? "],\"baseTimeNanoseconds\":0}" : "");
+            snprintf(text, sizeof text, "{\"traceEvents\":[%s,%s,%s,%s%s", X("a", "1", "1"),
+                     broken[i], X("b", "2", "1"), X("c", "3", "1"),
+                     whole ? "],\"baseTimeNanoseconds\":0}" : "");
             import_text(s, text);
-            expect(s, "SELECT n.text, start FROM slice s JOIN string n ON n.id = s.name WHERE n.text <> 'x'",
+            expect(s,
+                   "SELECT n.text, start FROM slice s JOIN string n ON n.id = s.name WHERE n.text "
+                   "<> 'x'",
                    "a|1000;b|2000;c|3000");
             expect(s, "SELECT count(*) > 0 FROM loss", "1");
         }
@@ -244,11 +271,12 @@ static void a_brace_too_few_or_too_many(void **state)
 static void cut_off(void **state)
 {
     struct scratch *s = *state;
-    struct store_import_result r =
-        import_text(s, "{\"traceEvents\":[" X("a", "1", "1") "," X("b", "2", "1") ",{\"ph\":\"X\",\"na");
+    struct store_import_result r = import_text(
+        s, "{\"traceEvents\":[" X("a", "1", "1") "," X("b", "2", "1") ",{\"ph\":\"X\",\"na");
     assert_true(r.truncated);
     assert_int_equal(r.events, 2);
-    expect(s, "SELECT source, reason, count FROM loss", "trace.json|file ends in the middle of an event|1");
+    expect(s, "SELECT source, reason, count FROM loss",
+           "trace.json|file ends in the middle of an event|1");
     r = import_text(s, "{\"traceEvents\":[" X("a", "1", "1") "," X("b", "2", "1") ",");
     assert_true(r.truncated);
     expect(s, "SELECT source, reason, count FROM loss", "trace.json|file ends in the middle|1");
@@ -279,80 +307,107 @@ static void an_event_larger_than_a_window(void **state)
 static void begins_and_ends(void **state)
 {
     struct scratch *s = *state;
-    import_text(s, "[{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"outer\",\"pid\":1,\"tid\":2,\"ts\":1},"
-                   "{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"inner\",\"pid\":1,\"tid\":2,\"ts\":2},"
-                   "{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"other\",\"pid\":1,\"tid\":3,\"ts\":2.5},"
-                   "{\"ph\":\"E\",\"pid\":1,\"tid\":2,\"ts\":3},{\"ph\":\"E\",\"pid\":1,\"tid\":2,\"ts\":5},"
-                   "{\"ph\":\"E\",\"pid\":1,\"tid\":2,\"ts\":6}]");
+    import_text(
+        s,
+        "[{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"outer\",\"pid\":1,\"tid\":2,\"ts\":1},"
+        "{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"inner\",\"pid\":1,\"tid\":2,\"ts\":2},"
+        "{\"ph\":\"B\",\"cat\":\"cpu_op\",\"name\":\"other\",\"pid\":1,\"tid\":3,\"ts\":2.5},"
+        "{\"ph\":\"E\",\"pid\":1,\"tid\":2,\"ts\":3},{\"ph\":\"E\",\"pid\":1,\"tid\":2,\"ts\":5},"
+        "{\"ph\":\"E\",\"pid\":1,\"tid\":2,\"ts\":6}]");
     expect(s, SLICES, "inner|op|2000|1000|-;outer|op|1000|4000|-;other|op|2500|-|-");
     expect(s, "SELECT reason, count FROM loss ORDER BY 1",
-           "begin event (ph B) without its end (kept, its end is open)|1;end event (ph E) without its begin|1");
+           "begin event (ph B) without its end (kept, its end is open)|1;end event (ph E) without "
+           "its begin|1");
 }
 
 static void counters_and_memory(void **state)
 {
     struct scratch *s = *state;
-    import_text(
-        s,
-        "[{\"ph\":\"C\",\"name\":\"loss\",\"pid\":1,\"ts\":1,\"args\":{\"value\":2.5}},"
-        "{\"ph\":\"C\",\"name\":\"net\",\"pid\":1,\"ts\":2,\"args\":{\"in\":\"3\",\"out\":4e2,\"bad\":\"x\"}},"
-        "{\"ph\":\"i\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\",\"pid\":1,\"tid\":2,\"ts\":3,\"s\":\"t\",\"args\":"
-        "{\"Total Reserved\":20,\"Total Allocated\":10,\"Bytes\":-5,\"Addr\":99,\"Device Id\":1,\"Device Type\":1}}]");
-    expect(s, "SELECT t.name, t.device, t.unit, time, value FROM counter c JOIN track t ON t.id = c.track ORDER BY c.id",
-           "loss|-|-|1000|2.5;net.in|-|-|2000|3.0;net.out|-|-|2000|400.0;memory.allocated|gpu:1|bytes|3000|10.0;"
+    import_text(s, "[{\"ph\":\"C\",\"name\":\"loss\",\"pid\":1,\"ts\":1,\"args\":{\"value\":2.5}},"
+                   "{\"ph\":\"C\",\"name\":\"net\",\"pid\":1,\"ts\":2,\"args\":{\"in\":\"3\","
+                   "\"out\":4e2,\"bad\":\"x\"}},"
+                   "{\"ph\":\"i\",\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\",\"pid\":1,"
+                   "\"tid\":2,\"ts\":3,\"s\":\"t\",\"args\":"
+                   "{\"Total Reserved\":20,\"Total "
+                   "Allocated\":10,\"Bytes\":-5,\"Addr\":99,\"Device Id\":1,\"Device Type\":1}}]");
+    expect(s,
+           "SELECT t.name, t.device, t.unit, time, value FROM counter c JOIN track t ON t.id = "
+           "c.track ORDER BY c.id",
+           "loss|-|-|1000|2.5;net.in|-|-|2000|3.0;net.out|-|-|2000|400.0;memory.allocated|gpu:1|"
+           "bytes|3000|10.0;"
            "memory.reserved|gpu:1|bytes|3000|20.0");
-    expect(s, "SELECT d.bytes, d.schema, s.dur FROM slice s JOIN detail d ON d.id = s.detail", "-5|torch.memory|0");
+    expect(s, "SELECT d.bytes, d.schema, s.dur FROM slice s JOIN detail d ON d.id = s.detail",
+           "-5|torch.memory|0");
     expect(s, "SELECT reason, count FROM loss", "counter value is not a number|1");
 }
 
 static void duplicate_keys_and_odd_values(void **state)
 {
     struct scratch *s = *state;
-    import_text(
-        s, "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"no\",\"name\":\"k\",\"pid\":0,\"tid\":\"stream 7\",\"ts\":1,\"dur\":2,"
-           "\"args\":{\"correlation\":\"41\",\"correlation\":\"42\",\"device\":\"3\",\"grid\":\"[2, 1, 1]\",\"block\":[64,1,1],"
-           "\"blocks per SM\":Infinity,\"registers per thread\":\"32\"}},"
-           "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"m\",\"pid\":3,\"tid\":7,\"ts\":4,\"dur\":2,\"args\":null}]");
+    import_text(s, "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"no\",\"name\":\"k\",\"pid\":0,"
+                   "\"tid\":\"stream 7\",\"ts\":1,\"dur\":2,"
+                   "\"args\":{\"correlation\":\"41\",\"correlation\":\"42\",\"device\":\"3\","
+                   "\"grid\":\"[2, 1, 1]\",\"block\":[64,1,1],"
+                   "\"blocks per SM\":Infinity,\"registers per thread\":\"32\"}},"
+                   "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"m\",\"pid\":3,\"tid\":7,\"ts\":4,"
+                   "\"dur\":2,\"args\":null}]");
     expect(s, SLICES, "k|kernel|1000|2000|42;m|kernel|4000|2000|-");
     expect(s, "SELECT kind, device, tid FROM track", "stream|gpu:3|7");
-    expect(s, "SELECT grid, block, payload FROM detail", "2,1,1|64,1,1|{\"registers\":\"32\",\"blocks_per_sm\":null}");
+    expect(s, "SELECT grid, block, payload FROM detail",
+           "2,1,1|64,1,1|{\"registers\":\"32\",\"blocks_per_sm\":null}");
 }
 
 static void backward_by_argument_and_by_arrow(void **state)
 {
     struct scratch *s = *state;
-    import_text(s, "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"by argument\",\"pid\":1,\"tid\":2,\"ts\":1,\"dur\":1,"
+    import_text(s, "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"by "
+                   "argument\",\"pid\":1,\"tid\":2,\"ts\":1,\"dur\":1,"
                    "\"args\":{\"Fwd thread id\":1,\"Sequence number\":7}},"
-                   "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"by arrow\",\"pid\":1,\"tid\":2,\"ts\":3,\"dur\":1,"
+                   "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"by "
+                   "arrow\",\"pid\":1,\"tid\":2,\"ts\":3,\"dur\":1,"
                    "\"args\":{\"Input Dims\":[[2]],\"Sequence number\":8}},"
-                   "{\"ph\":\"f\",\"id\":1,\"pid\":1,\"tid\":2,\"ts\":3,\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\",\"bp\":\"e\"},"
-                   "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"forward\",\"pid\":1,\"tid\":1,\"ts\":0,\"dur\":1,"
+                   "{\"ph\":\"f\",\"id\":1,\"pid\":1,\"tid\":2,\"ts\":3,\"cat\":\"fwdbwd\","
+                   "\"name\":\"fwdbwd\",\"bp\":\"e\"},"
+                   "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"forward\",\"pid\":1,\"tid\":1,"
+                   "\"ts\":0,\"dur\":1,"
                    "\"args\":{\"Input Dims\":[[2]],\"Fwd thread id\":0,\"Sequence number\":-1}},"
-                   "{\"ph\":\"s\",\"id\":1,\"pid\":1,\"tid\":1,\"ts\":0,\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\"}]");
+                   "{\"ph\":\"s\",\"id\":1,\"pid\":1,\"tid\":1,\"ts\":0,\"cat\":\"fwdbwd\","
+                   "\"name\":\"fwdbwd\"}]");
     expect(s,
-           "SELECT n.text, correlation, d.pass, d.payload FROM slice s JOIN string n ON n.id = s.name JOIN detail d ON d.id = "
+           "SELECT n.text, correlation, d.pass, d.payload FROM slice s JOIN string n ON n.id = "
+           "s.name JOIN detail d ON d.id = "
            "s.detail",
-           "by argument|7|backward|-;by arrow|8|backward|{\"shapes\":[[2]]};forward|-|-|{\"shapes\":[[2]]}");
+           "by argument|7|backward|-;by "
+           "arrow|8|backward|{\"shapes\":[[2]]};forward|-|-|{\"shapes\":[[2]]}");
 }
 
 static void categories_of_all_vendors(void **state)
 {
     struct scratch *s = *state;
 #define E(cat, name, args) \
-    "{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name "\",\"pid\":1,\"tid\":2,\"ts\":1,\"dur\":1,\"args\":{" args "}},"
+    "{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name \
+    "\",\"pid\":1,\"tid\":2,\"ts\":1,\"dur\":1,\"args\":{" args "}},"
     import_text(
-        s, "[" E("Operator", "aten::mm", "") E("Operator", "ProfilerStep#3", "") E("Kernel", "k", "\"device\":0,\"stream\":7")
-               E("hip_runtime", "hipLaunchKernel", "") E("xpu_driver", "zeCommandList", "") E("mtia_runtime", "runFunction", "")
-                   E("mtia_ccp_events", "dma_in", "\"device\":0,\"stream\":1") E("hpu_op", "gemm", "\"device\":0,\"stream\":1")
-                       E("new_device_ops", "n", "\"device\":2,\"stream\":5") E("my domain", "r", "")
-                           E("op", "reserved", "") "{\"ph\":\"X\",\"name\":\"none\",\"pid\":1,\"tid\":2,\"ts\":1,\"dur\":1}]");
+        s,
+        "[" E("Operator", "aten::mm", "") E("Operator", "ProfilerStep#3", "") E(
+            "Kernel", "k", "\"device\":0,\"stream\":7") E("hip_runtime", "hipLaunchKernel", "")
+            E("xpu_driver", "zeCommandList", "") E("mtia_runtime", "runFunction", "") E(
+                "mtia_ccp_events", "dma_in",
+                "\"device\":0,\"stream\":1") E("hpu_op", "gemm", "\"device\":0,\"stream\":1")
+                E("new_device_ops", "n", "\"device\":2,\"stream\":5") E("my domain", "r", "") E(
+                    "op", "reserved",
+                    "") "{\"ph\":\"X\",\"name\":\"none\",\"pid\":1,\"tid\":2,\"ts\":1,\"dur\":1}]");
     expect(s,
-           "SELECT n.text, c.text, t.kind, t.device FROM slice s JOIN string n ON n.id = s.name JOIN string c ON c.id = "
+           "SELECT n.text, c.text, t.kind, t.device FROM slice s JOIN string n ON n.id = s.name "
+           "JOIN string c ON c.id = "
            "s.category "
            "JOIN track t ON t.id = s.track ORDER BY s.id",
-           "aten::mm|op|thread|-;ProfilerStep#3|annotation|thread|-;k|kernel|stream|gpu:0;hipLaunchKernel|runtime|thread|-;"
-           "zeCommandList|driver|thread|-;runFunction|runtime|thread|-;dma_in|memcpy|stream|gpu:0;gemm|kernel|stream|gpu:0;"
-           "n|kernel|stream|gpu:2;r|my domain|thread|-;reserved|kineto:op|thread|-;none|trace|thread|-");
+           "aten::mm|op|thread|-;ProfilerStep#3|annotation|thread|-;k|kernel|stream|gpu:0;"
+           "hipLaunchKernel|runtime|thread|-;"
+           "zeCommandList|driver|thread|-;runFunction|runtime|thread|-;dma_in|memcpy|stream|gpu:0;"
+           "gemm|kernel|stream|gpu:0;"
+           "n|kernel|stream|gpu:2;r|my "
+           "domain|thread|-;reserved|kineto:op|thread|-;none|trace|thread|-");
 }
 
 static void copies_and_collectives(void **state)
@@ -363,144 +418,157 @@ static void copies_and_collectives(void **state)
     "\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1,\"args\":{\"device\":0,\"stream\":7" args "}}"
     import_text(
         s,
-        "[" D("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", ",\"bytes\":10") "," D(
-            "gpu_memcpy", "Memcpy DtoH (Device -> Pinned)",
-            ",\"bytes\":11") "," D("gpu_memcpy", "Memcpy DtoD (Device -> Device)",
-                                   ",\"bytes\":12") "," D("gpu_memcpy", "CopyHostToDevice",
-                                                          "") "," D("gpu_memcpy", "something",
-                                                                    "") "," D("gpu_memset", "Memset (Device)",
-                                                                              ",\"bytes\":13") "," D("kernel",
-                                                                                                     "ncclDevKernel_"
-                                                                                                     "AllReduce",
-                                                                                                     ",\"Collective "
-                                                                                                     "name\":"
-                                                                                                     "\"allreduce\","
-                                                                                                     "\"In msg "
-                                                                                                     "nelems\":100,"
-                                                                                                     "\"Out msg "
-                                                                                                     "nelems\":100,"
-                                                                                                     "\"Group "
-                                                                                                     "size\":8,"
-                                                                                                     "\"dtype\":"
-                                                                                                     "\"BFloat16\","
-                                                                                                     "\"Process Group "
-                                                                                                     "Name\":\"3\","
-                                                                                                     "\"Process Group "
-                                                                                                     "Ranks\":\"[0, "
-                                                                                                     "1]\"") "," D("ker"
-                                                                                                                   "ne"
-                                                                                                                   "l",
-                                                                                                                   "ncc"
-                                                                                                                   "lDe"
-                                                                                                                   "vKe"
-                                                                                                                   "rne"
-                                                                                                                   "l_"
-                                                                                                                   "All"
-                                                                                                                   "Gat"
-                                                                                                                   "he"
-                                                                                                                   "r",
-                                                                                                                   ",\""
-                                                                                                                   "Col"
-                                                                                                                   "lec"
-                                                                                                                   "tiv"
-                                                                                                                   "e "
-                                                                                                                   "nam"
-                                                                                                                   "e\""
-                                                                                                                   ":\""
-                                                                                                                   "_al"
-                                                                                                                   "lga"
-                                                                                                                   "the"
-                                                                                                                   "r_"
-                                                                                                                   "bas"
-                                                                                                                   "e\""
-                                                                                                                   ",\""
-                                                                                                                   "In "
-                                                                                                                   "msg"
-                                                                                                                   " ne"
-                                                                                                                   "lem"
-                                                                                                                   "s\""
-                                                                                                                   ":10"
-                                                                                                                   "0,"
-                                                                                                                   "\"O"
-                                                                                                                   "ut "
-                                                                                                                   "msg"
-                                                                                                                   " ne"
-                                                                                                                   "lem"
-                                                                                                                   "s\""
-                                                                                                                   ":80"
-                                                                                                                   "0,"
-                                                                                                                   "\"G"
-                                                                                                                   "rou"
-                                                                                                                   "p "
-                                                                                                                   "siz"
-                                                                                                                   "e\""
-                                                                                                                   ":8,"
-                                                                                                                   "\"d"
-                                                                                                                   "typ"
-                                                                                                                   "e\""
-                                                                                                                   ":\""
-                                                                                                                   "Flo"
-                                                                                                                   "at"
-                                                                                                                   "\","
-                                                                                                                   "\"P"
-                                                                                                                   "roc"
-                                                                                                                   "ess"
-                                                                                                                   " Gr"
-                                                                                                                   "oup"
-                                                                                                                   " Ra"
-                                                                                                                   "nks"
-                                                                                                                   "\":"
-                                                                                                                   "\"["
-                                                                                                                   "0, "
-                                                                                                                   "1, "
-                                                                                                                   "..."
-                                                                                                                   ", "
-                                                                                                                   "7]"
-                                                                                                                   "\"") "]");
-    expect(s, "SELECT bytes, copy_kind, kind, schema, payload FROM detail WHERE collective IS NULL ORDER BY id",
-           "10|HtoD|pageable|gpu.memcpy|{\"src\":\"pageable\",\"dst\":\"device\"};11|DtoH|pinned|gpu.memcpy|{\"src\":"
+        "[" D("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", ",\"bytes\":10") "," D("gpu_memcpy", "Memcpy DtoH (Device -> Pinned)", ",\"bytes\":11") "," D(
+            "gpu_memcpy", "Memcpy DtoD (Device -> Device)",
+            ",\"bytes\":12") "," D("gpu_memcpy", "CopyHostToDevice",
+                                   "") "," D("gpu_memcpy", "something",
+                                             "") "," D("gpu_memset", "Memset (Device)",
+                                                       ",\"bytes\":13") "," D("kernel",
+                                                                              "ncclDevKernel_"
+                                                                              "AllReduce",
+                                                                              ",\"Collective "
+                                                                              "name\":"
+                                                                              "\"allreduce\","
+                                                                              "\"In msg "
+                                                                              "nelems\":100,"
+                                                                              "\"Out msg "
+                                                                              "nelems\":100,"
+                                                                              "\"Group "
+                                                                              "size\":8,"
+                                                                              "\"dtype\":"
+                                                                              "\"BFloat16\","
+                                                                              "\"Process Group "
+                                                                              "Name\":\"3\","
+                                                                              "\"Process Group "
+                                                                              "Ranks\":\"[0, "
+                                                                              "1]\"") "," D("ker"
+                                                                                            "ne"
+                                                                                            "l",
+                                                                                            "ncc"
+                                                                                            "lDe"
+                                                                                            "vKe"
+                                                                                            "rne"
+                                                                                            "l_"
+                                                                                            "All"
+                                                                                            "Gat"
+                                                                                            "he"
+                                                                                            "r",
+                                                                                            ",\""
+                                                                                            "Col"
+                                                                                            "lec"
+                                                                                            "tiv"
+                                                                                            "e "
+                                                                                            "nam"
+                                                                                            "e\""
+                                                                                            ":\""
+                                                                                            "_al"
+                                                                                            "lga"
+                                                                                            "the"
+                                                                                            "r_"
+                                                                                            "bas"
+                                                                                            "e\""
+                                                                                            ",\""
+                                                                                            "In "
+                                                                                            "msg"
+                                                                                            " ne"
+                                                                                            "lem"
+                                                                                            "s\""
+                                                                                            ":10"
+                                                                                            "0,"
+                                                                                            "\"O"
+                                                                                            "ut "
+                                                                                            "msg"
+                                                                                            " ne"
+                                                                                            "lem"
+                                                                                            "s\""
+                                                                                            ":80"
+                                                                                            "0,"
+                                                                                            "\"G"
+                                                                                            "rou"
+                                                                                            "p "
+                                                                                            "siz"
+                                                                                            "e\""
+                                                                                            ":8,"
+                                                                                            "\"d"
+                                                                                            "typ"
+                                                                                            "e\""
+                                                                                            ":\""
+                                                                                            "Flo"
+                                                                                            "at"
+                                                                                            "\","
+                                                                                            "\"P"
+                                                                                            "roc"
+                                                                                            "ess"
+                                                                                            " Gr"
+                                                                                            "oup"
+                                                                                            " Ra"
+                                                                                            "nks"
+                                                                                            "\":"
+                                                                                            "\"["
+                                                                                            "0, "
+                                                                                            "1, "
+                                                                                            "..."
+                                                                                            ", "
+                                                                                            "7]"
+                                                                                            "\"") "]");
+    expect(s,
+           "SELECT bytes, copy_kind, kind, schema, payload FROM detail WHERE collective IS NULL "
+           "ORDER BY id",
+           "10|HtoD|pageable|gpu.memcpy|{\"src\":\"pageable\",\"dst\":\"device\"};11|DtoH|pinned|"
+           "gpu.memcpy|{\"src\":"
            "\"device\",\"dst\":"
-           "\"pinned\"};12|DtoD|device|gpu.memcpy|{\"src\":\"device\",\"dst\":\"device\"};-|HtoD|-|gpu.memcpy|-;-|unknown|-|"
+           "\"pinned\"};12|DtoD|device|gpu.memcpy|{\"src\":\"device\",\"dst\":\"device\"};-|HtoD|-|"
+           "gpu.memcpy|-;-|unknown|-|"
            "gpu.memcpy|-;"
            "13|-|-|gpu.memset|{\"dst\":\"device\"}");
-    expect(
-        s,
-        "SELECT collective, bytes, ranks, communicator, dtype, schema, payload FROM detail WHERE collective IS NOT NULL ORDER "
-        "BY id",
-        "all_reduce|200|8|3|bf16|torch.comm|{\"in_elements\":100,\"out_elements\":100,\"group\":\"3\",\"group_ranks\":[0,1]};"
-        "all_gather|3200|8|-|fp32|torch.comm|{\"in_elements\":100,\"out_elements\":800,\"group_ranks\":\"[0, 1, ..., 7]\"}");
+    expect(s,
+           "SELECT collective, bytes, ranks, communicator, dtype, schema, payload FROM detail "
+           "WHERE collective IS NOT NULL ORDER "
+           "BY id",
+           "all_reduce|200|8|3|bf16|torch.comm|{\"in_elements\":100,\"out_elements\":100,\"group\":"
+           "\"3\",\"group_ranks\":[0,1]};"
+           "all_gather|3200|8|-|fp32|torch.comm|{\"in_elements\":100,\"out_elements\":800,\"group_"
+           "ranks\":\"[0, 1, ..., 7]\"}");
 }
 
 static void places_and_names(void **state)
 {
     struct scratch *s = *state;
-    import_text(
-        s,
-        "[" X("a", "1", "1") "," D(
-            "kernel", "k",
-            "") ",{\"ph\":\"X\",\"cat\":\"overhead\",\"name\":\"o\",\"pid\":-1,\"tid\":0,"
-                "\"ts\":1,\"dur\":1},{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"b\",\"pid\":9,\"tid\":2,\"ts\":1,\"dur\":1},"
-                "{\"ph\":\"X\",\"cat\":\"cuda_sync\",\"name\":\"Context "
-                "Sync\",\"pid\":0,\"tid\":-1,\"ts\":1,\"dur\":1,\"args\":{\"device\":0,"
-                "\"stream\":-1,\"cuda_sync_kind\":\"Context Sync\",\"correlation\":5}},"
-                "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":2,\"args\":{\"name\":\"main\"}},"
-                "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":0,\"tid\":7,\"args\":{\"name\":\"stream 7 \"}},"
-                "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":\"python\"}}]");
+    import_text(s,
+                "[" X("a", "1", "1") "," D(
+                    "kernel", "k",
+                    "") ",{\"ph\":\"X\",\"cat\":\"overhead\",\"name\":\"o\",\"pid\":-1,\"tid\":0,"
+                        "\"ts\":1,\"dur\":1},{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"b\","
+                        "\"pid\":9,\"tid\":2,\"ts\":1,\"dur\":1},"
+                        "{\"ph\":\"X\",\"cat\":\"cuda_sync\",\"name\":\"Context "
+                        "Sync\",\"pid\":0,\"tid\":-1,\"ts\":1,\"dur\":1,\"args\":{\"device\":0,"
+                        "\"stream\":-1,\"cuda_sync_kind\":\"Context Sync\",\"correlation\":5}},"
+                        "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":1,\"tid\":2,\"args\":{"
+                        "\"name\":\"main\"}},"
+                        "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":0,\"tid\":7,\"args\":{"
+                        "\"name\":\"stream 7 \"}},"
+                        "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":"
+                        "\"python\"}}]");
     expect(s, "SELECT pid, program FROM process", "1|python;9|-");
     expect(s, "SELECT process, kind, tid, name, device FROM track",
-           "1|thread|2|main|-;1|stream|7|stream 7|gpu:0;1|thread|0|-|-;2|thread|2|-|-;1|stream|-|-|gpu:0");
+           "1|thread|2|main|-;1|stream|7|stream "
+           "7|gpu:0;1|thread|0|-|-;2|thread|2|-|-;1|stream|-|-|gpu:0");
 }
 
 static void devices_of_two_processes(void **state)
 {
     struct scratch *s = *state;
 #define LAUNCH(pid, id) \
-    "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":" pid ",\"tid\":1,\"ts\":1,\"dur\":1," \
+    "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":" pid \
+    ",\"tid\":1,\"ts\":1,\"dur\":1," \
     "\"args\":{\"correlation\":" id "}}"
-    import_text(s, "[" LAUNCH("5", "1") "," LAUNCH("6", "2") "," D("kernel", "k1", ",\"correlation\":1") "," D(
-                       "kernel", "k2", ",\"correlation\":2") "," D("kernel", "k3", ",\"correlation\":3") "]");
+    import_text(
+        s,
+        "[" LAUNCH("5", "1") "," LAUNCH("6", "2") "," D("kernel", "k1", ",\"correlation\":1") "," D(
+            "kernel", "k2", ",\"correlation\":2") "," D("kernel", "k3", ",\"correlation\":3") "]");
     expect(s,
-           "SELECT n.text, p.pid, t.device, t.tid FROM slice s JOIN string n ON n.id = s.name JOIN track t ON t.id = s.track "
+           "SELECT n.text, p.pid, t.device, t.tid FROM slice s JOIN string n ON n.id = s.name JOIN "
+           "track t ON t.id = s.track "
            "JOIN process p ON p.id = t.process WHERE t.kind = 'stream' ORDER BY s.id",
            "k1|5|gpu:0|7;k2|6|gpu:0|7;k3|5|gpu:0|7");
 }
@@ -510,7 +578,8 @@ static void devices_of_two_processes(void **state)
 static int leftovers(const struct scratch *s)
 {
     char command[300];
-    snprintf(command, sizeof command, "test $(ls -A '%s' | grep -c -e import -e wal -e journal) = 0", s->folder);
+    snprintf(command, sizeof command,
+             "test $(ls -A '%s' | grep -c -e import -e wal -e journal) = 0", s->folder);
     return system(command);
 }
 
@@ -547,7 +616,8 @@ static void errors_leave_nothing_behind(void **state)
     const char *files[] = {in};
     snprintf(out, sizeof out, "%s/other.tacho", s->folder);
     snprintf(in, sizeof in, "%s/trace.json", s->folder);
-    struct store_import_options o = {.in = files, .in_count = 1, .out = out, .progress = stop, .ctx = &calls};
+    struct store_import_options o = {
+        .in = files, .in_count = 1, .out = out, .progress = stop, .ctx = &calls};
     assert_int_equal(store_import(&o, &r, &err), TACHO_EINTERRUPTED);
     assert_int_equal(calls, 1);
     assert_int_not_equal(access(out, F_OK), 0);
@@ -559,8 +629,8 @@ static void ranks_of_files(void **state)
     struct scratch *s = *state;
     struct store_import_result r;
     struct tacho_error err;
-    static const char three[] =
-        "{\"distributedInfo\":{\"rank\":3,\"world_size\":4,\"backend\":\"nccl\"},\"traceEvents\":[" X("a", "1", "1") "]}";
+    static const char three[] = "{\"distributedInfo\":{\"rank\":3,\"world_size\":4,\"backend\":"
+                                "\"nccl\"},\"traceEvents\":[" X("a", "1", "1") "]}";
     static const char plain[] = "[" X("a", "1", "1") "]";
     const char *const names[] = {"one.json", "b_rank-1.json", "c.json", "d.json", NULL};
     put(s, "one.json", three, sizeof three - 1);
@@ -571,7 +641,10 @@ static void ranks_of_files(void **state)
     assert_int_equal(r.files, 4);
     expect(s, "SELECT rank FROM process ORDER BY id", "3;1;0;3");
     expect(s, "SELECT source, count FROM loss", "d.json|1");
-    expect(s, "SELECT value FROM run WHERE key IN ('world_size', 'backend', 'source.file.2') ORDER BY key", "nccl;c.json;4");
+    expect(s,
+           "SELECT value FROM run WHERE key IN ('world_size', 'backend', 'source.file.2') ORDER BY "
+           "key",
+           "nccl;c.json;4");
 }
 
 static void formats(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Offset, drift and error of one clock to another one: the stated error must hold for every run, however unevenly ranks leave,
- * and must be no larger than what the collectives leave open.
+ * Offset, drift and error of one clock to another one: the stated error must hold for every run,
+ * however unevenly ranks leave, and must be no larger than what the collectives leave open.
  */
 #include "store/clock_fit.h"
 
@@ -26,10 +26,11 @@ static double uniform(double from, double to) /* xorshift64* (Vigna 2016) */
 
 struct job {
     size_t collectives;
-    double step, spread;        /* ns between collectives; ranks come up to `spread` apart */
-    double transfer;            /* ns that the last to come still needs */
-    double late, always;        /* ns by which ranks leave unevenly: up to, and the other clock's always */
-    double offset, drift, bend; /* of the other clock to the reference: r = a + offset + drift * a + bend * (a / run)^2 */
+    double step, spread; /* ns between collectives; ranks come up to `spread` apart */
+    double transfer;     /* ns that the last to come still needs */
+    double late, always; /* ns by which ranks leave unevenly: up to, and the other clock's always */
+    double offset, drift, bend; /* of the other clock to the reference: r = a + offset + drift * a +
+                                   bend * (a / run)^2 */
 };
 
 struct ranks {
@@ -57,12 +58,17 @@ static struct ranks *run(const struct job *j)
     struct ranks *r = malloc(sizeof *r);
     assert_non_null(r);
     for (size_t i = 0; i < j->collectives; i++) {
-        double at = truth(j, 0) + j->step * (double)i, start[2] = {at + uniform(0, j->spread), at + uniform(0, j->spread)};
+        double at = truth(j, 0) + j->step * (double)i,
+               start[2] = {at + uniform(0, j->spread), at + uniform(0, j->spread)};
         double last = fmax(start[0], start[1]) + j->transfer;
         double end[2] = {last + uniform(0, j->late), last + uniform(0, j->late) + j->always};
-        int64_t sr = llround(start[0]), er = llround(end[0]), sa = llround(other(j, start[1])), ea = llround(other(j, end[1]));
-        r->p[i] = (struct store_clock_point){
-            .at = ea, .offset = er - ea, .low = sr - ea, .high = er - sa, .least = er - sr < ea - sa ? er - sr : ea - sa};
+        int64_t sr = llround(start[0]), er = llround(end[0]), sa = llround(other(j, start[1])),
+                ea = llround(other(j, end[1]));
+        r->p[i] = (struct store_clock_point){.at = ea,
+                                             .offset = er - ea,
+                                             .low = sr - ea,
+                                             .high = er - sa,
+                                             .least = er - sr < ea - sa ? er - sr : ea - sa};
         r->first = i ? r->first : (double)sa;
         r->last = (double)ea;
     }
@@ -75,12 +81,14 @@ static double worst(const struct job *j, const struct ranks *r, const struct sto
     double most = 0;
     for (int i = 0; i <= 100; i++) {
         int64_t t = llround(r->first + (r->last - r->first) * i / 100);
-        most = fmax(most, fabs((double)store_clock_time(fit->offset, fit->drift, fit->pivot, t) - truth(j, (double)t)));
+        most = fmax(most, fabs((double)store_clock_time(fit->offset, fit->drift, fit->pivot, t) -
+                               truth(j, (double)t)));
     }
     return most;
 }
 
-/* The stated error holds in every one of many runs, and `bound`, which needs no luck, is finite and not below it. */
+/* The stated error holds in every one of many runs, and `bound`, which needs no luck, is finite and
+ * not below it. */
 static void holds(struct job j, double error_most)
 {
     double largest = 0;
@@ -94,7 +102,8 @@ static void holds(struct job j, double error_most)
         if (off > fit.error + 1 || !(fit.bound >= fit.error - 1))
             fail_msg("seed %d: off by %g, stated %g, bound %g", seed, off, fit.error, fit.bound);
         if (fabs(fit.drift - j.drift) > fit.drift_error * 1.001)
-            fail_msg("seed %d: drift %g instead of %g, stated %g", seed, fit.drift, j.drift, fit.drift_error);
+            fail_msg("seed %d: drift %g instead of %g, stated %g", seed, fit.drift, j.drift,
+                     fit.drift_error);
         largest = fmax(largest, fit.error);
         free(r);
     }
@@ -105,7 +114,8 @@ static void holds(struct job j, double error_most)
 static void test_error_holds(void **s)
 {
     (void)s;
-    const struct job quiet = {.collectives = 300, .step = 3 * MS, .spread = 20000, .transfer = 2000, .late = 500};
+    const struct job quiet = {
+        .collectives = 300, .step = 3 * MS, .spread = 20000, .transfer = 2000, .late = 500};
     struct job j = quiet;
     holds(j, 8000);
     const double drifts[] = {1e-8, 1e-6, -35e-6, 2e-4, -9e-4};
@@ -132,11 +142,17 @@ static void test_error_holds(void **s)
         holds(j, 2 * MS);
 }
 
-/* Long transfers that end evenly: the ends say more than what is certain, which is as wide as a transfer. */
+/* Long transfers that end evenly: the ends say more than what is certain, which is as wide as a
+ * transfer. */
 static void test_long_transfers(void **s)
 {
     (void)s;
-    struct job j = {.collectives = 400, .step = 50 * MS, .spread = 3 * MS, .transfer = 20 * MS, .late = 2000, .drift = 5e-6};
+    struct job j = {.collectives = 400,
+                    .step = 50 * MS,
+                    .spread = 3 * MS,
+                    .transfer = 20 * MS,
+                    .late = 2000,
+                    .drift = 5e-6};
     struct store_clock_fit fit;
     state = 7;
     struct ranks *r = run(&j);
@@ -146,11 +162,17 @@ static void test_long_transfers(void **s)
     free(r);
 }
 
-/* The bound is no larger than it must be: a brute-force grid over (offset, drift) finds lines as far from the fitted one. */
+/* The bound is no larger than it must be: a brute-force grid over (offset, drift) finds lines as
+ * far from the fitted one. */
 static void test_bound_is_tight(void **s)
 {
     (void)s;
-    struct job j = {.collectives = 60, .step = 2 * MS, .spread = 30000, .transfer = 3000, .late = 20000, .drift = 40e-6};
+    struct job j = {.collectives = 60,
+                    .step = 2 * MS,
+                    .spread = 30000,
+                    .transfer = 3000,
+                    .late = 20000,
+                    .drift = 40e-6};
     for (int seed = 1; seed <= 10; seed++) {
         struct store_clock_fit fit;
         state = (uint64_t)seed * 77;
@@ -165,7 +187,8 @@ static void test_bound_is_tight(void **s)
                 high = fmin(high, (double)(r->p[i].high - fit.offset) - drift * x);
             }
             for (int end = 0; low <= high && end < 2; end++) {
-                double x = (double)(r->p[end ? 59 : 0].at - fit.pivot) + (end ? apart : -apart), more = (drift - fit.drift) * x;
+                double x = (double)(r->p[end ? 59 : 0].at - fit.pivot) + (end ? apart : -apart),
+                       more = (drift - fit.drift) * x;
                 most = fmax(most, fmax(fabs(low + more), fabs(high + more)));
             }
         }
@@ -175,11 +198,17 @@ static void test_bound_is_tight(void **s)
     }
 }
 
-/* A clock that bends is no line: nothing is certain then, and the error says by how much the collectives contradict. */
+/* A clock that bends is no line: nothing is certain then, and the error says by how much the
+ * collectives contradict. */
 static void test_contradiction(void **s)
 {
     (void)s;
-    struct job j = {.collectives = 200, .step = 3 * MS, .spread = 20000, .transfer = 2000, .late = 500, .bend = 5 * MS};
+    struct job j = {.collectives = 200,
+                    .step = 3 * MS,
+                    .spread = 20000,
+                    .transfer = 2000,
+                    .late = 500,
+                    .bend = 5 * MS};
     struct store_clock_fit fit;
     state = 3;
     struct ranks *r = run(&j);
@@ -204,8 +233,9 @@ static void test_one_collective(void **s)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_error_holds),   cmocka_unit_test(test_long_transfers), cmocka_unit_test(test_bound_is_tight),
-        cmocka_unit_test(test_contradiction), cmocka_unit_test(test_one_collective),
+        cmocka_unit_test(test_error_holds),    cmocka_unit_test(test_long_transfers),
+        cmocka_unit_test(test_bound_is_tight), cmocka_unit_test(test_contradiction),
+        cmocka_unit_test(test_one_collective),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

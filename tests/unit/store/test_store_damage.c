@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What must not go wrong when things go wrong: a writer that is killed, a disk that is full, a file that is damaged or not
- * ours.
+ * What must not go wrong when things go wrong: a writer that is killed, a disk that is full, a file
+ * that is damaged or not ours.
  */
 #include "store_test.h"
 
@@ -26,20 +26,26 @@ static uint32_t random_next(void)
     return random_state;
 }
 
-/* Writes `rows` slices, strings, counters in one transaction; each transaction's size is in run.rows. */
+/* Writes `rows` slices, strings, counters in one transaction; each transaction's size is in
+ * run.rows. */
 static int write_block(store *s, int64_t from, int rows)
 {
     int code = store_begin(s);
     for (int i = 0; !code && i < rows; i++) {
         char name[32];
-        struct store_slice x = {
-            .track = 1, .start = from + i, .dur = 1, .category = 1, .detail = STORE_ABSENT, .correlation = STORE_ABSENT};
+        struct store_slice x = {.track = 1,
+                                .start = from + i,
+                                .dur = 1,
+                                .category = 1,
+                                .detail = STORE_ABSENT,
+                                .correlation = STORE_ABSENT};
         int n = snprintf(name, sizeof name, "name %lld", (long long)(from + i) / 100);
         code = store_string(s, name, (size_t)n, &x.name);
         if (!code)
             code = store_slice_add(s, &x);
         if (!code)
-            code = store_counter_add(s, &(struct store_counter){.track = 2, .time = from + i, .value = 0.5});
+            code = store_counter_add(
+                s, &(struct store_counter){.track = 2, .time = from + i, .value = 0.5});
     }
     if (!code)
         code = store_position_set(s, "pool", 0, 1, from + rows);
@@ -54,7 +60,8 @@ static int write_block(store *s, int64_t from, int rows)
 static void test_kill(void **state)
 {
     struct scratch *x = *state;
-    _Atomic int64_t *committed = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    _Atomic int64_t *committed =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(committed, MAP_FAILED);
     for (int round = 0; round < 20; round++) {
         *committed = -1;
@@ -86,14 +93,19 @@ static void test_kill(void **state)
         store *s;
         OK(&err, store_resume(x->file, &s, &err));
         OK(&err, store_finish(s, &err));
-        int64_t rows = sql_int(x->file, "SELECT coalesce(max(value + 0), 0) FROM run WHERE key='rows'"); /* 0: killed early */
+        int64_t rows = sql_int(
+            x->file,
+            "SELECT coalesce(max(value + 0), 0) FROM run WHERE key='rows'"); /* 0: killed early */
         assert_true(sql_integrity(x->file));
         assert_true(rows >= promised);
         assert_int_equal(sql_int(x->file, "SELECT count(*) FROM slice"), rows);
         assert_int_equal(sql_int(x->file, "SELECT count(DISTINCT start) FROM slice"), rows);
         assert_int_equal(sql_int(x->file, "SELECT count(*) FROM counter"), rows);
-        assert_int_equal(sql_int(x->file, "SELECT count(*) FROM slice LEFT JOIN string ON string.id=name WHERE text IS NULL"),
-                         0);
+        assert_int_equal(
+            sql_int(
+                x->file,
+                "SELECT count(*) FROM slice LEFT JOIN string ON string.id=name WHERE text IS NULL"),
+            0);
         assert_int_equal(unlink(x->file), 0);
     }
     munmap((void *)committed, 4096);
@@ -101,7 +113,8 @@ static void test_kill(void **state)
 
 /* ---- full disk ----------------------------------------------------------------------------------------------------------- */
 
-/* Runs in a child, because the limit cannot be raised again without privileges. Exit code 0: as expected. */
+/* Runs in a child, because the limit cannot be raised again without privileges. Exit code 0: as
+ * expected. */
 static int full_disk_child(const char *path)
 {
     store *s;
@@ -128,7 +141,8 @@ static int full_disk_child(const char *path)
         return 12;
     if (store_error(s)->code != TACHO_ENOSPACE || !store_error(s)->hint[0])
         return 13;
-    if (write_block(s, rows, 200000) != TACHO_ENOSPACE) /* still full: the same answer, and no harm */
+    if (write_block(s, rows, 200000) !=
+        TACHO_ENOSPACE) /* still full: the same answer, and no harm */
         return 14;
     (void)none;
     limit.rlim_cur = old.rlim_max; /* somebody made room */
@@ -143,8 +157,8 @@ static int full_disk_child(const char *path)
     if (store_open(path, &r, NULL) || store_count(r, "slice", &n) || n != rows)
         return 18;
     store_reader_close(r);
-    return sql_integrity(path) &&
-                   sql_int(path, "SELECT count(*) FROM slice LEFT JOIN string ON string.id=name WHERE text IS NULL") == 0
+    return sql_integrity(path) && sql_int(path, "SELECT count(*) FROM slice LEFT JOIN string ON "
+                                                "string.id=name WHERE text IS NULL") == 0
                ? 0
                : 19;
 }
@@ -190,7 +204,8 @@ static void test_no_room_at_all(void **state)
 
 /* ---- out of memory ------------------------------------------------------------------------------------------------------- */
 
-/* SQLite's own memory limit makes its allocations fail at any place; the handle must stay good for close. */
+/* SQLite's own memory limit makes its allocations fail at any place; the handle must stay good for
+ * close. */
 static void test_no_memory(void **state)
 {
     struct scratch *x = *state;
@@ -358,7 +373,8 @@ static void test_truncation(void **state)
         assert_true(code == TACHO_ECORRUPT || code == TACHO_EFORMAT);
         assert_true(err.hint[0]);
     }
-    for (size_t page = 0; page < bytes / 4096; page++) { /* whole pages lost, as a disk loses them */
+    for (size_t page = 0; page < bytes / 4096;
+         page++) { /* whole pages lost, as a disk loses them */
         unsigned char old[4096];
         memcpy(old, data + page * 4096, 4096);
         memset(data + page * 4096, 0, 4096);
@@ -396,10 +412,13 @@ static void test_foreign(void **state)
     assert_int_equal(sqlite3_open(x->other, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "CREATE TABLE t(a)", NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(read_everything(x->other), TACHO_EFORMAT);
-    assert_int_equal(sqlite3_exec(db, "CREATE TABLE StringIds(id, value)", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "CREATE TABLE StringIds(id, value)", NULL, NULL, NULL),
+                     SQLITE_OK);
     assert_int_equal(read_everything(x->other), TACHO_ENOTSUP);
-    assert_int_equal(sqlite3_exec(db, "PRAGMA application_id=0x5443484f", NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(read_everything(x->other), TACHO_ECORRUPT); /* claims to be ours, has no version */
+    assert_int_equal(sqlite3_exec(db, "PRAGMA application_id=0x5443484f", NULL, NULL, NULL),
+                     SQLITE_OK);
+    assert_int_equal(read_everything(x->other),
+                     TACHO_ECORRUPT); /* claims to be ours, has no version */
     assert_int_equal(sqlite3_exec(db, "PRAGMA user_version=1", NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(read_everything(x->other), TACHO_ECORRUPT); /* has a version, has no tables */
     sqlite3_close(db);
@@ -409,8 +428,15 @@ static void test_foreign(void **state)
 static void test_odd_names(void **state)
 {
     struct scratch *x = *state;
-    static const char *const names[] = {
-        "a b", "-x", "100%25.db", "a?mode=memory", "a#b", "new\nline", "\xc3\xa4\xf0\x9f\x98\x80", "\xff", "'quote\""};
+    static const char *const names[] = {"a b",
+                                        "-x",
+                                        "100%25.db",
+                                        "a?mode=memory",
+                                        "a#b",
+                                        "new\nline",
+                                        "\xc3\xa4\xf0\x9f\x98\x80",
+                                        "\xff",
+                                        "'quote\""};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[128];
         size_t bytes;
@@ -420,7 +446,8 @@ static void test_odd_names(void **state)
     }
 }
 
-/* A finished file in a folder that cannot be written to. Root is not stopped by permissions, so it becomes nobody meanwhile. */
+/* A finished file in a folder that cannot be written to. Root is not stopped by permissions, so it
+ * becomes nobody meanwhile. */
 static void test_read_only(void **state)
 {
     struct scratch *x = *state;
@@ -443,7 +470,8 @@ static void test_read_only(void **state)
     assert_int_equal(create, TACHO_EDENIED);
 }
 
-/* The same with a live file: its rows are in a WAL that only a writer may fold in, or in the file alone. */
+/* The same with a live file: its rows are in a WAL that only a writer may fold in, or in the file
+ * alone. */
 static void test_read_only_live(void **state)
 {
     struct scratch *x = *state;
@@ -455,7 +483,8 @@ static void test_read_only_live(void **state)
     assert_true(bytes > 0);
     /* copy the file without the writer's -shm, as a backup would */
     char command[400];
-    snprintf(command, sizeof command, "mkdir %s/c && cp %s %s-wal %s/c/", x->folder, x->file, x->file, x->folder);
+    snprintf(command, sizeof command, "mkdir %s/c && cp %s %s-wal %s/c/", x->folder, x->file,
+             x->file, x->folder);
     assert_int_equal(system(command), 0);
     store_close(s);
     snprintf(x->other, sizeof x->other, "%s/c/run.db", x->folder);
@@ -481,7 +510,8 @@ static void test_read_only_live(void **state)
         assert_int_equal(seteuid(0), 0);
     snprintf(command, sizeof command, "chmod u+w %s/c", x->folder);
     assert_int_equal(system(command), 0);
-    assert_true(with_wal == 0 || with_wal == TACHO_EDENIED); /* never: as if the rows were not there */
+    assert_true(with_wal == 0 ||
+                with_wal == TACHO_EDENIED); /* never: as if the rows were not there */
     assert_int_equal(without, 0);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Merging files whose truth is known: clocks with offset, drift and jitter; what may not be matched; ids, losses, amounts.
+ * Merging files whose truth is known: clocks with offset, drift and jitter; what may not be
+ * matched; ids, losses, amounts.
  */
 #include "store_test.h"
 
@@ -28,19 +29,20 @@ static int64_t shown(const struct node *n, int64_t t)
 
 struct plan {
     int steps;
-    int64_t step_ns, jitter_ns; /* a rank is late by up to jitter; ends differ by up to a tenth of it */
-    int64_t late_ns;            /* the last rank comes later by that, in each step */
-    int64_t latency_ns;         /* of a collective, after its last rank has come */
-    uint64_t communicator[4];   /* by rank */
-    int64_t ranks;              /* as the payload says */
-    int repeats;                /* of each sequence number */
+    int64_t step_ns,
+        jitter_ns;      /* a rank is late by up to jitter; ends differ by up to a tenth of it */
+    int64_t late_ns;    /* the last rank comes later by that, in each step */
+    int64_t latency_ns; /* of a collective, after its last rank has come */
+    uint64_t communicator[4]; /* by rank */
+    int64_t ranks;            /* as the payload says */
+    int repeats;              /* of each sequence number */
     const char *collective;
     bool no_collectives, no_anchor;
 };
 #define PLAN \
     { \
-        .steps = 200, .step_ns = 20 * MS, .jitter_ns = MS, .latency_ns = 5000, .ranks = 2, .repeats = 1, \
-        .collective = "all_reduce" \
+        .steps = 200, .step_ns = 20 * MS, .jitter_ns = MS, .latency_ns = 5000, .ranks = 2, \
+        .repeats = 1, .collective = "all_reduce" \
     }
 
 static uint64_t seed;
@@ -56,7 +58,8 @@ static void truth(const struct plan *p, int k, int64_t enter[4], int64_t leave[4
     int64_t last = 0;
     seed = (uint64_t)k * 7919 + 17;
     for (int r = 0; r < 4; r++) {
-        enter[r] = T0 + k * p->step_ns + draw(p->jitter_ns + 1) + (r == p->ranks - 1 ? p->late_ns : 0);
+        enter[r] =
+            T0 + k * p->step_ns + draw(p->jitter_ns + 1) + (r == p->ranks - 1 ? p->late_ns : 0);
         if (r < p->ranks)
             last = enter[r] > last ? enter[r] : last;
     }
@@ -86,7 +89,8 @@ static void record(const char *path, const struct node *n, const struct plan *p)
     OK(store_error(s), store_process_add(s, &process));
     struct store_track track = {.process = process.id, .tid = 1, .kind = "thread", .name = "main"};
     OK(store_error(s), store_track_add(s, &track));
-    int64_t name = intern(s, n->boot), category = intern(s, "test"), detail; /* other ids in each file */
+    int64_t name = intern(s, n->boot), category = intern(s, "test"),
+            detail; /* other ids in each file */
     struct store_detail d = STORE_DETAIL_NONE;
     d.schema = "tacho.comm";
     d.collective = p->collective;
@@ -99,7 +103,12 @@ static void record(const char *path, const struct node *n, const struct plan *p)
         int64_t enter[4], leave[4];
         truth(p, k, enter, leave);
         int64_t from = shown(n, enter[n->rank]), to = shown(n, leave[n->rank]);
-        struct store_step step = {.process = process.id, .index = k, .start = from, .end = to, .tokens = 64, .samples = 1};
+        struct store_step step = {.process = process.id,
+                                  .index = k,
+                                  .start = from,
+                                  .end = to,
+                                  .tokens = 64,
+                                  .samples = 1};
         OK(store_error(s), store_step_add(s, &step));
         for (int i = 0; i < p->repeats && !p->no_collectives; i++) {
             struct store_slice x = {.track = track.id,
@@ -112,7 +121,8 @@ static void record(const char *path, const struct node *n, const struct plan *p)
             OK(store_error(s), store_slice_add(s, &x));
         }
     }
-    struct store_anchor a = {.tsc = STORE_ABSENT, .monotonic = shown(n, T0), .realtime = 1700000000000000000};
+    struct store_anchor a = {
+        .tsc = STORE_ABSENT, .monotonic = shown(n, T0), .realtime = 1700000000000000000};
     if (!p->no_anchor)
         OK(store_error(s), store_anchor_add(s, &a));
     OK(store_error(s), store_run_set(s, "boot_id", n->boot));
@@ -120,12 +130,15 @@ static void record(const char *path, const struct node *n, const struct plan *p)
     OK(store_error(s), store_run_set(s, "job.id", "1"));
     OK(store_error(s), store_run_set_int(s, "start.monotonic_ns", shown(n, T0)));
     OK(store_error(s), store_run_set_int(s, "start.realtime_ns", 1700000000000000000));
-    OK(store_error(s), store_run_set_int(s, "end.monotonic_ns", shown(n, T0 + p->steps * p->step_ns)));
+    OK(store_error(s),
+       store_run_set_int(s, "end.monotonic_ns", shown(n, T0 + p->steps * p->step_ns)));
     OK(&err, store_finish(s, &err));
 }
 
-/* Records the nodes, merges them; `worst` gets how far any step of a rank above 0 is from where it would be without it all. */
-static struct store_merge_result merged(struct scratch *x, const struct node *n, int count, const struct plan *p, double *worst)
+/* Records the nodes, merges them; `worst` gets how far any step of a rank above 0 is from where it
+ * would be without it all. */
+static struct store_merge_result merged(struct scratch *x, const struct node *n, int count,
+                                        const struct plan *p, double *worst)
 {
     char path[4][128];
     const char *in[4];
@@ -137,24 +150,31 @@ static struct store_merge_result merged(struct scratch *x, const struct node *n,
         in[count - 1 - i] = path[i]; /* the order in which they are given does not matter */
     }
     unlink(x->other);
-    OK(&err, store_merge(&(struct store_merge_options){.in = in, .in_count = (size_t)count, .out = x->other}, &r, &err));
+    OK(&err,
+       store_merge(
+           &(struct store_merge_options){.in = in, .in_count = (size_t)count, .out = x->other}, &r,
+           &err));
     sqlite3 *db;
     sqlite3_stmt *st;
     *worst = 0;
     assert_true(sql_integrity(x->other));
     assert_int_equal(sqlite3_open_v2(x->other, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db,
-                                        "SELECT p.rank, s.\"index\", s.start, s.\"end\" FROM step s JOIN process p ON p.id = "
-                                        "s.process",
-                                        -1, &st, NULL),
-                     SQLITE_OK);
+    assert_int_equal(
+        sqlite3_prepare_v2(
+            db,
+            "SELECT p.rank, s.\"index\", s.start, s.\"end\" FROM step s JOIN process p ON p.id = "
+            "s.process",
+            -1, &st, NULL),
+        SQLITE_OK);
     int rows = 0;
     for (; sqlite3_step(st) == SQLITE_ROW; rows++) {
         int64_t enter[4], leave[4];
         int rank = sqlite3_column_int(st, 0);
         truth(p, sqlite3_column_int(st, 1), enter, leave);
-        *worst = fmax(*worst, fabs((double)(sqlite3_column_int64(st, 2) - shown(&n[0], enter[rank]))));
-        *worst = fmax(*worst, fabs((double)(sqlite3_column_int64(st, 3) - shown(&n[0], leave[rank]))));
+        *worst =
+            fmax(*worst, fabs((double)(sqlite3_column_int64(st, 2) - shown(&n[0], enter[rank]))));
+        *worst =
+            fmax(*worst, fabs((double)(sqlite3_column_int64(st, 3) - shown(&n[0], leave[rank]))));
     }
     assert_int_equal(rows, count * p->steps);
     sqlite3_finalize(st);
@@ -168,8 +188,14 @@ static void offsets_and_drifts_are_recovered(void **state)
         int64_t offset;
         double ppm;
         int64_t jitter, latency;
-    } c[] = {{0, 0, MS, 5000},      {1234567, 0, MS, 5000},   {-86400000000000, 0, MS, 50000}, {3600000000000, 15, MS, 5000},
-             {-77, -40, MS, 20000}, {999, 200, 5 * MS, 5000}, {999, -400, 100000, 1000000},    {123456789012345, 3, 0, 10000},
+    } c[] = {{0, 0, MS, 5000},
+             {1234567, 0, MS, 5000},
+             {-86400000000000, 0, MS, 50000},
+             {3600000000000, 15, MS, 5000},
+             {-77, -40, MS, 20000},
+             {999, 200, 5 * MS, 5000},
+             {999, -400, 100000, 1000000},
+             {123456789012345, 3, 0, 10000},
              {5, 0.02, MS, 5000}};
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         struct node n[] = {{"a", 0, 0, 0}, {"b", 1, c[i].offset, c[i].ppm}};
@@ -180,10 +206,11 @@ static void offsets_and_drifts_are_recovered(void **state)
         p.communicator[0] = p.communicator[1] = 9;
         struct store_merge_result r = merged(*state, n, 2, &p, &worst);
         assert_int_equal(r.how, STORE_MERGE_BY_COLLECTIVES);
-        print_message("offset %" PRId64 " drift %g ppm: off by %.0f ns, stated %.0f ns\n", c[i].offset, c[i].ppm, worst,
-                      r.error);
+        print_message("offset %" PRId64 " drift %g ppm: off by %.0f ns, stated %.0f ns\n",
+                      c[i].offset, c[i].ppm, worst, r.error);
         assert_true(worst <= r.error);
-        assert_true(r.error < (double)(c[i].latency + c[i].jitter / 2 + 2000)); /* and it says something */
+        assert_true(r.error <
+                    (double)(c[i].latency + c[i].jitter / 2 + 2000)); /* and it says something */
         assert_true(r.matched >= 64);
     }
 }
@@ -204,7 +231,8 @@ static void a_rank_that_is_always_last(void **state)
 
 static void three_machines_and_two_ranks_on_one(void **state)
 {
-    struct node n[] = {{"a", 0, 0, 0}, {"b", 1, 7 * MS, 10}, {"c", 2, -9 * MS, -10}, {"c", 3, -9 * MS, -10}};
+    struct node n[] = {
+        {"a", 0, 0, 0}, {"b", 1, 7 * MS, 10}, {"c", 2, -9 * MS, -10}, {"c", 3, -9 * MS, -10}};
     struct plan p = PLAN;
     double worst;
     p.ranks = 4;
@@ -221,7 +249,8 @@ static void what_does_not_match_is_not_used(void **state)
     struct node n[] = {{"a", 0, 0, 0}, {"b", 1, 123 * MS, 0}};
     struct plan cases[5] = {PLAN, PLAN, PLAN, PLAN, PLAN};
     double worst;
-    cases[0].communicator[0] = 1; /* each node's own communicator, of one size and with the same sequence numbers */
+    cases[0].communicator[0] =
+        1; /* each node's own communicator, of one size and with the same sequence numbers */
     cases[0].communicator[1] = 2;
     cases[1].repeats = 2;           /* nobody knows which belongs to which */
     cases[2].ranks = 3;             /* a rank is missing */
@@ -268,11 +297,16 @@ static void times_are_converted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(offsets_and_drifts_are_recovered, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(a_rank_that_is_always_last, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(three_machines_and_two_ranks_on_one, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(what_does_not_match_is_not_used, scratch_setup, scratch_teardown),
-        cmocka_unit_test_setup_teardown(many_collectives_are_thinned, scratch_setup, scratch_teardown),
+        cmocka_unit_test_setup_teardown(offsets_and_drifts_are_recovered, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(a_rank_that_is_always_last, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(three_machines_and_two_ranks_on_one, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(what_does_not_match_is_not_used, scratch_setup,
+                                        scratch_teardown),
+        cmocka_unit_test_setup_teardown(many_collectives_are_thinned, scratch_setup,
+                                        scratch_teardown),
         cmocka_unit_test(times_are_converted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

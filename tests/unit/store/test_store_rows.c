@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every table: what is written is read back, absent stays absent, interning, resume, bookkeeping, finish and publish.
+ * Every table: what is written is read back, absent stays absent, interning, resume, bookkeeping,
+ * finish and publish.
  */
 #include "store_test.h"
 
@@ -67,8 +68,12 @@ static void write_all(store *s)
                                  .end = STORE_ABSENT,
                                  .exit_status = STORE_ABSENT};
     struct store_track t = {.process = 1, .tid = 11, .kind = "thread", .name = "main"};
-    struct store_track machine = {
-        .process = STORE_ABSENT, .tid = STORE_ABSENT, .kind = "counter", .name = "cpu", .device = "cpu0", .unit = "%"};
+    struct store_track machine = {.process = STORE_ABSENT,
+                                  .tid = STORE_ABSENT,
+                                  .kind = "counter",
+                                  .name = "cpu",
+                                  .device = "cpu0",
+                                  .unit = "%"};
     int64_t full, none, again;
     OK(store_error(s), store_begin(s));
     OK(store_error(s), store_run_set(s, "host", "h"));
@@ -107,12 +112,19 @@ static void write_all(store *s)
     OK(store_error(s), store_slice_add(s, &a));
     OK(store_error(s), store_slice_add(s, &open));
     assert_int_equal(open.id, a.id + 1);
-    OK(store_error(s), store_counter_add(s, &(struct store_counter){.track = 2, .time = 7, .value = 1.5}));
-    OK(store_error(s), store_counter_add(s, &(struct store_counter){.track = 2, .time = 8, .value = NAN}));
-    OK(store_error(s), store_counter_add(s, &(struct store_counter){.track = 2, .time = 9, .value = 0}));
     OK(store_error(s),
-       store_step_add(s, &(struct store_step){
-                             .process = 1, .index = 0, .start = 5, .end = 50, .tokens = 64, .samples = 4, .paused = false}));
+       store_counter_add(s, &(struct store_counter){.track = 2, .time = 7, .value = 1.5}));
+    OK(store_error(s),
+       store_counter_add(s, &(struct store_counter){.track = 2, .time = 8, .value = NAN}));
+    OK(store_error(s),
+       store_counter_add(s, &(struct store_counter){.track = 2, .time = 9, .value = 0}));
+    OK(store_error(s), store_step_add(s, &(struct store_step){.process = 1,
+                                                              .index = 0,
+                                                              .start = 5,
+                                                              .end = 50,
+                                                              .tokens = 64,
+                                                              .samples = 4,
+                                                              .paused = false}));
     OK(store_error(s), store_step_add(s, &(struct store_step){.process = 1,
                                                               .index = 1,
                                                               .start = 50,
@@ -129,29 +141,40 @@ static void write_all(store *s)
                                                                                   .count = 3,
                                                                                   .total = 30,
                                                                                   .self = 20}));
-    OK(store_error(s), store_step_aggregate_add(s, &(struct store_step_aggregate){.process = 1,
-                                                                                  .step = 0,
-                                                                                  .track = 1,
-                                                                                  .name = STORE_ABSENT,
-                                                                                  .category = STORE_ABSENT,
-                                                                                  .detail = STORE_ABSENT,
-                                                                                  .count = 0,
-                                                                                  .total = 0,
-                                                                                  .self = 0}));
     OK(store_error(s),
-       store_ceiling_add(s, &(struct store_ceiling){
-                                .device = "cpu", .resource = "flops", .dtype = "fp32", .value = 1e11, .source = "measured"}));
-    OK(store_error(s), store_ceiling_add(s, &(struct store_ceiling){.resource = "bytes", .value = 2e10, .source = "measured"}));
+       store_step_aggregate_add(s, &(struct store_step_aggregate){.process = 1,
+                                                                  .step = 0,
+                                                                  .track = 1,
+                                                                  .name = STORE_ABSENT,
+                                                                  .category = STORE_ABSENT,
+                                                                  .detail = STORE_ABSENT,
+                                                                  .count = 0,
+                                                                  .total = 0,
+                                                                  .self = 0}));
+    OK(store_error(s), store_ceiling_add(s, &(struct store_ceiling){.device = "cpu",
+                                                                    .resource = "flops",
+                                                                    .dtype = "fp32",
+                                                                    .value = 1e11,
+                                                                    .source = "measured"}));
+    OK(store_error(s),
+       store_ceiling_add(
+           s, &(struct store_ceiling){.resource = "bytes", .value = 2e10, .source = "measured"}));
     OK(store_error(s), store_loss_add(s, &(struct store_loss){"agent", "full", 3, 20, 30}));
     OK(store_error(s), store_loss_add(s, &(struct store_loss){"agent", "full", 4, 10, 25}));
-    OK(store_error(s), store_loss_add(s, &(struct store_loss){"agent", "unknown", STORE_ABSENT, STORE_ABSENT, STORE_ABSENT}));
+    OK(store_error(s), store_loss_add(s, &(struct store_loss){"agent", "unknown", STORE_ABSENT,
+                                                              STORE_ABSENT, STORE_ABSENT}));
     OK(store_error(s), store_loss_add(s, &(struct store_loss){"agent", "unknown", 5, 1, 2}));
     OK(store_error(s), store_loss_set(s, &(struct store_loss){"perf", "denied", 9, 1, 1}));
-    OK(store_error(s), store_loss_set(s, &(struct store_loss){"perf", "denied", 1, STORE_ABSENT, 2}));
+    OK(store_error(s),
+       store_loss_set(s, &(struct store_loss){"perf", "denied", 1, STORE_ABSENT, 2}));
     OK(store_error(s), store_anchor_add(s, &(struct store_anchor){STORE_ABSENT, 2, 3}));
-    OK(store_error(s), store_metric_set(s, &(struct store_metric){.name = "mfu", .value = NAN, .reason = "no peak"}));
-    OK(store_error(s), store_metric_set(s, &(struct store_metric){.name = "mfu", .unit = "ratio", .value = 0.5}));
-    OK(store_error(s), store_metric_set(s, &(struct store_metric){.name = "mfu_palm", .value = NAN, .reason = "no peak"}));
+    OK(store_error(s), store_metric_set(s, &(struct store_metric){
+                                               .name = "mfu", .value = NAN, .reason = "no peak"}));
+    OK(store_error(s),
+       store_metric_set(s, &(struct store_metric){.name = "mfu", .unit = "ratio", .value = 0.5}));
+    OK(store_error(s),
+       store_metric_set(
+           s, &(struct store_metric){.name = "mfu_palm", .value = NAN, .reason = "no peak"}));
     OK(store_error(s), store_finding_set(s, "INPUT_STALL", "{}"));
     OK(store_error(s), store_commit(s));
 }
@@ -194,13 +217,19 @@ static int see_detail(void *ctx, const struct store_detail *d)
     assert_int_equal(d->id, ++x->rows);
     const int64_t got[] = {d->flops, d->bytes_read, d->bytes_written, d->model_flops, d->palm_flops,
                            d->bytes, d->samples,    d->communicator,  d->ranks,       d->flags};
-    const int64_t want[] = {e->flops, e->bytes_read, e->bytes_written, e->model_flops, e->palm_flops,
-                            e->bytes, e->samples,    e->communicator,  e->ranks,       e->flags};
+    const int64_t want[] = {e->flops,      e->bytes_read, e->bytes_written, e->model_flops,
+                            e->palm_flops, e->bytes,      e->samples,       e->communicator,
+                            e->ranks,      e->flags};
     assert_memory_equal(got, want, sizeof got);
-    const char *texts[][2] = {
-        {d->dtype, e->dtype},           {d->pass, e->pass},           {d->kind, e->kind}, {d->schema, e->schema},
-        {d->collective, e->collective}, {d->copy_kind, e->copy_kind}, {d->grid, e->grid}, {d->block, e->block},
-        {d->payload, e->payload}};
+    const char *texts[][2] = {{d->dtype, e->dtype},
+                              {d->pass, e->pass},
+                              {d->kind, e->kind},
+                              {d->schema, e->schema},
+                              {d->collective, e->collective},
+                              {d->copy_kind, e->copy_kind},
+                              {d->grid, e->grid},
+                              {d->block, e->block},
+                              {d->payload, e->payload}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i][1])
             assert_string_equal(texts[i][0], texts[i][1]);
@@ -220,8 +249,9 @@ static int see_process(void *ctx, const struct store_process *p)
 static int see_track(void *ctx, const struct store_track *t)
 {
     struct seen *x = ctx;
-    snprintf(x->text[x->rows++], sizeof x->text[0], "%s %s %s %s %d %d", t->kind, t->name, t->device ? t->device : "-",
-             t->unit ? t->unit : "-", t->process == STORE_ABSENT, t->tid == STORE_ABSENT);
+    snprintf(x->text[x->rows++], sizeof x->text[0], "%s %s %s %s %d %d", t->kind, t->name,
+             t->device ? t->device : "-", t->unit ? t->unit : "-", t->process == STORE_ABSENT,
+             t->tid == STORE_ABSENT);
     return 0;
 }
 
@@ -256,8 +286,8 @@ static int see_aggregate(void *ctx, const struct store_step_aggregate *a)
 static int see_ceiling(void *ctx, const struct store_ceiling *c)
 {
     struct seen *x = ctx;
-    snprintf(x->text[x->rows++], sizeof x->text[0], "%s %s %s %g %s", c->device ? c->device : "-", c->resource,
-             c->dtype ? c->dtype : "-", c->value, c->source);
+    snprintf(x->text[x->rows++], sizeof x->text[0], "%s %s %s %g %s", c->device ? c->device : "-",
+             c->resource, c->dtype ? c->dtype : "-", c->value, c->source);
     return 0;
 }
 
@@ -361,10 +391,15 @@ static void read_all(const char *path)
     assert_int_equal(n, 2);
     assert_int_equal(store_count(r, "sqlite_master", &n), TACHO_EUSAGE);
     store_reader_close(r);
-    assert_int_equal(sql_int(path, "SELECT count(*) FROM metric WHERE name='mfu' AND value=0.5 AND reason IS NULL"), 1);
-    assert_int_equal(sql_int(path, "SELECT count(*) FROM metric WHERE value IS NULL AND reason='no peak'"), 1);
+    assert_int_equal(
+        sql_int(path,
+                "SELECT count(*) FROM metric WHERE name='mfu' AND value=0.5 AND reason IS NULL"),
+        1);
+    assert_int_equal(
+        sql_int(path, "SELECT count(*) FROM metric WHERE value IS NULL AND reason='no peak'"), 1);
     assert_int_equal(sql_int(path, "SELECT count(*) FROM finding WHERE id='INPUT_STALL'"), 1);
-    assert_int_equal(sql_int(path, "SELECT count(*) FROM clock_anchor WHERE tsc IS NULL AND realtime=3"), 1);
+    assert_int_equal(
+        sql_int(path, "SELECT count(*) FROM clock_anchor WHERE tsc IS NULL AND realtime=3"), 1);
 }
 
 static void test_round_trip(void **state)
@@ -384,14 +419,16 @@ static void test_round_trip(void **state)
     snprintf(side, sizeof side, "%s-wal", x->other);
     assert_int_not_equal(stat(side, &st), 0);
     assert_int_equal(sql_int(x->other, "PRAGMA application_id"), STORE_APPLICATION_ID);
-    assert_int_equal(sql_int(x->other, "SELECT count(*) FROM sqlite_master WHERE name LIKE 'live%'"), 0);
+    assert_int_equal(
+        sql_int(x->other, "SELECT count(*) FROM sqlite_master WHERE name LIKE 'live%'"), 0);
     assert_int_equal(sql_int(x->other, "SELECT journal_mode='delete' FROM pragma_journal_mode"), 1);
     assert_true(sql_integrity(x->other));
 }
 
 /* ---- interning, resume, bookkeeping -------------------------------------------------------------------------------------- */
 
-static int see_position(void *ctx, const char *pool, int64_t segment, int64_t generation, int64_t bytes)
+static int see_position(void *ctx, const char *pool, int64_t segment, int64_t generation,
+                        int64_t bytes)
 {
     char *text = ctx;
     sprintf(text + strlen(text), "%s %d %d %d;", pool, (int)segment, (int)generation, (int)bytes);
@@ -401,7 +438,8 @@ static int see_position(void *ctx, const char *pool, int64_t segment, int64_t ge
 static int see_state(void *ctx, const char *key, const void *value, size_t bytes)
 {
     char *text = ctx;
-    sprintf(text + strlen(text), "%s %zu %d;", key, bytes, bytes ? ((const char *)value)[bytes - 1] : -1);
+    sprintf(text + strlen(text), "%s %zu %d;", key, bytes,
+            bytes ? ((const char *)value)[bytes - 1] : -1);
     return 0;
 }
 
@@ -418,8 +456,13 @@ static void test_resume(void **state)
         assert_int_equal(intern(s, name), i + 1);
     }
     OK(store_error(s), store_detail_intern(s, &full_detail, &detail));
-    struct store_slice a = {
-        .track = 1, .start = 1, .dur = STORE_ABSENT, .name = 1, .category = 1, .detail = 1, .correlation = 1};
+    struct store_slice a = {.track = 1,
+                            .start = 1,
+                            .dur = STORE_ABSENT,
+                            .name = 1,
+                            .category = 1,
+                            .detail = 1,
+                            .correlation = 1};
     OK(store_error(s), store_slice_add(s, &a));
     OK(store_error(s), store_position_set(s, "pool.1.0", 3, 1, 64));
     OK(store_error(s), store_position_set(s, "pool.1.0", 3, 2, 128));
@@ -465,7 +508,7 @@ static void test_bad_text(void **state)
     store *s = create(x->file);
     int64_t a, b, c;
     OK(store_error(s), store_string(s, "ok\xc3\xa4\xf0\x9f\x98\x80", 8, &a));
-    OK(store_error(s), store_string(s, "a\xff\xc3", 3, &b));                 /* a stray byte, a cut character */
+    OK(store_error(s), store_string(s, "a\xff\xc3", 3, &b)); /* a stray byte, a cut character */
     OK(store_error(s), store_string(s, "a\xef\xbf\xbd\xef\xbf\xbd", 7, &c)); /* what it becomes */
     assert_int_equal(b, c);
     OK(store_error(s), store_string(s, "\xed\xa0\x80 \xc0\x80 \xf5", 8, &c));
@@ -543,7 +586,8 @@ static void test_results(void **state)
     OK(&err, store_finish(s, &err));
     OK(&err, store_open_results(x->file, &s, &err));
     OK(store_error(s), store_begin(s));
-    OK(store_error(s), store_metric_set(s, &(struct store_metric){.name = "a", .unit = "ms", .value = 1}));
+    OK(store_error(s),
+       store_metric_set(s, &(struct store_metric){.name = "a", .unit = "ms", .value = 1}));
     OK(store_error(s), store_commit(s));
     store_close(s);
     assert_int_equal(sql_int(x->file, "SELECT count(*) FROM metric"), 1);
@@ -555,13 +599,15 @@ static void test_results(void **state)
 static void test_migrate(void **state)
 {
     struct scratch *x = *state;
-    const struct store_migration table[] = {
-        {1, "ALTER TABLE run ADD COLUMN a"}, {2, "ALTER TABLE run ADD COLUMN b; SELECT nothing"}, {0, NULL}};
+    const struct store_migration table[] = {{1, "ALTER TABLE run ADD COLUMN a"},
+                                            {2, "ALTER TABLE run ADD COLUMN b; SELECT nothing"},
+                                            {0, NULL}};
     sqlite3 *db;
     OK(&err, store_finish(create(x->file), &err));
     assert_int_equal(sqlite3_open(x->file, &db), SQLITE_OK);
     assert_int_equal(store_db_migrate(db, table, 1, 2), SQLITE_OK);
-    assert_int_not_equal(store_db_migrate(db, table, 2, 3), SQLITE_OK); /* fails half-way: nothing of it stays */
+    assert_int_not_equal(store_db_migrate(db, table, 2, 3),
+                         SQLITE_OK); /* fails half-way: nothing of it stays */
     assert_int_not_equal(store_db_migrate(db, table, 3, 4), SQLITE_OK); /* no row for it */
     sqlite3_close(db);
     assert_int_equal(sql_int(x->file, "SELECT count(*) FROM pragma_table_info('run')"), 3);

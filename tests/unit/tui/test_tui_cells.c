@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The surface of the dashboard: clipping, wide and combining characters, hostile bytes, the ladder of glyphs.
+ * The surface of the dashboard: clipping, wide and combining characters, hostile bytes, the ladder
+ * of glyphs.
  */
 #include "tui_fixture.h"
 
@@ -48,7 +49,8 @@ static void test_wide_and_combining(void **state)
     const struct tui_rect r = {0, 0, 1, 5};
     (void)state;
     surface(1, 5, TUI_BRAILLE);
-    assert_int_equal(tui_text(&sc, r, 0, 0, TUI_NORMAL, "e\xcc\x81\xe6\xb0\xb4"), 3); /* the mark has no cell */
+    assert_int_equal(tui_text(&sc, r, 0, 0, TUI_NORMAL, "e\xcc\x81\xe6\xb0\xb4"),
+                     3); /* the mark has no cell */
     assert_int_equal(sc.cell[0].glyph, 'e');
     assert_int_equal(sc.cell[1].glyph, 0x6c34);
     assert_int_equal(sc.cell[2].glyph, 0);
@@ -64,10 +66,12 @@ static void test_wide_and_combining(void **state)
     check_line(&sc, 0, " \xe6\xb0\xb4");
     /* one that does not fit is cut, not split */
     surface(1, 4, TUI_BRAILLE);
-    assert_int_equal(tui_text(&sc, (struct tui_rect){0, 0, 1, 4}, 0, 0, TUI_NORMAL, "abc\xe6\xb0\xb4"), 4);
+    assert_int_equal(
+        tui_text(&sc, (struct tui_rect){0, 0, 1, 4}, 0, 0, TUI_NORMAL, "abc\xe6\xb0\xb4"), 4);
     check_line(&sc, 0, "abc\xe2\x80\xa6");
     surface(1, 4, TUI_ASCII);
-    tui_text(&sc, (struct tui_rect){0, 0, 1, 4}, 0, 0, TUI_NORMAL, "\xe6\xb0\xb4\xc2\xb7\xe2\x96\x88");
+    tui_text(&sc, (struct tui_rect){0, 0, 1, 4}, 0, 0, TUI_NORMAL,
+             "\xe6\xb0\xb4\xc2\xb7\xe2\x96\x88");
     check_line(&sc, 0, "?|?");
 }
 
@@ -108,7 +112,8 @@ static void test_right_and_rule(void **state)
     assert_int_equal(tui_width(&sc, "a\n\xe6\xb0\xb4"), 5);
 }
 
-/* Rectangles beyond the surface, negative and empty ones: nothing is written outside, and nothing outside of the surface. */
+/* Rectangles beyond the surface, negative and empty ones: nothing is written outside, and nothing
+ * outside of the surface. */
 static void test_clipping(void **state)
 {
     (void)state;
@@ -127,7 +132,8 @@ static void test_clipping(void **state)
                     }
                     for (int y = 0; y < 6; y++)
                         for (int x = 0; x < 9; x++) {
-                            bool within = y >= in.row && y < in.row + in.rows && x >= in.column && x < in.column + in.columns;
+                            bool within = y >= in.row && y < in.row + in.rows && x >= in.column &&
+                                          x < in.column + in.columns;
                             if (!within)
                                 assert_int_equal(sc.cell[y * 9 + x].glyph, ' ');
                         }
@@ -143,8 +149,9 @@ static void test_clipping(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_text_is_cut_with_an_ellipsis),
-                                       cmocka_unit_test(test_wide_and_combining), cmocka_unit_test(test_hostile_bytes),
-                                       cmocka_unit_test(test_right_and_rule), cmocka_unit_test(test_clipping)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_is_cut_with_an_ellipsis),
+        cmocka_unit_test(test_wide_and_combining), cmocka_unit_test(test_hostile_bytes),
+        cmocka_unit_test(test_right_and_rule), cmocka_unit_test(test_clipping)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pictures made of cells: dots, bars, stacks, heat, trends with outliers, axes; on every rung of the ladder and at every size.
+ * Pictures made of cells: dots, bars, stacks, heat, trends with outliers, axes; on every rung of
+ * the ladder and at every size.
  */
 #include <math.h>
 
@@ -71,18 +72,21 @@ static void test_bars(void **state)
     r = surface(1, 10, TUI_BRAILLE);
     for (int i = 0; i <= 8; i++)
         tui_level(&sc, r, 0, i, i / 8.0, TUI_GOOD);
-    check_row(0, " \xe2\x96\x81\xe2\x96\x82\xe2\x96\x83\xe2\x96\x84\xe2\x96\x85\xe2\x96\x86\xe2\x96\x87\xe2\x96\x88");
+    check_row(0, " \xe2\x96\x81\xe2\x96\x82\xe2\x96\x83\xe2\x96\x84\xe2\x96\x85\xe2\x96\x86\xe2\x96"
+                 "\x87\xe2\x96\x88");
     r = surface(1, 9, TUI_ASCII);
     for (int i = 0; i <= 8; i++)
         tui_heat(&sc, r, 0, i, i ? i / 8.0 : NAN);
     check_row(0, "?:-=+*#%@");
 }
 
-/* The cells of a stack are dealt out exactly: they fill the bar, none is off by one, small parts are seen. */
+/* The cells of a stack are dealt out exactly: they fill the bar, none is off by one, small parts
+ * are seen. */
 static void test_stack(void **state)
 {
-    const struct tui_part part[] = {{61.9, TUI_CLASS, 'C'}, {31, TUI_CLASS + 4, 'I'},  {5.8, TUI_CLASS + 6, 'H'},
-                                    {NAN, TUI_CLASS, 'x'},  {1.3, TUI_CLASS + 7, '.'}, {-4, TUI_CLASS, 'y'}};
+    const struct tui_part part[] = {{61.9, TUI_CLASS, 'C'},    {31, TUI_CLASS + 4, 'I'},
+                                    {5.8, TUI_CLASS + 6, 'H'}, {NAN, TUI_CLASS, 'x'},
+                                    {1.3, TUI_CLASS + 7, '.'}, {-4, TUI_CLASS, 'y'}};
     (void)state;
     for (int columns = 1; columns <= 200; columns++) {
         struct tui_rect r = surface(1, columns, TUI_ASCII);
@@ -115,7 +119,8 @@ static void test_range_and_outliers(void **state)
     v[50] = 1000;
     v[51] = NAN;
     assert_true(tui_range_of(v, 100, &g));
-    assert_true(g.high < 200 && g.limit < 1000 && g.high > high); /* the outlier does not set the scale; there is head room */
+    assert_true(g.high < 200 && g.limit < 1000 &&
+                g.high > high); /* the outlier does not set the scale; there is head room */
     v[0] = INFINITY;
     assert_true(tui_range_of(v, 100, &g) && isfinite(g.high));
     double one = 0, none = NAN;
@@ -160,7 +165,8 @@ static void test_merging_keeps_outliers(void **state)
     }
 }
 
-/* A picture that grows: what was drawn stays where it was until its room doubles, so that hardly anything has to be sent. */
+/* A picture that grows: what was drawn stays where it was until its room doubles, so that hardly
+ * anything has to be sent. */
 static void test_growth_stands_still(void **state)
 {
     enum { COLUMNS = 60, N = 64 };
@@ -169,8 +175,8 @@ static void test_growth_stands_still(void **state)
     (void)state;
     for (int i = 0; i < N; i++)
         v[i] = 50 + (i * 7 % 5);
-    assert_true(tui_slots(33, true) == N && tui_slots(N, true) == N && tui_slots(N + 1, true) == 2 * N &&
-                tui_slots(33, false) == 33);
+    assert_true(tui_slots(33, true) == N && tui_slots(N, true) == N &&
+                tui_slots(N + 1, true) == 2 * N && tui_slots(33, false) == 33);
     for (int glyphs = TUI_ASCII; glyphs <= TUI_BRAILLE; glyphs++)
         for (size_t n = N / 2 + 1; n <= N; n++) {
             struct tui_rect r = surface(3, COLUMNS, (enum tui_glyphs)glyphs);
@@ -179,11 +185,13 @@ static void test_growth_stands_still(void **state)
             assert_true(tui_range_of(v, n, &g));
             tui_range_settle(&g);
             tui_trend(&sc, r, &s, g, TUI_SERIES);
-            int end = (int)((double)(n - 1) * COLUMNS / N), first = (int)((double)n * COLUMNS / N) + 1;
+            int end = (int)((double)(n - 1) * COLUMNS / N),
+                first = (int)((double)n * COLUMNS / N) + 1;
             for (int row = 0; row < 3; row++)
                 for (int x = 0; x < COLUMNS; x++) {
                     if (n > N / 2 + 1 && x < end - 1)
-                        assert_int_equal(sc.cell[row * COLUMNS + x].glyph, before[row * COLUMNS + x].glyph);
+                        assert_int_equal(sc.cell[row * COLUMNS + x].glyph,
+                                         before[row * COLUMNS + x].glyph);
                     if (x > first)
                         assert_int_equal(sc.cell[row * COLUMNS + x].glyph, ' ');
                 }
@@ -191,7 +199,8 @@ static void test_growth_stands_still(void **state)
         }
 }
 
-/* Values that say where they are stand there: nothing before the first one, the last one before a gap is held. */
+/* Values that say where they are stand there: nothing before the first one, the last one before a
+ * gap is held. */
 static void test_samples_have_places(void **state)
 {
     const double x[] = {2, 3, 8}, v[] = {1, 5, 1};
@@ -199,7 +208,8 @@ static void test_samples_have_places(void **state)
     struct tui_rect r = surface(1, 10, TUI_BLOCK);
     (void)state;
     tui_spark(&sc, r, 0, 0, 10, &s, 0, 5, TUI_SERIES);
-    static const uint32_t want[] = {' ', ' ', 0x2582, 0x2588, 0x2588, 0x2588, 0x2588, 0x2588, 0x2582, ' '};
+    static const uint32_t want[] = {' ',    ' ',    0x2582, 0x2588, 0x2588,
+                                    0x2588, 0x2588, 0x2588, 0x2582, ' '};
     for (int i = 0; i < 10; i++)
         assert_int_equal(sc.cell[i].glyph, want[i]);
 }
@@ -267,7 +277,8 @@ static void test_every_size(void **state)
 {
     static const double values[] = {0, 1, -1, NAN, INFINITY, -INFINITY, 1e308, -1e308, 5e-324, 7};
     const size_t n = sizeof values / sizeof *values;
-    const struct tui_samples all = tui_samples_of(values, n, 0), odd = {values, values, n, NAN, INFINITY, NAN};
+    const struct tui_samples all = tui_samples_of(values, n, 0),
+                             odd = {values, values, n, NAN, INFINITY, NAN};
     (void)state;
     for (int rows = 0; rows <= 12; rows++)
         for (int columns = 0; columns <= 60; columns += columns < 20 ? 1 : 7)
@@ -286,13 +297,15 @@ static void test_every_size(void **state)
                         struct tui_axis x = {values[i], values[k], false, plain, "x"},
                                         y = {values[k], values[i], i % 2, plain, "y"};
                         struct tui_plot p = tui_plot_open(&sc, inside, x, y);
-                        tui_plot_line(&p, values[i], values[k], values[k], values[(i + k) % n], TUI_SERIES);
+                        tui_plot_line(&p, values[i], values[k], values[k], values[(i + k) % n],
+                                      TUI_SERIES);
                         tui_plot_mark(&p, values[k], values[i], TUI_SERIES, 'A');
                         tui_plot_trend(&p, &all, values[i], TUI_SERIES);
                         tui_bar(&sc, inside, (int)i, (int)k, columns, values[i], TUI_SERIES);
                         tui_heat(&sc, inside, (int)i, (int)k, values[i]);
                         tui_level(&sc, inside, (int)i, (int)k, values[i], TUI_SERIES);
-                        tui_spark(&sc, inside, (int)i, 0, columns, &all, values[i], values[k], TUI_SERIES);
+                        tui_spark(&sc, inside, (int)i, 0, columns, &all, values[i], values[k],
+                                  TUI_SERIES);
                     }
                 tui_check_surface(&sc, &inside);
             }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What keys do to the dashboard, apart from any terminal; what is kept of it in the file of options.
+ * What keys do to the dashboard, apart from any terminal; what is kept of it in the file of
+ * options.
  */
 #include <limits.h>
 #include <setjmp.h>
@@ -46,7 +47,8 @@ static void test_views(void **state)
         assert_int_equal(ui.view, i);
         for (int k = 0; k < i; k++)
             assert_int_not_equal(tui_views[k]->key, tui_views[i]->key);
-        assert_null(strchr("q?jkgGnNs<>I+-=0m/\\[]{}ewtuMr ", tui_views[i]->key)); /* the frame's own */
+        assert_null(
+            strchr("q?jkgGnNs<>I+-=0m/\\[]{}ewtuMr ", tui_views[i]->key)); /* the frame's own */
     }
     assert_true(n >= 10);
     tui_ui_key(&ui, TUI_KEY_TAB);
@@ -136,7 +138,9 @@ static void test_zoom(void **state)
     assert_true(s->zoom <= 4096);
     for (int i = 0; i < 100000 && s->pan < 1; i++)
         tui_ui_key(&ui, TUI_KEY_RIGHT);
-    assert_true(s->pan >= 0.999 && s->pan <= 1); /* an eighth of what is visible at a time, to the end and no further */
+    assert_true(s->pan >= 0.999 &&
+                s->pan <=
+                    1); /* an eighth of what is visible at a time, to the end and no further */
     tui_ui_key(&ui, '0');
     assert_true(s->zoom >= 1 && s->zoom < 1.001 && s->pan < 0.001);
 }
@@ -183,7 +187,8 @@ static void test_words(void **state)
     assert_int_equal(ui.prompt, tui_views[ui.view]->searches ? TUI_ASK_SEARCH : TUI_NO_PROMPT);
 }
 
-/* From the first screen to the card of the first finding; a search where there is nothing to search says so. */
+/* From the first screen to the card of the first finding; a search where there is nothing to search
+ * says so. */
 static void test_ways_in(void **state)
 {
     struct tui_ui ui;
@@ -216,7 +221,8 @@ static void test_options_are_kept(void **state)
     struct tui_ui ui, began, again;
     const char *temporary = getenv("TMPDIR");
     (void)state;
-    snprintf(folder, sizeof folder, "%s/tacho-top-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+    snprintf(folder, sizeof folder, "%s/tacho-top-XXXXXX",
+             temporary && *temporary ? temporary : "/tmp");
     assert_non_null(mkdtemp(folder));
     setenv("XDG_CONFIG_HOME", folder, 1);
     tui_ui_init(&again);
@@ -234,7 +240,7 @@ static void test_options_are_kept(void **state)
     assert_int_equal(again.glyphs, TUI_BLOCK);
     assert_true(again.mouse);
     assert_int_equal(again.view, 0); /* the next start shows the first screen */
-    began = ui;                      /* a locale without UTF-8 and --view gave these: no key did, they are not kept */
+    began = ui; /* a locale without UTF-8 and --view gave these: no key did, they are not kept */
     began.glyphs = TUI_ASCII;
     began.view = view_named("loader");
     ui = began;
@@ -259,9 +265,10 @@ static void test_options_are_kept(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_views),    cmocka_unit_test(test_frame),
-                                       cmocka_unit_test(test_movement), cmocka_unit_test(test_zoom),
-                                       cmocka_unit_test(test_words),    cmocka_unit_test(test_options_are_kept),
-                                       cmocka_unit_test(test_ways_in)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_views),    cmocka_unit_test(test_frame),
+        cmocka_unit_test(test_movement), cmocka_unit_test(test_zoom),
+        cmocka_unit_test(test_words),    cmocka_unit_test(test_options_are_kept),
+        cmocka_unit_test(test_ways_in)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

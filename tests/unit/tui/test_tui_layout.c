@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The layout on every screen from 1x1 to 60x300: rectangles lie inside, share no cell, cover all rows; the header is there on
- * the smallest, and what comes with more rows comes in its order. Panels the same. And a whole frame of every view can be drawn
- * on any of them.
+ * The layout on every screen from 1x1 to 60x300: rectangles lie inside, share no cell, cover all
+ * rows; the header is there on the smallest, and what comes with more rows comes in its order.
+ * Panels the same. And a whole frame of every view can be drawn on any of them.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -24,7 +24,8 @@
 /* Marks the rectangle's cells; 1 when one was marked already or lies outside. */
 static int mark(char seen[ROWS + 1], struct tui_rect r, int rows, int columns)
 {
-    if (r.rows < 0 || r.columns < 0 || r.row < 0 || r.column < 0 || r.row + r.rows > rows || r.column + r.columns > columns)
+    if (r.rows < 0 || r.columns < 0 || r.row < 0 || r.column < 0 || r.row + r.rows > rows ||
+        r.column + r.columns > columns)
         return 1;
     for (int i = r.row; i < r.row + r.rows; i++)
         if (seen[i]++)
@@ -39,12 +40,14 @@ static void test_every_size(void **state)
         for (int columns = 1; columns <= COLUMNS; columns++)
             for (int extra = 0; extra < 16; extra++) {
                 struct tui_layout l = tui_layout(rows, columns, extra & 1, extra >> 1);
-                struct tui_rect all[] = {l.header, l.verdict, l.rule, l.body, l.rule2, l.message, l.keys};
+                struct tui_rect all[] = {l.header, l.verdict, l.rule, l.body,
+                                         l.rule2,  l.message, l.keys};
                 char seen[ROWS + 1] = {0};
                 int used = 0, row = 0;
                 for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
                     if (mark(seen, all[i], rows, columns))
-                        fail_msg("%dx%d (%d): rectangle %zu shares cells or leaves the screen", rows, columns, extra, i);
+                        fail_msg("%dx%d (%d): rectangle %zu shares cells or leaves the screen",
+                                 rows, columns, extra, i);
                     assert_int_equal(all[i].columns, columns);
                     assert_int_equal(all[i].row, row); /* in their order from the top */
                     row += all[i].rows;
@@ -75,7 +78,8 @@ static void test_panels(void **state)
             srand((unsigned)seed);
             for (int i = 0; i < 6; i++) {
                 int least = rand() % 7;
-                p[i] = (struct tui_panel){.least = least, .most = least + rand() % 9, .importance = rand() % 5};
+                p[i] = (struct tui_panel){
+                    .least = least, .most = least + rand() % 9, .importance = rand() % 5};
                 wanted += least;
                 most += least ? p[i].most : 0;
             }
@@ -84,7 +88,8 @@ static void test_panels(void **state)
             for (int i = 0; i < 6; i++) {
                 total += p[i].rect.rows;
                 assert_true(p[i].rect.row >= 3 && p[i].rect.row + p[i].rect.rows <= 3 + rows);
-                assert_true(p[i].rect.rows == 0 || (p[i].rect.rows >= p[i].least && p[i].rect.rows <= p[i].most));
+                assert_true(p[i].rect.rows == 0 ||
+                            (p[i].rect.rows >= p[i].least && p[i].rect.rows <= p[i].most));
                 for (int k = 0; k < p[i].rect.rows; k++)
                     assert_int_equal(seen[p[i].rect.row - 3 + k]++, 0);
                 if (p[i].least && !p[i].rect.rows)
@@ -154,8 +159,9 @@ static void test_no_step_for_long(void **state)
     static const struct {
         double now_s, recent_ms, age_s;
         const char *want;
-    } table[] = {{10.5, 100, 0, "* live"},         {14, 100, 0, "* live"},         {18, 100, 0, "no step for 8 s"},
-                 {18, 100, 3, "no step for 11 s"}, {18, 100, 6, "silent for 6 s"}, {18, 1000, 0, "* live"},
+    } table[] = {{10.5, 100, 0, "* live"},         {14, 100, 0, "* live"},
+                 {18, 100, 0, "no step for 8 s"},  {18, 100, 3, "no step for 11 s"},
+                 {18, 100, 6, "silent for 6 s"},   {18, 1000, 0, "* live"},
                  {30, 1000, 0, "no step for 20 s"}};
     const struct an_step_point step = {.steps = 1, .start_s = 9.9, .ms = 100};
     (void)state;
@@ -180,7 +186,8 @@ static void test_no_step_for_long(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_size), cmocka_unit_test(test_panels),
-                                       cmocka_unit_test(test_frames_of_every_size), cmocka_unit_test(test_no_step_for_long)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_size), cmocka_unit_test(test_panels),
+        cmocka_unit_test(test_frames_of_every_size), cmocka_unit_test(test_no_step_for_long)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Following a file that grows: nothing is read twice, nothing is missed, what is kept is bounded. And the thread around it: a
- * run ends, is deleted, begins again, its recorder dies, and the dashboard has a message for each.
+ * Following a file that grows: nothing is read twice, nothing is missed, what is kept is bounded.
+ * And the thread around it: a run ends, is deleted, begins again, its recorder dies, and the
+ * dashboard has a message for each.
  */
 #include <math.h>
 #include <poll.h>
@@ -18,7 +19,8 @@ static void add_steps(struct fixture *f, int64_t loss, int64_t from, int64_t to)
 {
     for (int64_t i = from; i < to; i++) {
         fx_slice(f, f->thread, i * 10 * MS, i * 10 * MS + 8 * MS, "op", FX_NONE);
-        fx_step(f, f->process, f->thread, i, i * 10 * MS, i * 10 * MS + (i == 700 ? 50 : 9) * MS, 90, false);
+        fx_step(f, f->process, f->thread, i, i * 10 * MS, i * 10 * MS + (i == 700 ? 50 : 9) * MS,
+                90, false);
         fx_counter(f, loss, i * 10 * MS + 9 * MS, (double)i);
     }
 }
@@ -73,9 +75,10 @@ static void test_growing(void **state)
     fx_close(f);
 }
 
-/* Of many steps rows are merged: bounded, no step is lost, the mean is right and the worst step is still to be seen. */
-/* How far the run is: what it planned, and how long the rest takes at the pace of its newer half, pauses between steps
- * included. */
+/* Of many steps rows are merged: bounded, no step is lost, the mean is right and the worst step is
+ * still to be seen. */
+/* How far the run is: what it planned, and how long the rest takes at the pace of its newer half,
+ * pauses between steps included. */
 static void test_progress(void **state)
 {
     struct fixture fixture, *f = &fixture;
@@ -129,7 +132,8 @@ static void test_bounded(void **state)
     FX(store_commit(f->s));
     if (store_open(f->path, &f->reader, &err))
         fail_msg("%s", err.what);
-    assert_true(poll_all(t, f->reader, 1000) >= 2 * values / 1000 - 1); /* a long file does not hold up the first frames */
+    assert_true(poll_all(t, f->reader, 1000) >=
+                2 * values / 1000 - 1); /* a long file does not hold up the first frames */
     struct tui_model *m = tui_tail_model(t);
     assert_true(m->step_count > AN_STEP_POINTS_MOST / 4 && m->step_count <= AN_STEP_POINTS_MOST);
     for (size_t i = 0; i < m->step_count; i++) {
@@ -155,7 +159,8 @@ static void test_learn(void **state)
     struct fixture fixture, *f = &fixture;
     struct tacho_error err = {0};
     struct tui_tail *t = tui_tail_new();
-    struct an_step_point seen[] = {{.index = 5, .steps = 1, .detailed = true}, {.index = 7, .steps = 1, .detailed = false}};
+    struct an_step_point seen[] = {{.index = 5, .steps = 1, .detailed = true},
+                                   {.index = 7, .steps = 1, .detailed = false}};
     struct an_result r = {.step_points = seen, .step_point_count = 2};
     (void)state;
     seen[0].class_ms[AN_CLASS_INPUT] = 3;
@@ -208,11 +213,14 @@ static bool stage_recorded(void *ctx, const struct tui_found *f)
     return recorded;
 }
 
-static int stage_analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices, int64_t until,
-                         struct an_result **out, struct tacho_error *err)
+static int stage_analyze(void *ctx, store_reader *r, const struct tui_found *f, int64_t slices,
+                         int64_t until, struct an_result **out, struct tacho_error *err)
 {
     struct stage *s = ctx;
-    struct an_options o = {.file = f->run, .live = f->live, .part_slices = s->slices ? s->slices : slices, .part_until = until};
+    struct an_options o = {.file = f->run,
+                           .live = f->live,
+                           .part_slices = s->slices ? s->slices : slices,
+                           .part_until = until};
     s->analyses++;
     return an_analyze(r, &o, out, err);
 }
@@ -231,21 +239,24 @@ static bool newer_model(struct tui_data *d, struct tui_model **m)
 }
 
 /* Waits until a model is as wanted; its message comes back. */
-static void wait_for(struct tui_data *d, enum tui_run_state want, int64_t steps, const char *message)
+static void wait_for(struct tui_data *d, enum tui_run_state want, int64_t steps,
+                     const char *message)
 {
     struct tui_model *m = NULL;
     char last[256] = "";
     for (int i = 0; i < 600; i++) {
         if (!newer_model(d, &m))
             continue;
-        snprintf(last, sizeof last, "state %d, %lld steps, %s", (int)m->state, (long long)m->steps_seen, m->message);
+        snprintf(last, sizeof last, "state %d, %lld steps, %s", (int)m->state,
+                 (long long)m->steps_seen, m->message);
         if (m->state == want && m->steps_seen == steps && m->r && strstr(m->message, message)) {
             tui_model_free(m);
             return;
         }
     }
     tui_model_free(m);
-    fail_msg("never came: state %d, %lld steps, '%s'; last: %s", (int)want, (long long)steps, message, last);
+    fail_msg("never came: state %d, %lld steps, '%s'; last: %s", (int)want, (long long)steps,
+             message, last);
 }
 
 static void set(struct stage *s, bool there, bool live, bool recorded)
@@ -257,13 +268,17 @@ static void set(struct stage *s, bool there, bool live, bool recorded)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* A run that has just begun is not said to have no steps; once it has some, that is told at once. */
+/* A run that has just begun is not said to have no steps; once it has some, that is told at once.
+ */
 static void test_young(void **state)
 {
     struct fixture fixture, *f = &fixture;
     struct stage s = {.there = true, .live = true, .recorded = true, .run = "run.tacho"};
-    struct tui_source source = {
-        .ctx = &s, .find = stage_find, .recorded = stage_recorded, .analyze = stage_analyze, .release = an_result_free};
+    struct tui_source source = {.ctx = &s,
+                                .find = stage_find,
+                                .recorded = stage_recorded,
+                                .analyze = stage_analyze,
+                                .release = an_result_free};
     struct tacho_error err = {0};
     struct tui_data *d = NULL;
     struct tui_model *m = NULL;
@@ -298,8 +313,11 @@ static void test_life(void **state)
 {
     struct fixture fixture, *f = &fixture, other_fixture, *other = &other_fixture;
     struct stage s = {.there = true, .live = true, .recorded = true, .run = "run.tacho"};
-    struct tui_source source = {
-        .ctx = &s, .find = stage_find, .recorded = stage_recorded, .analyze = stage_analyze, .release = an_result_free};
+    struct tui_source source = {.ctx = &s,
+                                .find = stage_find,
+                                .recorded = stage_recorded,
+                                .analyze = stage_analyze,
+                                .release = an_result_free};
     struct tacho_error err = {0};
     struct tui_data *d = NULL;
     char moved[1200];
@@ -339,7 +357,8 @@ static void test_life(void **state)
     set(&s, true, false, false);
     wait_for(d, TUI_ENDED, 90, "the run ended: exit 7");
 
-    assert_int_equal(truncate(moved, 10), 0); /* somebody damages it: what was read stays, also at the next look */
+    assert_int_equal(truncate(moved, 10),
+                     0); /* somebody damages it: what was read stays, also at the next look */
     for (int i = 0; i < 2; i++) {
         tui_data_refresh(d);
         wait_for(d, TUI_LOST, 90, "this is what was read last");
@@ -393,13 +412,17 @@ static void next_window(struct tui_data *d, char text[128], int64_t *first)
     tui_model_free(m);
 }
 
-/* A run too large for one analysis: keys go through it, part by part, to its beginning and back to what is newest. */
+/* A run too large for one analysis: keys go through it, part by part, to its beginning and back to
+ * what is newest. */
 static void test_parts(void **state)
 {
     struct fixture fixture, *f = &fixture;
     struct stage s = {.there = true, .run = "run.tacho", .slices = 200};
-    struct tui_source source = {
-        .ctx = &s, .find = stage_find, .recorded = stage_recorded, .analyze = stage_analyze, .release = an_result_free};
+    struct tui_source source = {.ctx = &s,
+                                .find = stage_find,
+                                .recorded = stage_recorded,
+                                .analyze = stage_analyze,
+                                .release = an_result_free};
     struct tacho_error err = {0};
     struct tui_data *d = NULL;
     char window[128] = "";
@@ -436,8 +459,11 @@ static void test_parts(void **state)
 static void test_nothing(void **state)
 {
     struct stage s = {.run = "absent.tacho"};
-    struct tui_source source = {
-        .ctx = &s, .find = stage_find, .recorded = stage_recorded, .analyze = stage_analyze, .release = an_result_free};
+    struct tui_source source = {.ctx = &s,
+                                .find = stage_find,
+                                .recorded = stage_recorded,
+                                .analyze = stage_analyze,
+                                .release = an_result_free};
     struct tacho_error err = {0};
     struct tui_data *d = NULL;
     (void)state;
@@ -461,9 +487,10 @@ static void test_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_growing), cmocka_unit_test(test_progress),
-                                       cmocka_unit_test(test_bounded), cmocka_unit_test(test_learn),
-                                       cmocka_unit_test(test_young),   cmocka_unit_test(test_life),
-                                       cmocka_unit_test(test_parts),   cmocka_unit_test(test_nothing)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_growing), cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_bounded), cmocka_unit_test(test_learn),
+        cmocka_unit_test(test_young),   cmocka_unit_test(test_life),
+        cmocka_unit_test(test_parts),   cmocka_unit_test(test_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

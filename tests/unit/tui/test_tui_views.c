@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The views of `tacho top`, drawn without a terminal: golden screens (BLESS=1 writes them anew), every size, hostile names,
- * runs of which nothing is known, keys.
+ * The views of `tacho top`, drawn without a terminal: golden screens (BLESS=1 writes them anew),
+ * every size, hostile names, runs of which nothing is known, keys.
  */
 #include <limits.h>
 
@@ -21,8 +21,8 @@ static const struct tui_view *view_of(const char *name)
     return NULL;
 }
 
-static void draw(const struct tui_view *v, const struct tui_model *m, struct tui_view_state *s, int rows, int columns,
-                 enum tui_glyphs glyphs)
+static void draw(const struct tui_view *v, const struct tui_model *m, struct tui_view_state *s,
+                 int rows, int columns, enum tui_glyphs glyphs)
 {
     sc.glyphs = glyphs;
     assert_int_equal(tui_cells_resize(&sc, rows, columns), 0);
@@ -36,7 +36,9 @@ static void dump_styles(FILE *out)
     for (int y = 0; y < sc.rows; y++) {
         int last = -1;
         for (int x = 0; x < sc.columns; x++)
-            last = sc.cell[y * sc.columns + x].glyph != ' ' || sc.cell[y * sc.columns + x].style ? x : last;
+            last = sc.cell[y * sc.columns + x].glyph != ' ' || sc.cell[y * sc.columns + x].style
+                       ? x
+                       : last;
         for (int x = 0; x <= last; x++) {
             const struct tui_cell *at = &sc.cell[y * sc.columns + x];
             fputc(at->glyph == ' ' && !at->style ? '_' : letters[at->style], out);
@@ -45,14 +47,16 @@ static void dump_styles(FILE *out)
     }
 }
 
-static void golden(const char *file, const struct tui_view *v, const struct tui_model *m, struct tui_view_state state)
+static void golden(const char *file, const struct tui_view *v, const struct tui_model *m,
+                   struct tui_view_state state)
 {
     static const struct {
         int rows, columns;
         enum tui_glyphs glyphs;
         const char *name;
-    } screens[] = {{24, 80, TUI_BRAILLE, "braille"},  {24, 80, TUI_BLOCK, "block"},     {24, 80, TUI_ASCII, "ASCII"},
-                   {10, 40, TUI_BRAILLE, "braille"},  {10, 40, TUI_BLOCK, "block"},     {10, 40, TUI_ASCII, "ASCII"},
+    } screens[] = {{24, 80, TUI_BRAILLE, "braille"},  {24, 80, TUI_BLOCK, "block"},
+                   {24, 80, TUI_ASCII, "ASCII"},      {10, 40, TUI_BRAILLE, "braille"},
+                   {10, 40, TUI_BLOCK, "block"},      {10, 40, TUI_ASCII, "ASCII"},
                    {40, 120, TUI_BRAILLE, "braille"}, {50, 200, TUI_BRAILLE, "braille"}};
     char *text = NULL, name[100];
     size_t size = 0;
@@ -63,7 +67,8 @@ static void golden(const char *file, const struct tui_view *v, const struct tui_
         draw(v, m, &s, screens[i].rows, screens[i].columns, screens[i].glyphs);
         tui_check_surface(&sc, NULL);
         char *screen = tui_dump(&sc);
-        fprintf(out, "==== %s, %d x %d, %s\n%s", v->name, screens[i].columns, screens[i].rows, screens[i].name, screen);
+        fprintf(out, "==== %s, %d x %d, %s\n%s", v->name, screens[i].columns, screens[i].rows,
+                screens[i].name, screen);
         free(screen);
         if (!i) {
             fprintf(out, "---- styles\n");
@@ -91,12 +96,13 @@ static void test_golden_screens(void **state)
     golden("ops_open", view_of("ops"), &m,
            (struct tui_view_state){.zoom = 1, .open = true, .cursor = 1, .sort = 2, .filter = "a"});
     golden("timeline_open", view_of("timeline"), &m,
-           (struct tui_view_state){.zoom = 4, .pan = 0.5, .mode = 1, .span = 1, .open = true, .cursor = 1});
+           (struct tui_view_state){
+               .zoom = 4, .pan = 0.5, .mode = 1, .span = 1, .open = true, .cursor = 1});
     tm_findings(&r);
     golden("findings_two", view_of("findings"), &m, fresh);
     golden("overview_two", view_of("overview"), &m, fresh);
-    r.caution =
-        "SHARED MACHINE: other programs used 1.4 of 2 CPUs while these steps ran: what that cost stands below as compute.";
+    r.caution = "SHARED MACHINE: other programs used 1.4 of 2 CPUs while these steps ran: what "
+                "that cost stands below as compute.";
     golden("overview_caution", view_of("overview"), &m, fresh);
     fx_close(&fx);
 }
@@ -121,7 +127,11 @@ static void test_nothing_known(void **state)
 {
     struct fixture fx;
     struct an_result r;
-    struct tui_model m, opening = {.run = "run", .message = "", .r_reason = "reading the run", .window = "", .last_index = -1};
+    struct tui_model m, opening = {.run = "run",
+                                   .message = "",
+                                   .r_reason = "reading the run",
+                                   .window = "",
+                                   .last_index = -1};
     (void)state;
     tm_nothing(&fx, &r, &m);
     for (size_t i = 0; tui_views[i]; i++) {
@@ -139,11 +149,14 @@ static void test_nothing_known(void **state)
 }
 
 /* Every size: nothing is written outside of the rectangle, and only what a terminal may get. */
-static void every_size(const struct tui_model *m, struct tui_view_state state, int most_rows, int most_columns)
+static void every_size(const struct tui_model *m, struct tui_view_state state, int most_rows,
+                       int most_columns)
 {
     for (size_t i = 0; tui_views[i]; i++)
         for (int rows = 1; rows <= most_rows; rows += rows < 12 ? 1 : 7)
-            for (int columns = 1; columns <= most_columns; columns += columns < 24 ? 1 : columns < 130 ? 9 : 41) {
+            for (int columns = 1; columns <= most_columns; columns += columns < 24    ? 1
+                                                                      : columns < 130 ? 9
+                                                                                      : 41) {
                 struct tui_view_state s = state;
                 struct tui_rect inside = {2, 3, rows, columns};
                 sc.glyphs = (enum tui_glyphs)((rows + columns) % 3);
@@ -157,7 +170,11 @@ static void test_every_size(void **state)
 {
     struct fixture fx;
     struct an_result r;
-    struct tui_model m, opening = {.run = "run", .message = "", .r_reason = "reading the run", .window = "", .last_index = -1};
+    struct tui_model m, opening = {.run = "run",
+                                   .message = "",
+                                   .r_reason = "reading the run",
+                                   .window = "",
+                                   .last_index = -1};
     (void)state;
     tm_training(&fx, &r, &m);
     every_size(&m, fresh, 60, 300);
@@ -177,7 +194,10 @@ static void test_every_size(void **state)
     fx_close(&fx);
     tm_gpu(&r, &m);
     every_size(&m, fresh, 60, 300);
-    every_size(&m, (struct tui_view_state){.zoom = 1, .mode = 3, .cursor = 2, .open = true, .filter = "no such row"}, 30, 130);
+    every_size(&m,
+               (struct tui_view_state){
+                   .zoom = 1, .mode = 3, .cursor = 2, .open = true, .filter = "no such row"},
+               30, 130);
     tm_nothing(&fx, &r, &m);
     every_size(&m, fresh, 30, 130);
     fx_close(&fx);
@@ -191,7 +211,11 @@ static void test_hostile_names(void **state)
     (void)state;
     fx_hostile(f);
     struct an_result r = *fx_analyze(f);
-    struct tui_model m = {.run = tui_hostile(0), .message = tui_hostile(1), .r = &r, .r_reason = "", .window = tui_hostile(2)};
+    struct tui_model m = {.run = tui_hostile(0),
+                          .message = tui_hostile(1),
+                          .r = &r,
+                          .r_reason = "",
+                          .window = tui_hostile(2)};
     static struct tui_series series[TUI_HOSTILE_COUNT];
     static const double time_s[] = {0, 0, 1e300}, value[] = {-1e308, NAN, 1e308};
     tm_steps(&m, 3);
@@ -211,15 +235,21 @@ static void test_hostile_names(void **state)
     static struct an_flame_row flame[TUI_HOSTILE_COUNT + 1] = {{"all", 0, 0, 0}};
     for (uint32_t i = 1; i <= TUI_HOSTILE_COUNT; i++)
         flame[i] = (struct an_flame_row){tui_hostile((int)i - 1), i - 1, INT64_MAX, INT64_MIN};
-    r.flame = (struct an_flame){.source = tui_hostile(3), .row = flame, .row_count = TUI_HOSTILE_COUNT + 1};
+    r.flame = (struct an_flame){
+        .source = tui_hostile(3), .row = flame, .row_count = TUI_HOSTILE_COUNT + 1};
     every_size(&m, fresh, 60, 300);
-    every_size(&m, (struct tui_view_state){.zoom = 4096, .pan = 1, .mode = 1, .open = true, .cursor = 3, .filter = "\xff\x1b"},
-               30, 130);
-    every_size(&m, (struct tui_view_state){.zoom = 4096, .mode = 1, .open = true, .cursor = 3}, 30, 130);
+    every_size(
+        &m,
+        (struct tui_view_state){
+            .zoom = 4096, .pan = 1, .mode = 1, .open = true, .cursor = 3, .filter = "\xff\x1b"},
+        30, 130);
+    every_size(&m, (struct tui_view_state){.zoom = 4096, .mode = 1, .open = true, .cursor = 3}, 30,
+               130);
     fx_close(f);
 }
 
-/* What keys do to a table: sort, turn round, filter, search, and the cursor keeps to the rows there are. */
+/* What keys do to a table: sort, turn round, filter, search, and the cursor keeps to the rows there
+ * are. */
 static void test_table_state(void **state)
 {
     struct fixture fx;
@@ -259,7 +289,8 @@ static void test_table_state(void **state)
     fx_close(&fx);
 }
 
-/* The first screen says what holds the run back: the class of the bar, the line of the part, what to do about it. */
+/* The first screen says what holds the run back: the class of the bar, the line of the part, what
+ * to do about it. */
 static void test_first_screen(void **state)
 {
     struct fixture fx;
@@ -282,7 +313,8 @@ static void test_first_screen(void **state)
     for (int rows = 8; rows <= 24; rows++) {
         draw(v, &m, &s, rows, 80, TUI_ASCII);
         text = tui_dump(&sc);
-        const char *const want[] = {"I input 31 %", "INPUT_STALL", "+41 %", "--workers 2", "IIIIIIIIIIIIIII"};
+        const char *const want[] = {"I input 31 %", "INPUT_STALL", "+41 %", "--workers 2",
+                                    "IIIIIIIIIIIIIII"};
         for (size_t i = 0; i < TM_COUNT(want); i++)
             if (!strstr(text, want[i]))
                 fail_msg("no %s in %d rows:\n%s", want[i], rows, text);
@@ -308,7 +340,8 @@ static void test_pages(void **state)
     tm_training(&fx, &r, &m);
     draw(&tui_view_trust, &m, &s, 24, 80, TUI_BRAILLE);
     char *text = tui_dump(&sc);
-    assert_true(strstr(text, "cache_misses (multiplexed 60 %)") && strstr(text, "recorded by tacho"));
+    assert_true(strstr(text, "cache_misses (multiplexed 60 %)") &&
+                strstr(text, "recorded by tacho"));
     free(text);
     s.mode = 1; /* what every number means: longer than any screen */
     draw(&tui_view_trust, &m, &s, 24, 80, TUI_BRAILLE);
@@ -337,12 +370,14 @@ static void test_views_table(void **state)
     for (size_t i = 0; tui_views[i]; i++) {
         assert_true(strlen(tui_views[i]->brief) <= 5 && *tui_views[i]->help);
         for (size_t k = 0; k < i; k++)
-            assert_true(tui_views[k]->key != tui_views[i]->key && strcmp(tui_views[k]->name, tui_views[i]->name));
+            assert_true(tui_views[k]->key != tui_views[i]->key &&
+                        strcmp(tui_views[k]->name, tui_views[i]->name));
     }
     tui_cells_free(&sc);
 }
 
-/* Enter in the tree hides what is below a row and shows it again, also what the levels hide; a search finds rows of it. */
+/* Enter in the tree hides what is below a row and shows it again, also what the levels hide; a
+ * search finds rows of it. */
 static void test_tree_folds(void **state)
 {
     struct fixture fx;
@@ -380,10 +415,11 @@ static void test_tree_folds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden_screens), cmocka_unit_test(test_golden_gpu),
-                                       cmocka_unit_test(test_nothing_known),  cmocka_unit_test(test_every_size),
-                                       cmocka_unit_test(test_hostile_names),  cmocka_unit_test(test_table_state),
-                                       cmocka_unit_test(test_first_screen),   cmocka_unit_test(test_pages),
-                                       cmocka_unit_test(test_views_table),    cmocka_unit_test(test_tree_folds)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_golden_screens), cmocka_unit_test(test_golden_gpu),
+        cmocka_unit_test(test_nothing_known),  cmocka_unit_test(test_every_size),
+        cmocka_unit_test(test_hostile_names),  cmocka_unit_test(test_table_state),
+        cmocka_unit_test(test_first_screen),   cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_views_table),    cmocka_unit_test(test_tree_folds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,8 @@
  */
 #include "tests/unit/an_gpu.h"
 
-static const struct an_copy_row *copy_row(const struct an_result *r, const char *kind, const char *memory)
+static const struct an_copy_row *copy_row(const struct an_result *r, const char *kind,
+                                          const char *memory)
 {
     for (size_t i = 0; i < r->copy_count; i++)
         if (!strcmp(r->copy[i].kind, kind) && !strcmp(r->copy[i].memory, memory))
@@ -13,9 +14,10 @@ static const struct an_copy_row *copy_row(const struct an_result *r, const char 
     return NULL;
 }
 
-/* A copy from us `start` to `end`, launched by a call of that name 1 us before; NULL: its call is not in the file. */
-static void copy(struct fixture *f, int64_t stream, int64_t start, int64_t end, const char *call, int64_t detail,
-                 int64_t correlation)
+/* A copy from us `start` to `end`, launched by a call of that name 1 us before; NULL: its call is
+ * not in the file. */
+static void copy(struct fixture *f, int64_t stream, int64_t start, int64_t end, const char *call,
+                 int64_t detail, int64_t correlation)
 {
     if (call)
         gpu_row(f, f->thread, start - 1, start, call, "runtime", correlation);
@@ -27,16 +29,19 @@ static void test_rows(void **state)
     (void)state;
     struct fixture fixture, *f = &fixture;
     fx_open(f);
-    int64_t s = gpu_stream(f, f->process, "gpu:0", 7), other = gpu_stream(f, f->process, "gpu:0", 8);
-    int64_t pinned = gpu_copy(f, "HtoD", "pinned", 1000), large = gpu_copy(f, "HtoD", "pinned", 30000);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7),
+            other = gpu_stream(f, f->process, "gpu:0", 8);
+    int64_t pinned = gpu_copy(f, "HtoD", "pinned", 1000),
+            large = gpu_copy(f, "HtoD", "pinned", 30000);
     copy(f, s, 10, 11, "cudaMemcpyAsync", pinned, 1);
     copy(f, s, 20, 30, "cudaMemcpyAsync", large, 2);
     copy(f, other, 25, 26, "cudaMemcpyAsync", pinned, 3); /* inside the one before: exposed once */
     copy(f, s, 40, 44, "cudaMemcpyAsync", gpu_copy(f, "DtoH", "pageable", 400), 4);
     copy(f, s, 50, 58, "cudaMemcpyAsync", gpu_copy(f, "DtoD", "device", 80000), 5);
-    gpu_row(f, other, 8, 22, "kernel", "kernel", FX_NONE);              /* hides 10..11 and 20..22 */
+    gpu_row(f, other, 8, 22, "kernel", "kernel", FX_NONE); /* hides 10..11 and 20..22 */
     gpu_row(f, other, 41, 43, "ncclDevKernel_AllReduce", "kernel", 99); /* hides 41..43 */
-    gpu_row(f, other, 57, 61, "Memset (Device)", "memset", FX_NONE);    /* hides 57..58, is hidden by nothing itself */
+    gpu_row(f, other, 57, 61, "Memset (Device)", "memset",
+            FX_NONE); /* hides 57..58, is hidden by nothing itself */
     const struct an_result *r = fx_analyze(f);
     const struct an_copy_row *x = copy_row(r, "HtoD", "pinned");
     assert_int_equal(r->copy_count, 4);
@@ -90,8 +95,10 @@ static void test_synchronous(void **state)
         fx_open(f);
         int64_t s = gpu_stream(f, f->process, "gpu:0", 7);
         copy(f, s, 10, 20, cases[i].call, gpu_copy(f, cases[i].kind, cases[i].memory, 10), 1);
-        const struct an_copy_row *x = copy_row(fx_analyze(f), cases[i].kind, cases[i].memory ? cases[i].memory : "");
-        if (x->synchronous.valid != (cases[i].waits >= 0) || (x->synchronous.valid && x->synchronous.value != cases[i].waits))
+        const struct an_copy_row *x =
+            copy_row(fx_analyze(f), cases[i].kind, cases[i].memory ? cases[i].memory : "");
+        if (x->synchronous.valid != (cases[i].waits >= 0) ||
+            (x->synchronous.valid && x->synchronous.value != cases[i].waits))
             fail_msg("case %zu: %d %lld", i, x->synchronous.valid, (long long)x->synchronous.value);
         assert_int_equal(x->rule != NULL, cases[i].waits == 1);
         assert_int_equal(x->synchronous.reason != NULL, cases[i].waits < 0);
@@ -99,7 +106,8 @@ static void test_synchronous(void **state)
     }
 }
 
-/* Two devices: a copy is hidden by its own device only. A copy that took no time has no bandwidth. */
+/* Two devices: a copy is hidden by its own device only. A copy that took no time has no bandwidth.
+ */
 static void test_devices(void **state)
 {
     (void)state;
@@ -119,16 +127,19 @@ static void test_devices(void **state)
     fx_close(f);
 }
 
-/* A size that only the call knows, as on AMD devices; that of a graph launch would be something else. */
+/* A size that only the call knows, as on AMD devices; that of a graph launch would be something
+ * else. */
 static void test_size_of_call(void **state)
 {
     (void)state;
     struct fixture fixture, *f = &fixture;
     fx_open(f);
     int64_t s = gpu_stream(f, f->process, "gpu:0", 7), d = gpu_copy(f, "HtoD", NULL, FX_NONE);
-    gpu_row_ns(f, f->thread, 0, 1000, "hipMemcpyAsync", "runtime", gpu_copy(f, "HtoD", NULL, 4096), 1);
+    gpu_row_ns(f, f->thread, 0, 1000, "hipMemcpyAsync", "runtime", gpu_copy(f, "HtoD", NULL, 4096),
+               1);
     gpu_row_ns(f, s, 2000, 4000, "Memcpy HtoD (Host -> Device)", "memcpy", d, 1);
-    gpu_row_ns(f, f->thread, 5000, 6000, "hipGraphLaunch", "runtime", gpu_copy(f, "HtoD", NULL, 77), 2);
+    gpu_row_ns(f, f->thread, 5000, 6000, "hipGraphLaunch", "runtime", gpu_copy(f, "HtoD", NULL, 77),
+               2);
     gpu_row_ns(f, s, 7000, 8000, "Memcpy HtoD (Host -> Device)", "memcpy", d, 2);
     const struct an_copy_row *x = copy_row(fx_analyze(f), "HtoD", "");
     assert_int_equal(x->bytes.value, 4096);
@@ -154,8 +165,9 @@ static void test_none(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_synchronous),
-                                       cmocka_unit_test(test_devices), cmocka_unit_test(test_size_of_call),
-                                       cmocka_unit_test(test_none)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows), cmocka_unit_test(test_synchronous),
+        cmocka_unit_test(test_devices), cmocka_unit_test(test_size_of_call),
+        cmocka_unit_test(test_none)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,8 +20,8 @@ static void check(const struct an_gpu_device *g, struct expected x)
     assert_int_equal(g->exposed_copy_ns.value, x.exposed_copy);
     assert_int_equal(g->opaque_ns.value, x.opaque);
     assert_int_equal(g->idle_ns.value, x.idle);
-    assert_int_equal(g->compute_ns.value + g->exposed_comm_ns.value + g->exposed_copy_ns.value + g->opaque_ns.value +
-                         g->idle_ns.value,
+    assert_int_equal(g->compute_ns.value + g->exposed_comm_ns.value + g->exposed_copy_ns.value +
+                         g->opaque_ns.value + g->idle_ns.value,
                      g->span_ns.value);
 }
 
@@ -40,7 +40,8 @@ static void test_split(void **state)
     fx_open(f);
     int64_t a = gpu_stream(f, f->process, "gpu:0", 7), b = gpu_stream(f, f->process, "gpu:0", 20);
     gpu_kernel_ns(f, a, 100, 200, "ampere_sgemm_128x64_nn", 1);
-    gpu_kernel_ns(f, b, 150, 400, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 2);
+    gpu_kernel_ns(f, b, 150, 400,
+                  "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 2);
     gpu_copy_ns(f, a, 300, 450, "Memcpy HtoD (Pageable -> Device)", "HtoD", 3);
     gpu_row_ns(f, a, 500, 510, "Memset (Device)", "memset", FX_NONE, 4);
     gpu_row_ns(f, a, 600, 700, "graph", "graph", FX_NONE, 5);
@@ -55,12 +56,14 @@ static void test_split(void **state)
     assert_near(r->gpus[0].overlap_pct.value, 20, 1e-12);
     assert_int_equal(r->gpus[0].comm_sum_ns.value, 250);
     assert_false(r->gpus[0].absent_launch_starved_ns.valid);
-    assert_non_null(strstr(r->gpus[0].absent_launch_starved_ns.reason, "no launch of this device's ops is in the file"));
+    assert_non_null(strstr(r->gpus[0].absent_launch_starved_ns.reason,
+                           "no launch of this device's ops is in the file"));
     assert_true(has_problem(r, "graphs were recorded as a whole"));
     fx_close(f);
 }
 
-/* DeepEP's kernels are communication under both of its names; so are copies of a communicator, others are not. */
+/* DeepEP's kernels are communication under both of its names; so are copies of a communicator,
+ * others are not. */
 static void test_communication(void **state)
 {
     (void)state;
@@ -69,12 +72,16 @@ static void test_communication(void **state)
     int64_t a = gpu_stream(f, f->process, "gpu:0", 7), b = gpu_stream(f, f->process, "gpu:0", 27);
     int64_t c = gpu_stream(f, f->process, "gpu:0", 30);
     gpu_kernel_ns(f, b, 0, 100, "void dpsk::ep::internode::combine<true, 8>(int4*)", 1);
-    gpu_kernel_ns(f, b, 100, 300, "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*)", 2);
-    gpu_copy_ns(f, b, 300, 350, "Memcpy PtoP (Device -> Device)", "PtoP", 3); /* a stream that only communicates */
+    gpu_kernel_ns(f, b, 100, 300, "void deep_ep::intranode::dispatch<8, 768, 8192>(int4*, float*)",
+                  2);
+    gpu_copy_ns(f, b, 300, 350, "Memcpy PtoP (Device -> Device)", "PtoP",
+                3); /* a stream that only communicates */
     gpu_kernel_ns(f, a, 400, 500, "void at::native::vectorized_elementwise_kernel<4>()", 4);
-    gpu_copy_ns(f, a, 500, 540, "Memcpy DtoD (Device -> Device)", "DtoD", 5); /* launched inside record_param_comms */
+    gpu_copy_ns(f, a, 500, 540, "Memcpy DtoD (Device -> Device)", "DtoD",
+                5); /* launched inside record_param_comms */
     gpu_copy_ns(f, a, 540, 570, "Memcpy DtoD (Device -> Device)", "DtoD", 6); /* launched outside */
-    gpu_copy_ns(f, c, 570, 575, "Memcpy DtoD (Device -> Device)", "DtoD", 7); /* in a range of NVTX domain NCCL */
+    gpu_copy_ns(f, c, 570, 575, "Memcpy DtoD (Device -> Device)", "DtoD",
+                7); /* in a range of NVTX domain NCCL */
     gpu_host_ns(f, f->thread, 380, 450, "record_param_comms", "op", FX_NONE);
     gpu_host_ns(f, f->thread, 390, 400, "cudaMemcpyAsync", "runtime", 5);
     gpu_host_ns(f, f->thread, 460, 470, "cudaMemcpyAsync", "runtime", 6);
@@ -85,7 +92,8 @@ static void test_communication(void **state)
     fx_close(f);
 }
 
-/* A fused kernel is compute; a kernel of a name nobody knows is compute unless the trace says that it is a collective. */
+/* A fused kernel is compute; a kernel of a name nobody knows is compute unless the trace says that
+ * it is a collective. */
 static void test_unknown(void **state)
 {
     (void)state;
@@ -95,7 +103,9 @@ static void test_unknown(void **state)
     struct store_detail d = fx_empty();
     d.schema = "torch.comm";
     d.collective = "allreduce";
-    gpu_kernel_ns(f, a, 0, 10, "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<>()", 1);
+    gpu_kernel_ns(
+        f, a, 0, 10,
+        "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<>()", 1);
     gpu_kernel_ns(f, a, 10, 30, "zyx", 2);
     gpu_row_ns(f, a, 30, 70, "abc", "kernel", fx_intern(f, &d), 3);
     const struct an_result *r = fx_analyze(f);
@@ -126,7 +136,8 @@ static void test_bad_table(void **state)
     fx_close(f);
 }
 
-/* A launch of a graph that left no record hides what follows, up to the next wait; what the trace shows stays idle. */
+/* A launch of a graph that left no record hides what follows, up to the next wait; what the trace
+ * shows stays idle. */
 static void test_unseen_graph(void **state)
 {
     (void)state;
@@ -138,7 +149,8 @@ static void test_unseen_graph(void **state)
     gpu_host_ns(f, f->thread, 50, 55, "cudaGraphLaunch", "runtime", 2); /* its gap: 100 to 400 */
     gpu_host_ns(f, f->thread, 350, 355, "cudaLaunchKernel", "runtime", 3);
     gpu_kernel_ns(f, a, 400, 500, "ampere_sgemm_128x64_nn", 3);
-    gpu_host_ns(f, f->thread, 520, 525, "hipGraphLaunch", "runtime", 4); /* from the launch to the end of the wait */
+    gpu_host_ns(f, f->thread, 520, 525, "hipGraphLaunch", "runtime",
+                4); /* from the launch to the end of the wait */
     gpu_host_ns(f, f->thread, 530, 700, "cudaStreamSynchronize", "runtime", 5);
     gpu_host_ns(f, f->thread, 800, 805, "cudaLaunchKernel", "runtime", 6);
     gpu_kernel_ns(f, a, 900, 1000, "ampere_sgemm_128x64_nn", 6);
@@ -160,7 +172,8 @@ static void test_seen_graph(void **state)
     gpu_host_ns(f, f->thread, 50, 55, "cudaGraphLaunch", "runtime", 2);
     gpu_kernel_ns(f, a, 60, 100, "k1", 2);
     gpu_kernel_ns(f, a, 150, 200, "k2", 2);
-    gpu_host_ns(f, f->thread, 300, 305, "cudaGraphLaunch", "runtime", 3); /* its kernels carry other correlations */
+    gpu_host_ns(f, f->thread, 300, 305, "cudaGraphLaunch", "runtime",
+                3); /* its kernels carry other correlations */
     gpu_kernel_ns(f, a, 400, 500, "k1", 77);
     const struct an_result *r = fx_analyze(f);
     check(&r->gpus[0], (struct expected){440, 190, 190, 0, 0, 0, 0, 0, 250});
@@ -178,7 +191,8 @@ static void test_devices(void **state)
     gpu_kernel_ns(f, gpu_stream(f, other, "gpu:1", 7), 0, 10, "k", 1);
     gpu_kernel_ns(f, gpu_stream(f, other, "gpu:0", 7), 5, 50, "k", 1);
     gpu_kernel_ns(f, gpu_stream(f, f->process, "gpu:1", 7), 0, 100, "k", 1);
-    gpu_row_ns(f, gpu_stream(f, f->process, "gpu:2", 7), 0, 100, "wait", "sync", FX_NONE, 1); /* no op: no device */
+    gpu_row_ns(f, gpu_stream(f, f->process, "gpu:2", 7), 0, 100, "wait", "sync", FX_NONE,
+               1); /* no op: no device */
     const struct an_result *r = fx_analyze(f);
     assert_int_equal(r->gpu_count, 3);
     assert_int_equal(r->gpus[0].device, 1);
@@ -192,7 +206,8 @@ static void test_devices(void **state)
     fx_close(f);
 }
 
-/* Rows without an end or with a zero time are no ops; with nothing else the times are absent, not 0. */
+/* Rows without an end or with a zero time are no ops; with nothing else the times are absent, not
+ * 0. */
 static void test_untimed(void **state)
 {
     (void)state;
@@ -274,7 +289,8 @@ static void test_random(void **state)
         fx_open(f);
         for (int k = 0; k < 4; k++)
             stream[k] = gpu_stream(f, f->process, "gpu:0", 7 + k);
-        gpu_kernel_ns(f, stream[3], 0, 0, "k", 1000); /* keeps stream 3 from being a communicator's, of no length */
+        gpu_kernel_ns(f, stream[3], 0, 0, "k",
+                      1000); /* keeps stream 3 from being a communicator's, of no length */
         first = 0;
         for (int n = 1 + (int)(next(&s) % 60); n--;) {
             int64_t start = next(&s) % (CELLS - 50), end = start + next(&s) % 50;
@@ -303,10 +319,12 @@ static void test_random(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_split),          cmocka_unit_test(test_communication), cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_bad_table),      cmocka_unit_test(test_unseen_graph),  cmocka_unit_test(test_seen_graph),
-        cmocka_unit_test(test_devices),        cmocka_unit_test(test_untimed),       cmocka_unit_test(test_no_device),
-        cmocka_unit_test(test_begins_at_zero), cmocka_unit_test(test_random),
+        cmocka_unit_test(test_split),        cmocka_unit_test(test_communication),
+        cmocka_unit_test(test_unknown),      cmocka_unit_test(test_bad_table),
+        cmocka_unit_test(test_unseen_graph), cmocka_unit_test(test_seen_graph),
+        cmocka_unit_test(test_devices),      cmocka_unit_test(test_untimed),
+        cmocka_unit_test(test_no_device),    cmocka_unit_test(test_begins_at_zero),
+        cmocka_unit_test(test_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Launches: delays, queues and short kernels by hand; queues also against a table with one cell a nanosecond.
+ * Launches: delays, queues and short kernels by hand; queues also against a table with one cell a
+ * nanosecond.
  */
 #include "analyzers/base/stats.h"
 #include "tests/unit/an_gpu.h"
@@ -44,13 +45,15 @@ static void test_delays(void **state)
     fx_close(f);
 }
 
-/* A graph of three kernels is one launch; its delay is that of its first kernel; its kernels are not compared with the call. */
+/* A graph of three kernels is one launch; its delay is that of its first kernel; its kernels are
+ * not compared with the call. */
 static void test_graph(void **state)
 {
     (void)state;
     struct fixture fixture, *f = &fixture;
     fx_open(f);
-    int64_t s = gpu_stream(f, f->process, "gpu:0", 7), other = gpu_stream(f, f->process, "gpu:0", 8);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7),
+            other = gpu_stream(f, f->process, "gpu:0", 8);
     gpu_row(f, f->thread, 0, 100, "cudaGraphLaunch", "runtime", 9);
     gpu_row(f, other, 120, 130, "k2", "kernel", 9);
     gpu_row(f, s, 110, 115, "k1", "kernel", 9);
@@ -67,7 +70,8 @@ static void test_graph(void **state)
     fx_close(f);
 }
 
-/* Launches without an op and ops without a launch never enter the queue: it is never below nothing, and never stays up. */
+/* Launches without an op and ops without a launch never enter the queue: it is never below nothing,
+ * and never stays up. */
 static void test_one_sided(void **state)
 {
     (void)state;
@@ -79,7 +83,7 @@ static void test_one_sided(void **state)
     gpu_launch(f, s, 10, 12, 14, 20, "a", 2);
     gpu_row(f, f->thread, 20, 22, "cudaLaunchKernel", "runtime", 3); /* lost */
     gpu_row(f, f->thread, 23, 24, "cudaMemsetAsync", "runtime", 4);  /* 0 bytes */
-    gpu_launch(f, s, 30, 32, 29, 40, "clock", 5);                    /* device clock behind: never waits */
+    gpu_launch(f, s, 30, 32, 29, 40, "clock", 5); /* device clock behind: never waits */
     gpu_row(f, f->thread, 50, 60, "cudaMalloc", "runtime", 6);
     const struct an_result *r = fx_analyze(f);
     const struct an_launches *l = &r->launches;
@@ -99,7 +103,8 @@ static void test_one_sided(void **state)
     fx_close(f);
 }
 
-/* 1100 launches at 1 us each, the device starts them from 2000 us on, 1 us each: full from the 1024th to the start of the 77th.
+/* 1100 launches at 1 us each, the device starts them from 2000 us on, 1 us each: full from the
+ * 1024th to the start of the 77th.
  */
 static void test_full(void **state)
 {
@@ -135,14 +140,16 @@ static void test_queue_against_cells(void **state)
         }
         for (int64_t i = 0; i < CALLS; i++) {
             int k = (int)(an_random(&random) % STREAMS);
-            int64_t call = (int64_t)(an_random(&random) % 2000), start = call + (int64_t)(an_random(&random) % 900) - 50;
+            int64_t call = (int64_t)(an_random(&random) % 2000),
+                    start = call + (int64_t)(an_random(&random) % 900) - 50;
             start = start < 0 ? 0 : start;
             gpu_row_ns(f, f->thread, call, call + 3, "cudaLaunchKernel", "runtime", FX_NONE, i);
             gpu_row_ns(f, s[k], start, start + 7, "k", "kernel", FX_NONE, i);
             for (int64_t at = call; at < start; at++)
                 cell[k][at]++;
             first[k] = call < first[k] ? call : first[k];
-            last[k] = (start > call ? start : call) > last[k] ? (start > call ? start : call) : last[k];
+            last[k] =
+                (start > call ? start : call) > last[k] ? (start > call ? start : call) : last[k];
         }
         int most = 0;
         double area = 0, time = 0;

@@ -14,18 +14,21 @@ static const struct an_op *op_row(const struct an_result *r, const char *name)
     return NULL;
 }
 
-/* Device ops of the whole capture, whatever the steps: nothing is left out, waits and annotations are no ops. */
+/* Device ops of the whole capture, whatever the steps: nothing is left out, waits and annotations
+ * are no ops. */
 static void test_kernels(void **state)
 {
     (void)state;
     struct fixture fixture, *f = &fixture;
     fx_open(f);
-    int64_t s = gpu_stream(f, f->process, "gpu:0", 7), other = gpu_stream(f, f->process, "gpu:1", 7);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7),
+            other = gpu_stream(f, f->process, "gpu:1", 7);
     for (int i = 0; i < 4; i++) {
         char name[32];
         snprintf(name, sizeof name, "ProfilerStep#%d", i);
         gpu_row(f, f->thread, i * 100, (i + 1) * 100, name, "annotation", FX_NONE);
-        gpu_row_ns(f, s, i * 100000, i * 100000 + 1000 * i + 1, "volta_sgemm_128x64_nn", "kernel", FX_NONE, i);
+        gpu_row_ns(f, s, i * 100000, i * 100000 + 1000 * i + 1, "volta_sgemm_128x64_nn", "kernel",
+                   FX_NONE, i);
     }
     gpu_row_ns(f, other, 5, 45, "volta_sgemm_128x64_nn", "kernel", FX_NONE, 9);
     gpu_row_ns(f, other, 7, 10007, "ncclDevKernel_AllReduce_Sum", "kernel", FX_NONE, 10);

@@ -8,7 +8,8 @@
 #define SIMT_FP32   "volta_sgemm_128x64_nn"
 #define TENSOR_BF16 "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn"
 
-static const struct an_precision_row *type_row(const struct an_result *r, const char *dtype, bool unit)
+static const struct an_precision_row *type_row(const struct an_result *r, const char *dtype,
+                                               bool unit)
 {
     for (size_t i = 0; i < r->precision.row_count; i++)
         if (!strcmp(r->precision.rows[i].dtype, dtype) && r->precision.rows[i].matrix_unit == unit)
@@ -27,7 +28,8 @@ static void test_rows(void **state)
     gpu_row(f, s, 30, 40, TENSOR_FP16, "kernel", FX_NONE);
     gpu_row(f, s, 40, 60, SIMT_FP32, "kernel", FX_NONE);
     gpu_row(f, s, 60, 100, TENSOR_BF16, "kernel", FX_NONE);
-    gpu_row(f, s, 100, 900, "void at::native::vectorized_elementwise_kernel<4, float>", "kernel", FX_NONE);
+    gpu_row(f, s, 100, 900, "void at::native::vectorized_elementwise_kernel<4, float>", "kernel",
+            FX_NONE);
     const struct an_result *r = fx_analyze(f);
     assert_null(r->precision.reason);
     assert_int_equal(r->precision.matrix_ns, 100000);
@@ -42,7 +44,8 @@ static void test_rows(void **state)
     fx_close(f);
 }
 
-/* Names that do not tell: below a twentieth of the time the share stands on the others, above there is none. */
+/* Names that do not tell: below a twentieth of the time the share stands on the others, above there
+ * is none. */
 static void test_silent(void **state)
 {
     (void)state;
@@ -71,7 +74,8 @@ static void test_none(void **state)
     (void)state;
     struct fixture fixture, *f = &fixture;
     fx_open(f);
-    gpu_row(f, gpu_stream(f, f->process, "gpu:0", 7), 0, 5, "void at::native::fill_kernel<float>", "kernel", 1);
+    gpu_row(f, gpu_stream(f, f->process, "gpu:0", 7), 0, 5, "void at::native::fill_kernel<float>",
+            "kernel", 1);
     const struct an_result *r = fx_analyze(f);
     assert_non_null(r->precision.reason);
     assert_false(r->precision.matrix_unit_pct.valid);
@@ -80,6 +84,7 @@ static void test_none(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_silent), cmocka_unit_test(test_none)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_silent),
+                                       cmocka_unit_test(test_none)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,7 +42,8 @@ static void test_idle(void **state)
     fx_close(f);
 }
 
-/* A process that waits without device ops in the file: its idle time is not known, and an open call has no time. */
+/* A process that waits without device ops in the file: its idle time is not known, and an open call
+ * has no time. */
 static void test_unknown(void **state)
 {
     (void)state;

@@ -33,7 +33,8 @@ static size_t random_set(struct an_span *a, char *cells, uint64_t *seed)
     size_t n = an_random(seed) % 12;
     memset(cells, 0, SPACE);
     for (size_t i = 0; i < n; i++) {
-        int64_t start = (int64_t)(an_random(seed) % SPACE), end = (int64_t)(an_random(seed) % (SPACE + 1));
+        int64_t start = (int64_t)(an_random(seed) % SPACE),
+                end = (int64_t)(an_random(seed) % (SPACE + 1));
         a[i] = (struct an_span){start, end}; /* empty and reversed ones too */
         for (int64_t t = start; t < end; t++)
             cells[t] = 1;
@@ -59,7 +60,8 @@ static void test_random_sets(void **state)
         for (int i = 0; i < SPACE; i++)
             want[i] = ca[i] && !cb[i];
         check_set(out, an_spans_subtract(a, na, b, nb, out), want);
-        int64_t from = (int64_t)(an_random(&seed) % SPACE), to = (int64_t)(an_random(&seed) % SPACE), within = 0;
+        int64_t from = (int64_t)(an_random(&seed) % SPACE),
+                to = (int64_t)(an_random(&seed) % SPACE), within = 0;
         for (int64_t t = from; t < to; t++)
             within += ca[t];
         assert_int_equal(an_spans_within(a, na, from, to), within);
@@ -90,7 +92,8 @@ static void test_extremes_saturate(void **state)
     assert_int_equal(an_time_sub(0, INT64_MIN), INT64_MAX);
 }
 
-/* The first one that is late enough, among equal ones too; nothing outside of [first, last) counts. */
+/* The first one that is late enough, among equal ones too; nothing outside of [first, last) counts.
+ */
 static void test_times_seek(void **state)
 {
     static const int64_t time[] = {INT64_MIN, 3, 3, 3, 8, INT64_MAX};

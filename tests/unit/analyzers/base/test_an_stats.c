@@ -49,8 +49,9 @@ static double normal(uint64_t *seed)
     return sqrt(-2 * log(u)) * cos(2 * 3.14159265358979323846 * v);
 }
 
-/* Steps of 100 ms with a true overhead of 1 %: how often the 95 % interval holds it. Medians of small samples are coarse, so
- * the percentile method covers a little more or less than it says: 90 % is what the report may be held to. */
+/* Steps of 100 ms with a true overhead of 1 %: how often the 95 % interval holds it. Medians of
+ * small samples are coarse, so the percentile method covers a little more or less than it says: 90
+ * % is what the report may be held to. */
 static void coverage(size_t on, size_t off, double noise, int rounds, uint64_t seed, double least)
 {
     int held = 0;
@@ -82,7 +83,8 @@ static void test_bootstrap_coverage(void **state)
 
 static void test_bootstrap_repeats(void **state)
 {
-    double a[] = {3, 1, 2, 5, 4}, b[] = {2, 1, 2, 3, 2}, c[] = {5, 4, 3, 2, 1}, d[] = {3, 2, 2, 2, 1};
+    double a[] = {3, 1, 2, 5, 4}, b[] = {2, 1, 2, 3, 2}, c[] = {5, 4, 3, 2, 1},
+           d[] = {3, 2, 2, 2, 1};
     struct an_interval x, y;
     (void)state;
     assert_int_equal(an_bootstrap_ratio(a, 5, b, 5, 9, &x), 0);

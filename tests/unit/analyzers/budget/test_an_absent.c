@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why devices do not compute: gaps with known answers, what waited for what, what the host did, communication that blocks; and
- * injected causes that must carry the injected time.
+ * Why devices do not compute: gaps with known answers, what waited for what, what the host did,
+ * communication that blocks; and injected causes that must carry the injected time.
  */
 #include "tests/unit/an_gpu.h"
 
@@ -26,14 +26,15 @@ static void begin(struct run *r)
 }
 
 /* An op [start, end) on a stream that the main thread launches in [call, call_end), us. */
-static void launch(struct run *r, int64_t stream, int64_t call, int64_t call_end, int64_t start, int64_t end, const char *name)
+static void launch(struct run *r, int64_t stream, int64_t call, int64_t call_end, int64_t start,
+                   int64_t end, const char *name)
 {
     gpu_row(r->f, r->f->thread, call, call_end, "cudaLaunchKernel", "runtime", ++r->correlation);
     gpu_row(r->f, stream, start, end, name, "kernel", r->correlation);
 }
 
-/* The main thread records an event on `of` at `at` us and lets `on` wait for it 2 us later; the trace has the row of the wait
- * where `rows` says so. */
+/* The main thread records an event on `of` at `at` us and lets `on` wait for it 2 us later; the
+ * trace has the row of the wait where `rows` says so. */
 static void wait_for(struct run *r, int64_t of, int64_t on, int64_t of_tid, int64_t at, bool rows)
 {
     char payload[120];
@@ -44,16 +45,19 @@ static void wait_for(struct run *r, int64_t of, int64_t on, int64_t of_tid, int6
     if (!rows)
         return;
     struct store_detail d = fx_empty();
-    snprintf(payload, sizeof payload,
-             "{\"kind\":\"Stream Wait Event\",\"stream\":%lld,\"event\":1,\"record_correlation\":%lld}", (long long)of_tid,
-             (long long)record);
+    snprintf(
+        payload, sizeof payload,
+        "{\"kind\":\"Stream Wait Event\",\"stream\":%lld,\"event\":1,\"record_correlation\":%lld}",
+        (long long)of_tid, (long long)record);
     d.schema = "gpu.sync";
     d.payload = payload;
-    gpu_row_ns(r->f, on, (at + 2) * 1000, (at + 3) * 1000, "Stream Wait Event", "sync", fx_intern(r->f, &d), wait);
+    gpu_row_ns(r->f, on, (at + 2) * 1000, (at + 3) * 1000, "Stream Wait Event", "sync",
+               fx_intern(r->f, &d), wait);
 }
 
 /* Parts and occupants of the whole capture in us, and that they sum. */
-static void check_parts(const struct an_result *x, int64_t starved, int64_t blocked, int64_t dispatch, int64_t dependency)
+static void check_parts(const struct an_result *x, int64_t starved, int64_t blocked,
+                        int64_t dispatch, int64_t dependency)
 {
     const struct an_gpu_device *d = &x->gpus[0];
     const struct an_absent *a = &x->absent[0];
@@ -62,7 +66,8 @@ static void check_parts(const struct an_result *x, int64_t starved, int64_t bloc
     assert_int_equal(d->absent_blocked_ns.value, blocked * 1000);
     assert_int_equal(d->absent_dispatch_ns.value, dispatch * 1000);
     assert_int_equal(d->absent_dependency_ns.value, dependency * 1000);
-    assert_int_equal(d->span_ns.value - d->compute_ns.value, (starved + blocked + dispatch + dependency) * 1000);
+    assert_int_equal(d->span_ns.value - d->compute_ns.value,
+                     (starved + blocked + dispatch + dependency) * 1000);
     int64_t sum = 0, causes = 0;
     for (int k = 0; k < AN_ABSENT_PARTS; k++) {
         int64_t occupied = 0;
@@ -86,7 +91,8 @@ static int64_t cause_ns(const struct an_absent *a, const char *cause, const char
     return ns;
 }
 
-static void check_blocking(const struct an_result *x, int64_t proven, int64_t inferred, int64_t unknown)
+static void check_blocking(const struct an_result *x, int64_t proven, int64_t inferred,
+                           int64_t unknown)
 {
     const struct an_gpu_device *d = &x->gpus[0];
     assert_true(d->blocking_proven_ns.valid);
@@ -95,7 +101,8 @@ static void check_blocking(const struct an_result *x, int64_t proven, int64_t in
     assert_int_equal(d->blocking_unknown_ns.value, unknown * 1000);
 }
 
-/* One gap that is late for 100 us, blocked for 60 and on its way for 5: a collective on another stream, waited for by event. */
+/* One gap that is late for 100 us, blocked for 60 and on its way for 5: a collective on another
+ * stream, waited for by event. */
 static void exposed(struct run *r, bool rows, bool waits)
 {
     begin(r);
@@ -129,7 +136,8 @@ static void test_gap(void **state)
     }
 }
 
-/* The same without any wait in the file: the end of the collective, 5 us before the kernel, tells it. */
+/* The same without any wait in the file: the end of the collective, 5 us before the kernel, tells
+ * it. */
 static void test_by_time(void **state)
 {
     (void)state;
@@ -152,7 +160,8 @@ static void test_not_blocking(void **state)
     launch(r, r->compute, 300, 310, 313, 400, GEMM);
     const struct an_result *x = fx_analyze(r->f);
     check_parts(x, 200, 0, 3, 0);
-    assert_false(x->gpus[0].blocking_proven_ns.valid); /* no wait in the file: what blocks is not known */
+    assert_false(
+        x->gpus[0].blocking_proven_ns.valid); /* no wait in the file: what blocks is not known */
     fx_close(r->f);
 
     begin(r);
@@ -186,8 +195,8 @@ static void test_host_wait(void **state)
     fx_close(r->f);
 }
 
-/* Issued long ago, nothing to wait for, and yet it starts late: the file does not tell why. A wait whose event is not known and
- * that no op explains: the same. */
+/* Issued long ago, nothing to wait for, and yet it starts late: the file does not tell why. A wait
+ * whose event is not known and that no op explains: the same. */
 static void test_dependency(void **state)
 {
     (void)state;
@@ -204,7 +213,8 @@ static void test_dependency(void **state)
     launch(r, r->compute, 0, 5, 10, 110, GEMM);
     launch(r, r->comm, 6, 7, 20, 400, NCCL);
     wait_for(r, r->comm, r->compute, 20, 9, false);
-    launch(r, r->compute, 15, 20, 150, 200, GEMM); /* before the only stream it can have waited for is done */
+    launch(r, r->compute, 15, 20, 150, 200,
+           GEMM); /* before the only stream it can have waited for is done */
     x = fx_analyze(r->f);
     check_parts(x, 0, 0, 0, 40 + 200);
     assert_int_equal(x->absent[0].unlinked_ns.value, 200000); /* behind the last kernel */
@@ -244,13 +254,13 @@ static void test_copies(void **state)
     begin(r);
     launch(r, r->compute, 0, 5, 10, 110, GEMM);
     gpu_row(r->f, r->f->thread, 20, 25, "cudaMemcpyAsync", "runtime", ++r->correlation);
-    gpu_row_ns(r->f, r->copy, 100000, 180000, "Memcpy HtoD", "memcpy", gpu_copy(r->f, "HtoD", "pinned", 1 << 20),
-               r->correlation);
+    gpu_row_ns(r->f, r->copy, 100000, 180000, "Memcpy HtoD", "memcpy",
+               gpu_copy(r->f, "HtoD", "pinned", 1 << 20), r->correlation);
     wait_for(r, r->copy, r->compute, 30, 27, true);
     launch(r, r->compute, 40, 45, 184, 300, GEMM);
     gpu_row(r->f, r->f->thread, 290, 352, "cudaMemcpyAsync", "runtime", ++r->correlation);
-    gpu_row_ns(r->f, r->compute, 300000, 350000, "Memcpy DtoH", "memcpy", gpu_copy(r->f, "DtoH", "pageable", 4),
-               r->correlation);
+    gpu_row_ns(r->f, r->compute, 300000, 350000, "Memcpy DtoH", "memcpy",
+               gpu_copy(r->f, "DtoH", "pageable", 4), r->correlation);
     launch(r, r->compute, 360, 365, 370, 400, GEMM);
     const struct an_result *x = fx_analyze(r->f);
     check_parts(x, 65, 70, 4 + 5, 0);
@@ -267,7 +277,8 @@ static void test_copies(void **state)
 #define STEPS 12
 
 /* Steps of 20 kernels of 100 us, launched 10 us apart; `inject` us of a cause before each step. */
-static void steps(struct run *r, int64_t inject, const char *range, const char *category, bool drain)
+static void steps(struct run *r, int64_t inject, const char *range, const char *category,
+                  bool drain)
 {
     int64_t host = 0, device = 0;
     begin(r);
@@ -276,7 +287,8 @@ static void steps(struct run *r, int64_t inject, const char *range, const char *
         int64_t first = host;
         if (drain) { /* the host waits for what it launched */
             int64_t done = device > host ? device : host;
-            gpu_row(r->f, r->f->thread, host, done + 2, "cudaStreamSynchronize", "runtime", ++r->correlation);
+            gpu_row(r->f, r->f->thread, host, done + 2, "cudaStreamSynchronize", "runtime",
+                    ++r->correlation);
             host = done + 2;
         } else {
             host = device > host ? device : host; /* it is no further ahead than a step */
@@ -309,10 +321,11 @@ static void test_injected(void **state)
     (void)state;
     static const struct {
         const char *range, *category, *cause;
-    } injected[] = {{"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation", "input"},
-                    {"cudaMalloc", "runtime", "allocation"},
-                    {"Torch-Compiled Region (dynamo_timed)", "annotation", "compile"},
-                    {"my_own_python", "python", "framework"}};
+    } injected[] = {
+        {"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation", "input"},
+        {"cudaMalloc", "runtime", "allocation"},
+        {"Torch-Compiled Region (dynamo_timed)", "annotation", "compile"},
+        {"my_own_python", "python", "framework"}};
     for (size_t i = 0; i < sizeof injected / sizeof *injected; i++) {
         struct run r[1];
         steps(r, 700, injected[i].range, injected[i].category, false);
@@ -323,8 +336,11 @@ static void test_injected(void **state)
             assert_int_equal(x->phase_count, 1);
             assert_string_equal(x->phases[0].name, "compile");
             assert_near(x->phases[0].wall_ms, 0.7 * STEPS, 0.035 * STEPS);
-            assert_int_equal(x->absent[0].steps, 0); /* no step is counted: the whole capture, from the first kernel on */
-            assert_near((double)cause_ns(&x->absent[0], "compile", NULL) / 1e3, 700 * (STEPS - 1), 35 * STEPS);
+            assert_int_equal(
+                x->absent[0].steps,
+                0); /* no step is counted: the whole capture, from the first kernel on */
+            assert_near((double)cause_ns(&x->absent[0], "compile", NULL) / 1e3, 700 * (STEPS - 1),
+                        35 * STEPS);
         }
         fx_close(r->f);
     }
@@ -374,10 +390,11 @@ static void test_thread(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gap),          cmocka_unit_test(test_by_time),
-                                       cmocka_unit_test(test_not_blocking), cmocka_unit_test(test_host_wait),
-                                       cmocka_unit_test(test_dependency),   cmocka_unit_test(test_unlinked),
-                                       cmocka_unit_test(test_copies),       cmocka_unit_test(test_injected),
-                                       cmocka_unit_test(test_tiny_kernels), cmocka_unit_test(test_thread)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gap),          cmocka_unit_test(test_by_time),
+        cmocka_unit_test(test_not_blocking), cmocka_unit_test(test_host_wait),
+        cmocka_unit_test(test_dependency),   cmocka_unit_test(test_unlinked),
+        cmocka_unit_test(test_copies),       cmocka_unit_test(test_injected),
+        cmocka_unit_test(test_tiny_kernels), cmocka_unit_test(test_thread)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Budgets worked out by hand. Every test has four steps at least, so that the first and the last one are left out.
+ * Budgets worked out by hand. Every test has four steps at least, so that the first and the last
+ * one are left out.
  */
 #include "tests/unit/an_fixture.h"
 
-/* Classes of the result in ns; -1 stands for absent. The valid ones sum to the steps exactly, and their shares to 100. */
-static void check_budget(const struct an_budget *b, int64_t compute, int64_t comm, int64_t input, int64_t io, int64_t host,
-                         int64_t rest)
+/* Classes of the result in ns; -1 stands for absent. The valid ones sum to the steps exactly, and
+ * their shares to 100. */
+static void check_budget(const struct an_budget *b, int64_t compute, int64_t comm, int64_t input,
+                         int64_t io, int64_t host, int64_t rest)
 {
     const int64_t want[AN_CLASS_COUNT] = {
-        [AN_CLASS_COMPUTE] = compute, [AN_CLASS_COMM] = comm, [AN_CLASS_BUBBLE] = -1, [AN_CLASS_COPY] = -1,
-        [AN_CLASS_INPUT] = input,     [AN_CLASS_IO] = io,     [AN_CLASS_HOST] = host, [AN_CLASS_UNATTRIBUTED] = rest};
+        [AN_CLASS_COMPUTE] = compute, [AN_CLASS_COMM] = comm,        [AN_CLASS_BUBBLE] = -1,
+        [AN_CLASS_COPY] = -1,         [AN_CLASS_INPUT] = input,      [AN_CLASS_IO] = io,
+        [AN_CLASS_HOST] = host,       [AN_CLASS_UNATTRIBUTED] = rest};
     int64_t sum = 0;
     double pct = 0;
     assert_null(b->reason);
@@ -23,7 +26,8 @@ static void check_budget(const struct an_budget *b, int64_t compute, int64_t com
             continue;
         }
         if (b->ns[k].value != want[k])
-            fail_msg("%s: %lld ns, not %lld", an_class_key((enum an_class)k), (long long)b->ns[k].value, (long long)want[k]);
+            fail_msg("%s: %lld ns, not %lld", an_class_key((enum an_class)k),
+                     (long long)b->ns[k].value, (long long)want[k]);
         sum += b->ns[k].value;
         pct += b->pct[k].value;
     }
@@ -31,9 +35,9 @@ static void check_budget(const struct an_budget *b, int64_t compute, int64_t com
     assert_near(pct, 100, 1e-9);
 }
 
-/* 0..1000: 100 unattributed | input 100-200 with read inside | micro_step 200-900: host 200-250, work 250-600 with an unmarked
- * range inside, comm 600-700, work 700-850, host 850-900 | 100 unattributed. A helper thread works all the time: it does not
- * count. */
+/* 0..1000: 100 unattributed | input 100-200 with read inside | micro_step 200-900: host 200-250,
+ * work 250-600 with an unmarked range inside, comm 600-700, work 700-850, host 850-900 | 100
+ * unattributed. A helper thread works all the time: it does not count. */
 static void nested_step(struct fixture *f, int64_t helper, int64_t b)
 {
     int64_t work = fx_work(f, "matrix", "fp32", 10, 10, 10), none = FX_NONE;
@@ -100,7 +104,8 @@ static void test_phases_are_cut_out(void **state)
     assert_near(r->phases[0].exposed_ms, 600 / 1e6, 1e-12);
     /* gaps of 1000, one of them with a phase of 200 in it */
     assert_near(r->steps.between_ms.value, (4 * 1000 - 200) / 4.0 / 1e6, 1e-12);
-    assert_int_equal(r->utilization.model_flops_per_step.value, 10); /* work of the evaluation is not the step's */
+    assert_int_equal(r->utilization.model_flops_per_step.value,
+                     10); /* work of the evaluation is not the step's */
     fx_close(f);
 }
 
@@ -129,13 +134,15 @@ static void test_asynchronous_checkpoint(void **state)
     fx_close(f);
 }
 
-/* Two threads that both run steps, as data parallel ones do: the evaluation of one is not what the other has handed over. */
+/* Two threads that both run steps, as data parallel ones do: the evaluation of one is not what the
+ * other has handed over. */
 static void test_phases_of_two_lanes(void **state)
 {
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t evaluation = fx_kind(f, "evaluation"), other = fx_track(f, f->process, "thread", "second", NULL);
+    int64_t evaluation = fx_kind(f, "evaluation"),
+            other = fx_track(f, f->process, "thread", "second", NULL);
     for (int i = 0; i < 5; i++) {
         int64_t b = i * 1000;
         fx_step(f, f->process, f->thread, i, b, b + 900, 8, false);
@@ -149,8 +156,8 @@ static void test_phases_of_two_lanes(void **state)
     fx_close(f);
 }
 
-/* Ranges without an end: what they were is not known; what is nested in them is. A range that lost its end before the steps
- * does not swallow them. */
+/* Ranges without an end: what they were is not known; what is nested in them is. A range that lost
+ * its end before the steps does not swallow them. */
 static void test_missing_ends(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -197,7 +204,8 @@ static void test_paused_steps(void **state)
     fx_close(f);
 }
 
-/* No payload says what a range is: the time in ranges is host, what they are is absent with a reason. */
+/* No payload says what a range is: the time in ranges is host, what they are is absent with a
+ * reason. */
 static void test_ranges_without_roles(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -217,7 +225,8 @@ static void test_ranges_without_roles(void **state)
     fx_close(f);
 }
 
-/* Ranges of two domains need not nest: the one that began last decides, and no ns is given twice. */
+/* Ranges of two domains need not nest: the one that began last decides, and no ns is given twice.
+ */
 static void test_overlap_without_nesting(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -228,14 +237,16 @@ static void test_overlap_without_nesting(void **state)
         fx_step(f, f->process, f->thread, i, b, b + 1000, 8, false);
         fx_slice(f, f->thread, b + 100, b + 400, "matmul", fx_work(f, "matrix", "fp32", 1, 1, 1));
         fx_slice(f, f->thread, b + 300, b + 600, "wait", fx_kind(f, "input_wait"));
-        fx_slice(f, f->thread, b + 900, b + 1100, "late", fx_kind(f, "host")); /* goes on after the step */
+        fx_slice(f, f->thread, b + 900, b + 1100, "late",
+                 fx_kind(f, "host")); /* goes on after the step */
     }
     const struct an_result *r = fx_analyze(f);
     check_budget(&r->budget, 3 * 200, 0, 3 * 300, 0, 3 * 100, 3 * 400);
     fx_close(f);
 }
 
-/* Two ranks: the mean of their shares, not the share of their sums; the one that computes least is named. */
+/* Two ranks: the mean of their shares, not the share of their sums; the one that computes least is
+ * named. */
 static void test_two_ranks(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -243,7 +254,8 @@ static void test_two_ranks(void **state)
     fx_open(f);
     int64_t work = fx_work(f, "matrix", "fp32", 10, 10, 10);
     for (int rank = 0; rank < 2; rank++) {
-        int64_t p = fx_process(f, rank, "train"), t = fx_track(f, p, "thread", "main", NULL), length = rank ? 3000 : 1000;
+        int64_t p = fx_process(f, rank, "train"), t = fx_track(f, p, "thread", "main", NULL),
+                length = rank ? 3000 : 1000;
         for (int i = 0; i < 5; i++) {
             fx_step(f, p, t, i, i * length, i * length + length, 100, false);
             fx_slice(f, t, i * length + 100, i * length + (rank ? 1600 : 900), "matmul", work);
@@ -278,8 +290,8 @@ static void test_random_against_cells(void **state)
             fx_step(f, f->process, f->thread, i, i * LENGTH, i * LENGTH + LENGTH, 8, false);
             for (int k = 0; k < 6; k++) { /* disjoint pieces, each with one nested range */
                 seed = seed * 6364136223846793005u + 1442695040888963407u;
-                int a = k * 60 + (int)(seed >> 60), b = a + 10 + (int)(seed >> 40 & 31), c = a + (int)(seed >> 20 & 7),
-                    d = b - (int)(seed & 7);
+                int a = k * 60 + (int)(seed >> 60), b = a + 10 + (int)(seed >> 40 & 31),
+                    c = a + (int)(seed >> 20 & 7), d = b - (int)(seed & 7);
                 bool outer = seed >> 50 & 1, inner = seed >> 51 & 1;
                 fx_slice(f, f->thread, i * LENGTH + a, i * LENGTH + b, "a",
                          outer ? fx_work(f, "other", "fp32", 1, 0, 0) : fx_kind(f, "host"));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arithmetic of other tools on traces small enough to work it out by hand. tests/e2e/83_compat.sh holds it against what the
- * tools themselves printed for real traces.
+ * The arithmetic of other tools on traces small enough to work it out by hand.
+ * tests/e2e/83_compat.sh holds it against what the tools themselves printed for real traces.
  */
 #include "tests/unit/an_fixture.h"
 
-/* A trace as an importer leaves it: one process, a host thread, streams 7 and 8 of gpu:0. Times are ns after `base`. */
+/* A trace as an importer leaves it: one process, a host thread, streams 7 and 8 of gpu:0. Times are
+ * ns after `base`. */
 struct trace {
     struct fixture f;
     int64_t stream[2], base, correlation;
@@ -19,8 +20,11 @@ static void trace_open(struct trace *x, int64_t base)
     fx_open(f);
     x->base = base;
     for (int i = 0; i < 2; i++) {
-        struct store_track t = {
-            .process = f->process, .tid = 7 + i, .kind = "stream", .name = i ? "stream 8" : "stream 7", .device = "gpu:0"};
+        struct store_track t = {.process = f->process,
+                                .tid = 7 + i,
+                                .kind = "stream",
+                                .name = i ? "stream 8" : "stream 7",
+                                .device = "gpu:0"};
         FX(store_track_add(f->s, &t));
         x->stream[i] = t.id;
     }
@@ -29,8 +33,8 @@ static void trace_open(struct trace *x, int64_t base)
     FX(store_run_set(f->s, "source.base_ns", text));
 }
 
-static void add(struct trace *x, int64_t track, int64_t start, int64_t end, const char *category, const char *name,
-                int64_t correlation)
+static void add(struct trace *x, int64_t track, int64_t start, int64_t end, const char *category,
+                const char *name, int64_t correlation)
 {
     struct fixture *f = &x->f;
     struct store_slice s = {.track = track,
@@ -44,8 +48,8 @@ static void add(struct trace *x, int64_t track, int64_t start, int64_t end, cons
 }
 
 /* A launch on the host and the op it puts on stream 7 + `stream`. */
-static void launch(struct trace *x, int64_t call, int64_t call_end, int stream, int64_t start, int64_t end,
-                   const char *category, const char *name)
+static void launch(struct trace *x, int64_t call, int64_t call_end, int stream, int64_t start,
+                   int64_t end, const char *category, const char *name)
 {
     int64_t id = ++x->correlation;
     add(x, x->f.thread, call, call_end, "runtime", "cudaLaunchKernel", id);
@@ -67,8 +71,8 @@ static const struct an_result *ask(struct trace *x, enum an_compat tool)
     return fx_analyze_with(&x->f, &(struct an_options){.compat = tool});
 }
 
-/* compute 10-50 and 60-80; nccl 40-70: 10 us exposed; a copy 75-90: 10 exposed; an old ROCm copy kernel 95-100; a memset that
- * is computation 130-131; nothing 90-95, 100-130. */
+/* compute 10-50 and 60-80; nccl 40-70: 10 us exposed; a copy 75-90: 10 exposed; an old ROCm copy
+ * kernel 95-100; a memset that is computation 130-131; nothing 90-95, 100-130. */
 static void test_tracelens(void **state)
 {
     static const int64_t us = 1000;
@@ -99,8 +103,8 @@ static void test_tracelens(void **state)
     fx_close(&x->f);
 }
 
-/* Without a base the raw time stamps are us of 1.7e15: doubles a quarter of a us apart. TraceLens adds dur to ts in doubles, so
- * its total is a multiple of 0.25 although the trace has ns. */
+/* Without a base the raw time stamps are us of 1.7e15: doubles a quarter of a us apart. TraceLens
+ * adds dur to ts in doubles, so its total is a multiple of 0.25 although the trace has ns. */
 static void test_raw_times_are_doubles(void **state)
 {
     struct trace t, *x = &t;
@@ -116,8 +120,9 @@ static void test_raw_times_are_doubles(void **state)
     fx_close(&x->f);
 }
 
-/* Steps 0 and 1. Launched in step 0: compute 20-50, a communication kernel 40-60, a copy 70-80; in step 1: compute 120-150.
- * A kernel 300-400 has no launch in the trace: dropped as soon as there are two steps. */
+/* Steps 0 and 1. Launched in step 0: compute 20-50, a communication kernel 40-60, a copy 70-80; in
+ * step 1: compute 120-150. A kernel 300-400 has no launch in the trace: dropped as soon as there
+ * are two steps. */
 static void hta_trace(struct trace *x, bool second_step)
 {
     static const int64_t us = 1000;
@@ -132,7 +137,8 @@ static void hta_trace(struct trace *x, bool second_step)
     add(x, x->stream[0], 300 * us, 400 * us, "kernel", "gemm", 99);
 }
 
-static void check_hta(const struct an_result *r, double idle, double compute, double other, double kernel, double overlap)
+static void check_hta(const struct an_result *r, double idle, double compute, double other,
+                      double kernel, double overlap)
 {
     assert_true(value_of(r, "temporal_breakdown", "idle_time(us)") == idle);
     assert_true(value_of(r, "temporal_breakdown", "compute_time(us)") == compute);
@@ -169,35 +175,41 @@ static void test_hta_rounds_inwards(void **state)
     trace_open(x, 0);
     add(x, x->stream[0], 1250, 1750, "kernel", "gemm", 1);
     add(x, x->stream[0], 10500, 20500, "kernel", "gemm", 2);
-    add(x, x->stream[0], 30000, 31000, "sync", "Stream Sync", 3); /* HTA counts it as busy, but not as computation */
+    add(x, x->stream[0], 30000, 31000, "sync", "Stream Sync",
+        3); /* HTA counts it as busy, but not as computation */
     const struct an_result *r = ask(x, AN_COMPAT_HTA);
     assert_true(value_of(r, "temporal_breakdown", "kernel_time(us)") == 29);
     assert_true(value_of(r, "temporal_breakdown", "compute_time(us)") == 8);
     assert_true(value_of(r, "temporal_breakdown", "idle_time(us)") == 20);
-    assert_true(isnan(value_of(r, "comm_comp_overlap", "comp_comm_overlap_pctg"))); /* no communication: nan */
+    assert_true(isnan(
+        value_of(r, "comm_comp_overlap", "comp_comm_overlap_pctg"))); /* no communication: nan */
     fx_close(&x->f);
 }
 
-/* Two steps on the host, 0-100 and 100-200. Step 0: loader 0-30, an operator 0-90, a launch 40-50, its kernel 60-120 goes past
- * the step: the step ends at 120 and the next one begins there. Step 1: kernel 130-180, copy 175-190. */
+/* Two steps on the host, 0-100 and 100-200. Step 0: loader 0-30, an operator 0-90, a launch 40-50,
+ * its kernel 60-120 goes past the step: the step ends at 120 and the next one begins there. Step 1:
+ * kernel 130-180, copy 175-190. */
 static void test_tensorboard(void **state)
 {
     static const int64_t us = 1000;
     static const struct {
         const char *key;
         double step0, step1;
-    } want[] = {{"Kernel", 60, 50},    {"Memcpy", 0, 10}, {"Memset", 0, 0}, {"Communication", 0, 0}, {"Runtime", 10, 1},
-                {"DataLoader", 30, 0}, {"CpuOp", 20, 0},  {"Other", 0, 19}, {"Total", 120, 80}};
+    } want[] = {{"Kernel", 60, 50},      {"Memcpy", 0, 10},  {"Memset", 0, 0},
+                {"Communication", 0, 0}, {"Runtime", 10, 1}, {"DataLoader", 30, 0},
+                {"CpuOp", 20, 0},        {"Other", 0, 19},   {"Total", 120, 80}};
     struct trace t, *x = &t;
     (void)state;
     trace_open(x, 0);
     add(x, x->f.thread, 0, 100 * us, "annotation", "ProfilerStep#4", FX_NONE);
     add(x, x->f.thread, 100 * us, 200 * us, "annotation", "ProfilerStep#5", FX_NONE);
     add(x, x->f.thread, 0, 90 * us, "op", "aten::conv2d", FX_NONE);
-    add(x, x->f.thread, 0, 30 * us, "annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", FX_NONE);
+    add(x, x->f.thread, 0, 30 * us, "annotation",
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", FX_NONE);
     launch(x, 40 * us, 50 * us, 0, 60 * us, 120 * us, "kernel", "gemm");
     launch(x, 122 * us, 123 * us, 0, 130 * us, 180 * us, "kernel", "gemm");
-    launch(x, 140 * us, 141 * us, 1, 175 * us, 190 * us, "memcpy", "Memcpy HtoD (Pageable -> Device)");
+    launch(x, 140 * us, 141 * us, 1, 175 * us, 190 * us, "memcpy",
+           "Memcpy HtoD (Pageable -> Device)");
     const struct an_result *r = ask(x, AN_COMPAT_TB);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         assert_near(value_of(r, "step 4", want[i].key), want[i].step0, 1e-9);
@@ -228,8 +240,11 @@ static void test_ranks_are_apart(void **state)
     (void)state;
     trace_open(x, 0);
     for (int rank = 0; rank < 2; rank++) {
-        struct store_track k = {
-            .process = fx_process(f, rank, "python"), .tid = 7, .kind = "stream", .name = "s", .device = "gpu:0"};
+        struct store_track k = {.process = fx_process(f, rank, "python"),
+                                .tid = 7,
+                                .kind = "stream",
+                                .name = "s",
+                                .device = "gpu:0"};
         FX(store_track_add(f->s, &k));
         add(x, k.id, 1000, 3000 + 4000 * rank, "kernel", "gemm", 1);
     }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cores that other programs took while steps ran: by hand, over the counted steps alone; a program of more threads than cores;
- * what is absent and why; the warning in every report.
+ * Cores that other programs took while steps ran: by hand, over the counted steps alone; a program
+ * of more threads than cores; what is absent and why; the warning in every report.
  */
 #include "reports/report.h"
 #include "tests/unit/rep_fixture.h"
 
 #define MS 1000000ll
 
-/* Twelve steps of 100 ms on the process's first thread; the first and the last are not counted: 100 .. 1100 ms. Before and
- * after them the samples are others'. cores: of this program and of the machine; wait: part of the time without a core. */
+/* Twelve steps of 100 ms on the process's first thread; the first and the last are not counted: 100
+ * .. 1100 ms. Before and after them the samples are others'. cores: of this program and of the
+ * machine; wait: part of the time without a core. */
 static void run(struct fixture *f, double own, double all, double wait)
 {
     fx_open(f);
@@ -113,7 +114,8 @@ static void test_not_sampled(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shared), cmocka_unit_test(test_own_threads),
-                                       cmocka_unit_test(test_quiet), cmocka_unit_test(test_not_sampled)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shared), cmocka_unit_test(test_own_threads),
+        cmocka_unit_test(test_quiet), cmocka_unit_test(test_not_sampled)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

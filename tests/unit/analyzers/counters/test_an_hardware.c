@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What NVML samples become: energy by the counter and by power, means over the counted steps alone, why clocks were held, whose
- * GPUs count, what is absent and why.
+ * What NVML samples become: energy by the counter and by power, means over the counted steps alone,
+ * why clocks were held, whose GPUs count, what is absent and why.
  */
 #include "tests/unit/an_gpu.h"
 
@@ -9,8 +9,12 @@
 
 static int64_t sampled(struct fixture *f, const char *device, const char *name, const char *unit)
 {
-    struct store_track t = {
-        .process = FX_NONE, .tid = FX_NONE, .kind = "counter", .name = name, .unit = unit, .device = device};
+    struct store_track t = {.process = FX_NONE,
+                            .tid = FX_NONE,
+                            .kind = "counter",
+                            .name = name,
+                            .unit = unit,
+                            .device = device};
     FX(store_track_add(f->s, &t));
     return t.id;
 }
@@ -27,13 +31,15 @@ static void own(struct fixture *f, const char *gpu, const char *uuid, bool used)
         FX(store_run_set(f->s, key, uuid));
 }
 
-/* Eight steps of 100 ms from 0 on; each launches a kernel of 80 ms. The first and the last are not counted: 100..700 ms. */
+/* Eight steps of 100 ms from 0 on; each launches a kernel of 80 ms. The first and the last are not
+ * counted: 100..700 ms. */
 static void steps(struct fixture *f)
 {
     int64_t s = gpu_stream(f, f->process, "gpu:0", 7);
     for (int i = 0; i < 8; i++) {
         fx_step(f, f->process, f->thread, i, i * 100 * MS, (i + 1) * 100 * MS, 400, false);
-        gpu_launch(f, s, i * 100000, i * 100000 + 10, i * 100000 + 20, i * 100000 + 80020, "volta_sgemm_128x64_nn", i + 1);
+        gpu_launch(f, s, i * 100000, i * 100000 + 10, i * 100000 + 20, i * 100000 + 80020,
+                   "volta_sgemm_128x64_nn", i + 1);
     }
 }
 
@@ -75,7 +81,8 @@ static void test_energy_counter(void **state)
     fx_close(f);
 }
 
-/* A GPU without the counter: power x time. One that tells nothing: no energy at all, with the reason of the driver. */
+/* A GPU without the counter: power x time. One that tells nothing: no energy at all, with the
+ * reason of the driver. */
 static void test_power_only(void **state)
 {
     (void)state;
@@ -124,9 +131,10 @@ static void test_throttling(void **state)
         steps(f);
         own(f, "0", "GPU-a", true);
         FX(store_run_set(f->s, "nvml.0.max_clock_sm_mhz", "2000"));
-        int64_t bits = sampled(f, "gpu:0", "gpu_throttle_reasons", "bits"), clock = sampled(f, "gpu:0", "gpu_clock_sm", "MHz");
-        for (int i = 0; i <= 100;
-             i++) { /* each 10 ms; a sample speaks for the time before it, and steps begin with their kernel */
+        int64_t bits = sampled(f, "gpu:0", "gpu_throttle_reasons", "bits"),
+                clock = sampled(f, "gpu:0", "gpu_clock_sm", "MHz");
+        for (int i = 0; i <= 100; i++) { /* each 10 ms; a sample speaks for the time before it, and
+                                            steps begin with their kernel */
             bool inside = i > 10 && i <= 71, held = inside ? hot && i <= 40 : true;
             fx_counter(f, bits, i * 10 * MS, held ? 0x20 | 0x8 : 0x1);
             fx_counter(f, clock, i * 10 * MS, held ? 1000 : 2000);
@@ -143,7 +151,8 @@ static void test_throttling(void **state)
             assert_non_null(x);
             assert_non_null(strstr(x->action, "cooling"));
             assert_true(x->gain.ceiling && !x->gain.expected.valid && !x->gain.low.valid);
-            /* compute 80 % of the step at 3/4 of the clock: 100 (1 / (1 - 0.8 * 0.25) - 1) = 25 % */
+            /* compute 80 % of the step at 3/4 of the clock: 100 (1 / (1 - 0.8 * 0.25) - 1) = 25 %
+             */
             assert_true(fabs(x->gain.high.value - 25) < 0.6);
         } else {
             assert_true(g->throttled_pct.valid && g->throttled_pct.value < 1e-9);
@@ -162,7 +171,8 @@ static void test_odd(void **state)
     fx_open(f);
     steps(f);
     own(f, "0", "GPU-a", true);
-    int64_t e = sampled(f, "gpu:0", "gpu_energy", "J"), c = sampled(f, "gpu:0", "gpu_clock_sm", "MHz"),
+    int64_t e = sampled(f, "gpu:0", "gpu_energy", "J"),
+            c = sampled(f, "gpu:0", "gpu_clock_sm", "MHz"),
             m = sampled(f, "gpu:0", "gpu_memory_used", "bytes");
     fx_counter(f, e, 0, 900);
     fx_counter(f, e, 900 * MS, 100);
@@ -199,8 +209,9 @@ static void test_counted(void **state)
     static const struct {
         const char *name;
         double value;
-    } values[] = {{"range_tensor_bf16", 8e12}, {"range_tensor_tf32", 1e12}, {"range_fp32_fma", 2e11},
-                  {"range_fp32_add", 5e10},    {"range_fp32_mul", 5e10},    {"range_dram_read", 6e10},
+    } values[] = {{"range_tensor_bf16", 8e12}, {"range_tensor_tf32", 1e12},
+                  {"range_fp32_fma", 2e11},    {"range_fp32_add", 5e10},
+                  {"range_fp32_mul", 5e10},    {"range_dram_read", 6e10},
                   {"range_dram_write", 4e10},  {"range_time", 5e7}};
     char key[64];
     fx_open(f);
@@ -210,8 +221,12 @@ static void test_counted(void **state)
     FX(store_run_set(f->s, key, "GPU-a"));
     FX(store_run_set(f->s, "counters.roofline", "GH100: 8 metrics, 7 passes, 1 times"));
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        struct store_track t = {
-            .process = f->process, .tid = FX_NONE, .kind = "counter", .name = values[i].name, .unit = "x", .device = "gpu:2"};
+        struct store_track t = {.process = f->process,
+                                .tid = FX_NONE,
+                                .kind = "counter",
+                                .name = values[i].name,
+                                .unit = "x",
+                                .device = "gpu:2"};
         FX(store_track_add(f->s, &t));
         fx_counter(f, t.id, 300 * MS, values[i].value);
     }
@@ -238,7 +253,8 @@ static void range(struct fixture *f, const char *name, const char *payload)
     fx_slice(f, f->thread, 300 * MS, 300 * MS, name, fx_intern(f, &d));
 }
 
-/* Ranges counted one by one: marks with some of the metrics each become a row, and a point of the roofline with its own bytes.
+/* Ranges counted one by one: marks with some of the metrics each become a row, and a point of the
+ * roofline with its own bytes.
  */
 static void test_ranges(void **state)
 {
@@ -255,19 +271,25 @@ static void test_ranges(void **state)
           "{\"device\":0,\"pieces\":12,\"range_tensor_bf16\":4e12,\"range_fp32_add\":1e9,"
           "\"range_fp32_mul\":1e9,\"range_fp32_fma\":1e9}");
     range(f, "forward/mlp",
-          "{\"device\":0,\"pieces\":12,\"range_dram_read\":6e9,\"range_dram_write\":2e9,\"range_time\":1e7,"
+          "{\"device\":0,\"pieces\":12,\"range_dram_read\":6e9,\"range_dram_write\":2e9,\"range_"
+          "time\":1e7,"
           "\"range_occupancy\":null}");
     range(f, "forward/norm",
-          "{\"device\":0,\"pieces\":12,\"range_tensor_bf16\":0,\"range_fp32_add\":1e9,\"range_fp32_mul\":0,"
+          "{\"device\":0,\"pieces\":12,\"range_tensor_bf16\":0,\"range_fp32_add\":1e9,\"range_fp32_"
+          "mul\":0,"
           "\"range_fp32_fma\":0}");
     range(f, "forward/norm",
-          "{\"device\":0,\"pieces\":12,\"range_dram_read\":3e9,\"range_dram_write\":3e9,\"range_time\":2e6}");
-    range(f, "idle", "{\"device\":0,\"pieces\":1,\"range_tensor_bf16\":null,\"range_dram_read\":null,\"range_time\":null}");
+          "{\"device\":0,\"pieces\":12,\"range_dram_read\":3e9,\"range_dram_write\":3e9,\"range_"
+          "time\":2e6}");
+    range(f, "idle",
+          "{\"device\":0,\"pieces\":1,\"range_tensor_bf16\":null,\"range_dram_read\":null,\"range_"
+          "time\":null}");
     range(f, "broken", "{\"device\":"); /* a damaged file */
     const struct an_result *r = fx_analyze(f);
     assert_null(r->counted.reason);
     assert_int_equal(r->range_counted_count, 3);
-    const struct an_range_counted *mlp = &r->ranges_counted[0], *norm = &r->ranges_counted[1], *idle = &r->ranges_counted[2];
+    const struct an_range_counted *mlp = &r->ranges_counted[0], *norm = &r->ranges_counted[1],
+                                  *idle = &r->ranges_counted[2];
     assert_string_equal(mlp->name, "forward/mlp");
     assert_string_equal(mlp->dtype, "bf16");
     assert_int_equal(mlp->pieces, 12);
@@ -282,8 +304,10 @@ static void test_ranges(void **state)
     assert_int_equal(r->point_count, 2);
     assert_string_equal(r->points[0].name, "forward/mlp");
     assert_string_equal(r->points[0].kind, "range");
-    assert_true(r->points[0].bytes_measured && r->points[0].bytes == 8000000000ll && r->points[0].time_ns == 10000000);
-    assert_string_equal(r->points[0].bound, "compute"); /* 500 op/byte, ridge of an H100 at about 295 */
+    assert_true(r->points[0].bytes_measured && r->points[0].bytes == 8000000000ll &&
+                r->points[0].time_ns == 10000000);
+    assert_string_equal(r->points[0].bound,
+                        "compute"); /* 500 op/byte, ridge of an H100 at about 295 */
     assert_string_equal(r->points[1].bound, "memory");
     assert_string_equal(r->points[1].level, "dram");
     fx_close(f);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory: tags and totals of processes, what is left of the machine, growth that is one and growth that is none, refusals.
+ * Memory: tags and totals of processes, what is left of the machine, growth that is one and growth
+ * that is none, refusals.
  */
 #include "tests/unit/an_fixture.h"
 
@@ -130,7 +131,8 @@ static void test_growth(void **state)
         x[i] = 10 * MIB + i / 3 * MIB;
     g = grown(x);
     assert_true(g.grows);
-    assert_true(g.low.value > 0 && g.low.value < g.bytes_per_step.value && g.high.value > g.bytes_per_step.value);
+    assert_true(g.low.value > 0 && g.low.value < g.bytes_per_step.value &&
+                g.high.value > g.bytes_per_step.value);
     for (int i = 0; i < 20; i++) /* one jump, as of a first evaluation */
         x[i] = i < 9 ? 10 * MIB : 60 * MIB;
     g = grown(x);
@@ -151,7 +153,8 @@ static void test_growth(void **state)
     assert_near(g.bytes_per_step.value, 0, 0);
 }
 
-/* The allocator of PyTorch: totals, which are no parts; what is allocated is the total, what is reserved is not added. */
+/* The allocator of PyTorch: totals, which are no parts; what is allocated is the total, what is
+ * reserved is not added. */
 static void test_allocator(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -161,8 +164,12 @@ static void test_allocator(void **state)
     steps(f, f->process, f->thread, 4);
     static const char *const names[] = {"memory.allocated", "memory.reserved"};
     for (int i = 0; i < 2; i++) {
-        struct store_track t = {
-            .process = f->process, .tid = FX_NONE, .kind = "counter", .name = names[i], .unit = "bytes", .device = "gpu:0"};
+        struct store_track t = {.process = f->process,
+                                .tid = FX_NONE,
+                                .kind = "counter",
+                                .name = names[i],
+                                .unit = "bytes",
+                                .device = "gpu:0"};
         FX(store_track_add(f->s, &t));
         fx_counter(f, t.id, 100, 3000 + 5000 * i);
         fx_counter(f, t.id, 200, 1000 + 5000 * i);
@@ -209,7 +216,8 @@ static void test_absent(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranks), cmocka_unit_test(test_room), cmocka_unit_test(test_growth),
-                                       cmocka_unit_test(test_allocator), cmocka_unit_test(test_absent)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranks), cmocka_unit_test(test_room), cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_allocator), cmocka_unit_test(test_absent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

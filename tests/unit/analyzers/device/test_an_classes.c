@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of kernel classes: names as profilers write them, tables of users, and texts that no table should survive.
+ * The table of kernel classes: names as profilers write them, tables of users, and texts that no
+ * table should survive.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +26,8 @@ static an_classes *table(const char *user)
 
 /* name, class, known, matrix unit, dtype */
 #define NAMES(X) \
-    X("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", COMM, true, -1, "") \
+    X("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", COMM, true, -1, \
+      "") \
     X("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", COMM, true, -1, "") \
     X("rccl_main_kernel", COMM, true, -1, "") \
     X("void dpsk::ep::internode::combine<true, 8>(int4*)", COMM, true, -1, "") \
@@ -36,15 +38,22 @@ static an_classes *table(const char *user)
     X("void mscclpp::allreduce2<float>(float*)", COMM, true, -1, "") \
     X("void ucc_ec_cuda_reduce(int)", COMM, true, -1, "") \
     X("hcom_allReduce__868_0_1", COMM, true, -1, "") \
-    X("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)", COMM, true, -1, "") \
+    X("void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)", COMM, true, -1, \
+      "") \
     X("void tensorrt_llm::kernels::twoShotAllReduceKernel<__half, 8>()", COMM, true, -1, "") \
-    X("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)", COMM, true, -1, "") \
-    X("void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16>()", COMM, true, -1, "") \
-    X("void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<>()", FUSED, true, -1, "") \
+    X("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)", \
+      COMM, true, -1, "") \
+    X("void (anonymous namespace)::two_shot_all_reduce_kernel<c10::BFloat16>()", COMM, true, -1, \
+      "") \
+    X("void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<>()", \
+      FUSED, true, -1, "") \
     X("gemm_all_reduce_kernel", FUSED, true, -1, "") \
-    X("triton_poi_fused_all_reduce_wait_tensor_1", OTHER, true, -1, "") /* waits for one, makes none */ \
-    X("void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 64, 4, cutlass::bfloat16_t>>()", ATTENTION, true, 1, "bf16") \
-    X("void cutlass::device_kernel<flash::FlashAttnFwdSm90<cutlass::half_t>>()", ATTENTION, true, 1, "fp16") \
+    X("triton_poi_fused_all_reduce_wait_tensor_1", OTHER, true, -1, \
+      "") /* waits for one, makes none */ \
+    X("void flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 64, 4, cutlass::bfloat16_t>>()", \
+      ATTENTION, true, 1, "bf16") \
+    X("void cutlass::device_kernel<flash::FlashAttnFwdSm90<cutlass::half_t>>()", ATTENTION, true, \
+      1, "fp16") \
     X("fmha_cutlassF_bf16_aligned_64x128_rf_sm80()", ATTENTION, true, 1, "bf16") \
     X("fmha_cutlassF_f32_aligned_64x64_rf_sm50()", ATTENTION, true, 0, "fp32") \
     X("void vllm::paged_attention_v1_kernel<unsigned short>()", ATTENTION, true, 0, "") \
@@ -53,10 +62,13 @@ static an_classes *table(const char *user)
     X("volta_sgemm_128x64_nn", MATRIX, true, 0, "fp32") \
     X("volta_dgemm_64x64_nn", MATRIX, true, 0, "fp64") \
     X("ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_64x3_nn", MATRIX, true, 1, "bf16") \
-    X("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_128x128_16x4_nn_align4>()", MATRIX, true, 1, "tf32") \
+    X("void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_128x128_16x4_nn_align4>()", MATRIX, \
+      true, 1, "tf32") \
     X("cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1", MATRIX, true, 1, "fp64") \
-    X("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x256x8_stage3_warpsize1x4x1_ffma", MATRIX, true, 0, "fp32") \
-    X("sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw", MATRIX, true, 1, "tf32") \
+    X("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize64x256x8_stage3_warpsize1x4x1_ffma", MATRIX, \
+      true, 0, "fp32") \
+    X("sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw", MATRIX, true, 1, \
+      "tf32") \
     X("sm90_xmma_gemm_e4m3bf16_e4m3f32_f32_tn_n", MATRIX, true, 1, "fp8") \
     X("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_bias_TNN", MATRIX, true, 1, "bf16") \
     X("Cijk_Ailk_Bljk_BBS_BH_MT64x64x64_MI16x16x16x1_SN", MATRIX, true, 1, "bf16") \
@@ -64,13 +76,16 @@ static an_classes *table(const char *user)
     X("igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt256x64x8", MATRIX, true, 1, "bf16") \
     X("void implicit_convolve_sgemm<float, float, 1024>()", MATRIX, true, 0, "fp32") \
     X("volta_scudnn_128x128_relu_interior_nn_v1", MATRIX, true, 0, "fp32") \
-    X("void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>()", OTHER, true, -1, "") /* no multiply-adds */ \
-    X("void fbgemm_gpu::permute_2D_data_kernel<true>()", OTHER, true, -1, "")                       /* "gemm" */ \
-    X("void split_embedding_codegen_forward_unweighted_kernel<fbgemm_gpu::X>()", OTHER, true, -1, "") \
+    X("void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>()", OTHER, true, -1, \
+      "") /* no multiply-adds */ \
+    X("void fbgemm_gpu::permute_2D_data_kernel<true>()", OTHER, true, -1, "") /* "gemm" */ \
+    X("void split_embedding_codegen_forward_unweighted_kernel<fbgemm_gpu::X>()", OTHER, true, -1, \
+      "") \
     X("void splitKreduce_kernel<float>()", OTHER, true, -1, "") \
     X("void at::native::vectorized_elementwise_kernel<4, at::native::X>()", OTHER, true, -1, "") \
     X("void oneflow::softmax<WarpAllReduce>()", OTHER, true, -1, "") \
-    X("void moe::dev::finalize::finalizeKernelVecLoad<cutlass::bfloat16_t>()", OTHER, true, -1, "") \
+    X("void moe::dev::finalize::finalizeKernelVecLoad<cutlass::bfloat16_t>()", OTHER, true, -1, \
+      "") \
     X("__amd_rocclr_fillBufferAligned", OTHER, true, -1, "") \
     X("zyx_kernal", OTHER, false, -1, "") \
     X("", OTHER, false, -1, "")
@@ -94,8 +109,8 @@ static void test_names(void **state)
         struct an_name_class x = an_class_of(c, all[i].name);
         if (x.class != all[i].class || x.known != all[i].known || x.matrix_unit != all[i].unit ||
             strcmp(x.dtype ? x.dtype : "", all[i].dtype) != 0)
-            fail_msg("%s: %s %d %d %s", all[i].name, an_device_class_key(x.class), x.known, x.matrix_unit,
-                     x.dtype ? x.dtype : "-");
+            fail_msg("%s: %s %d %d %s", all[i].name, an_device_class_key(x.class), x.known,
+                     x.matrix_unit, x.dtype ? x.dtype : "-");
     }
     an_classes_free(c);
 }
@@ -107,13 +122,27 @@ static void test_expressions(void **state)
     static const struct {
         const char *pattern, *name;
         bool matches;
-    } all[] = {{"qqa+b*c", "xqqaac", true},     {"qqab?cd", "qqacd", true},     {"qqab?cd", "qqabbcd", false},
-               {"^qqabc", "xqqabc", false},     {"qqabc$", "qqabcx", false},    {"qqa(bc|de)f", "qqadef", true},
-               {"qqa(bc|de)f", "qqaf", false},  {"qq[|(]x", "qq|x", true},      {"qq\\|x", "qq|x", true},
-               {"qq\\(x\\)", "qq(x)", true},    {"qq{2}z", "qqqz", true},       {"qqabc{0,2}d", "qqabd", true},
-               {"qq[]x]y", "qq]y", true},       {"qq[^]x]y", "qq]y", false},    {"qq[[:digit:]]z", "qq7z", true},
-               {"\\<qqz", "a qqz", true},       {"\\<qqz", "aqqz", false},      {"qq\\wz", "qqbz", true},
-               {"nope|qqx|never", "qqx", true}, {"qqx.*yzw", "qqx__yzw", true}, {"q", "q", true}};
+    } all[] = {{"qqa+b*c", "xqqaac", true},
+               {"qqab?cd", "qqacd", true},
+               {"qqab?cd", "qqabbcd", false},
+               {"^qqabc", "xqqabc", false},
+               {"qqabc$", "qqabcx", false},
+               {"qqa(bc|de)f", "qqadef", true},
+               {"qqa(bc|de)f", "qqaf", false},
+               {"qq[|(]x", "qq|x", true},
+               {"qq\\|x", "qq|x", true},
+               {"qq\\(x\\)", "qq(x)", true},
+               {"qq{2}z", "qqqz", true},
+               {"qqabc{0,2}d", "qqabd", true},
+               {"qq[]x]y", "qq]y", true},
+               {"qq[^]x]y", "qq]y", false},
+               {"qq[[:digit:]]z", "qq7z", true},
+               {"\\<qqz", "a qqz", true},
+               {"\\<qqz", "aqqz", false},
+               {"qq\\wz", "qqbz", true},
+               {"nope|qqx|never", "qqx", true},
+               {"qqx.*yzw", "qqx__yzw", true},
+               {"q", "q", true}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         char user[80];
         snprintf(user, sizeof user, "comm\t%s\n", all[i].pattern);
@@ -125,11 +154,14 @@ static void test_expressions(void **state)
     }
 }
 
-/* A user's line decides before the built-in ones; of two lines the first; "-" adds what the deciding line leaves open. */
+/* A user's line decides before the built-in ones; of two lines the first; "-" adds what the
+ * deciding line leaves open. */
 static void test_user(void **state)
 {
     (void)state;
-    an_classes *c = table("# mine\r\n\nattention\tgemm_special\tfp4\tno\tremark\ncomm\tgemm_special\n-\tmine\tbf16\tyes\n"
+    an_classes *c = table("# "
+                          "mine\r\n\nattention\tgemm_special\tfp4\tno\tremark\ncomm\tgemm_"
+                          "special\n-\tmine\tbf16\tyes\n"
                           "matrix\t^mine_a\n-\tmine_a\tfp8\n");
     struct an_name_class x = an_class_of(c, "sgemm_special_fp16");
     assert_int_equal(x.class, AN_DEVICE_ATTENTION);
@@ -149,13 +181,14 @@ static void test_wrong(void **state)
     (void)state;
     static const struct {
         const char *table, *says;
-    } all[] = {{"comm\n", "line 1: no pattern"},
-               {"comm\tx\nmatrixx\ty\n", "line 2: no class \"matrixx\""},
-               {"comm\ta(b\n", "line 1: pattern \"a(b\""},
-               {"\n\nmatrix\ta\tbf16\tmaybe\n", "line 3: matrix-unit is \"maybe\""},
-               {"comm\t(([}]a{99}){99}|b){99}\n", "more than 32767 copies"},
-               {"comm\t((((((((((((((((a)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+\n", "more than 32767 copies"},
-               {"comm x y\n", "line 1: no class"}};
+    } all[] = {
+        {"comm\n", "line 1: no pattern"},
+        {"comm\tx\nmatrixx\ty\n", "line 2: no class \"matrixx\""},
+        {"comm\ta(b\n", "line 1: pattern \"a(b\""},
+        {"\n\nmatrix\ta\tbf16\tmaybe\n", "line 3: matrix-unit is \"maybe\""},
+        {"comm\t(([}]a{99}){99}|b){99}\n", "more than 32767 copies"},
+        {"comm\t((((((((((((((((a)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+)+\n", "more than 32767 copies"},
+        {"comm x y\n", "line 1: no class"}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         an_classes *c = NULL;
         struct tacho_error err = {0};
@@ -167,7 +200,8 @@ static void test_wrong(void **state)
     }
 }
 
-/* Random tables and names: no crash, no read beyond an end (the sanitizers watch), and the same answer twice. */
+/* Random tables and names: no crash, no read beyond an end (the sanitizers watch), and the same
+ * answer twice. */
 static void test_random(void **state)
 {
     (void)state;
@@ -217,8 +251,9 @@ static void test_speed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names),  cmocka_unit_test(test_expressions),
-                                       cmocka_unit_test(test_user),   cmocka_unit_test(test_wrong),
-                                       cmocka_unit_test(test_random), cmocka_unit_test(test_speed)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),  cmocka_unit_test(test_expressions),
+        cmocka_unit_test(test_user),   cmocka_unit_test(test_wrong),
+        cmocka_unit_test(test_random), cmocka_unit_test(test_speed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device rows as columns: order, links to launches both ways, against slow loops over all rows; the sort below them.
+ * Device rows as columns: order, links to launches both ways, against slow loops over all rows; the
+ * sort below them.
  */
 #include "tests/unit/an_gpu.h"
 
@@ -23,7 +24,8 @@ static const struct an_devices *load(struct fixture *f, struct loaded *l)
     fx_analyze(f); /* ends the writing, opens the reader; all analyzers run over these rows too */
     if (an_trace_load(f->reader, &l->t, &err))
         fail_msg("%s", err.what);
-    l->c = (struct an_context){.t = l->t, .o = &l->o, .r = &l->r, .a = an_arena_new(), .work = an_arena_new()};
+    l->c = (struct an_context){
+        .t = l->t, .o = &l->o, .r = &l->r, .a = an_arena_new(), .work = an_arena_new()};
     assert_int_equal(an_devices_build(&l->c, &err), 0);
     return l->c.gpu;
 }
@@ -59,7 +61,8 @@ static void test_sort(void **state)
         }
         an_pairs_sort(a, work, n);
         for (size_t i = 1; i < n; i++)
-            assert_true(a[i - 1].key < a[i].key || (a[i - 1].key == a[i].key && a[i - 1].value < a[i].value));
+            assert_true(a[i - 1].key < a[i].key ||
+                        (a[i - 1].key == a[i].key && a[i - 1].value < a[i].value));
         uint64_t seen = 0;
         for (size_t i = 0; i < n; i++)
             seen += a[i].value;
@@ -72,17 +75,20 @@ static void test_sort(void **state)
 static uint32_t process_of(const struct an_trace *t, size_t slice)
 {
     for (size_t k = 0; k < t->track_count; k++)
-        if (slice >= t->track[k].slice_first && slice < t->track[k].slice_first + t->track[k].slice_count)
+        if (slice >= t->track[k].slice_first &&
+            slice < t->track[k].slice_first + t->track[k].slice_count)
             return t->track[k].process;
     return AN_NONE;
 }
 
-/* The call of an op by looking at all rows: of its process and correlation the last that began before it, else the first. */
+/* The call of an op by looking at all rows: of its process and correlation the last that began
+ * before it, else the first. */
 static int64_t slow_launch(const struct an_trace *t, size_t op)
 {
     int64_t best = -1, earliest = -1;
     for (size_t i = 0; i < t->slice.count; i++) {
-        if (strcmp(an_slice_category(t, i), "runtime") != 0 || t->slice.correlation[i] != t->slice.correlation[op] ||
+        if (strcmp(an_slice_category(t, i), "runtime") != 0 ||
+            t->slice.correlation[i] != t->slice.correlation[op] ||
             t->slice.correlation[i] == STORE_ABSENT || process_of(t, i) != process_of(t, op))
             continue;
         int64_t start = t->slice.start[i];
@@ -105,7 +111,8 @@ static void check_links(const struct loaded *l, const struct an_devices *g)
             continue;
         }
         assert_true(g->op.launch[i] != AN_NONE);
-        assert_int_equal(t->slice.start[g->op.launch[i]], t->slice.start[want]); /* of several at one time any will do */
+        assert_int_equal(t->slice.start[g->op.launch[i]],
+                         t->slice.start[want]); /* of several at one time any will do */
     }
     for (size_t i = 0; i < t->slice.count; i++) {
         size_t first = 0, ops = 0;
@@ -113,11 +120,13 @@ static void check_links(const struct loaded *l, const struct an_devices *g)
             first++;
         for (size_t k = 0; k < g->op.count; k++)
             ops += g->op.launch[k] == i;
-        size_t listed = first < g->launch_count ? g->launch_first[first + 1] - g->launch_first[first] : 0;
+        size_t listed =
+            first < g->launch_count ? g->launch_first[first + 1] - g->launch_first[first] : 0;
         assert_int_equal(listed, ops);
         for (size_t k = 0; k < listed; k++)
             assert_int_equal(g->op.launch[g->launch_op[g->launch_first[first] + k]], i);
-        lost += !ops && an_slice_launches(t, i) && t->slice.parent[i] == AN_NONE; /* else part of the call around it */
+        lost += !ops && an_slice_launches(t, i) &&
+                t->slice.parent[i] == AN_NONE; /* else part of the call around it */
     }
     assert_int_equal(g->launches_lost, lost);
 }
@@ -132,13 +141,16 @@ static void check_order(const struct loaded *l, const struct an_devices *g)
         for (size_t i = v->first; i < at; i++) {
             assert_int_equal(l->t->track[g->op.track[i]].process, v->process);
             if (i > v->first)
-                assert_true(g->op.start[i - 1] < g->op.start[i] ||
-                            (g->op.start[i - 1] == g->op.start[i] && g->op.end[i - 1] <= g->op.end[i]));
+                assert_true(
+                    g->op.start[i - 1] < g->op.start[i] ||
+                    (g->op.start[i - 1] == g->op.start[i] && g->op.end[i - 1] <= g->op.end[i]));
         }
         for (size_t i = v->first + 1; i < v->first + g->by_launch_known[d]; i++)
-            assert_true(an_device_launch_time(&l->c, g->by_launch[i - 1]) <= an_device_launch_time(&l->c, g->by_launch[i]));
+            assert_true(an_device_launch_time(&l->c, g->by_launch[i - 1]) <=
+                        an_device_launch_time(&l->c, g->by_launch[i]));
         for (int64_t time = FX_BASE; time < FX_BASE + 2000; time += 97) {
-            size_t k = an_device_launch_seek(&l->c, d, time), end = v->first + g->by_launch_known[d];
+            size_t k = an_device_launch_seek(&l->c, d, time),
+                   end = v->first + g->by_launch_known[d];
             assert_true(k == end || an_device_launch_time(&l->c, g->by_launch[k]) >= time);
             assert_true(k == v->first || an_device_launch_time(&l->c, g->by_launch[k - 1]) < time);
         }
@@ -146,7 +158,8 @@ static void check_order(const struct loaded *l, const struct an_devices *g)
     assert_int_equal(at, g->op.count);
 }
 
-/* Random calls and ops: correlations used twice, missing ones, several processes with the same correlations, equal times. */
+/* Random calls and ops: correlations used twice, missing ones, several processes with the same
+ * correlations, equal times. */
 static void test_links(void **state)
 {
     (void)state;
@@ -155,7 +168,8 @@ static void test_links(void **state)
         struct loaded l;
         uint32_t s = seed * 2654435761u;
         fx_open(f);
-        int64_t process[3] = {f->process, fx_process(f, 1, "b"), fx_process(f, 2, "c")}, stream[3][3], thread[3];
+        int64_t process[3] = {f->process, fx_process(f, 1, "b"), fx_process(f, 2, "c")},
+                stream[3][3], thread[3];
         for (int p = 0; p < 3; p++) {
             thread[p] = p ? fx_track(f, process[p], "thread", "main", NULL) : f->thread;
             for (int k = 0; k < 3; k++)
@@ -163,14 +177,17 @@ static void test_links(void **state)
         }
         for (int n = 5 + (int)(next(&s) % 80); n--;) {
             int p = (int)(next(&s) % 3);
-            int64_t start = next(&s) % 1000, correlation = next(&s) % 8 ? (int64_t)(next(&s) % 60) : FX_NONE;
-            gpu_host_ns(f, thread[p], start, start + 1, next(&s) % 3 ? "cudaLaunchKernel" : "cudaEventQuery", "runtime",
+            int64_t start = next(&s) % 1000,
+                    correlation = next(&s) % 8 ? (int64_t)(next(&s) % 60) : FX_NONE;
+            gpu_host_ns(f, thread[p], start, start + 1,
+                        next(&s) % 3 ? "cudaLaunchKernel" : "cudaEventQuery", "runtime",
                         correlation);
         }
         for (int n = 5 + (int)(next(&s) % 80); n--;) {
-            int64_t start = next(&s) % 1000, correlation = next(&s) % 8 ? (int64_t)(next(&s) % 60) : FX_NONE;
-            gpu_kernel_ns(f, stream[next(&s) % 3][next(&s) % 3], start / 20 * 20, start / 20 * 20 + next(&s) % 9, "k",
-                          correlation);
+            int64_t start = next(&s) % 1000,
+                    correlation = next(&s) % 8 ? (int64_t)(next(&s) % 60) : FX_NONE;
+            gpu_kernel_ns(f, stream[next(&s) % 3][next(&s) % 3], start / 20 * 20,
+                          start / 20 * 20 + next(&s) % 9, "k", correlation);
         }
         const struct an_devices *g = load(f, &l);
         assert_non_null(g);
@@ -220,6 +237,7 @@ static void test_nested_call(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sort), cmocka_unit_test(test_links),
-                                       cmocka_unit_test(test_no_launches), cmocka_unit_test(test_nested_call)};
+                                       cmocka_unit_test(test_no_launches),
+                                       cmocka_unit_test(test_nested_call)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

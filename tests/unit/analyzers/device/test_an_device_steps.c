@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps on accelerators: where they begin and end, in traces with markers of several kinds and with none; their budget by hand
- * and against one cell a nanosecond; phases that the names of other tools' traces tell.
+ * Steps on accelerators: where they begin and end, in traces with markers of several kinds and with
+ * none; their budget by hand and against one cell a nanosecond; phases that the names of other
+ * tools' traces tell.
  */
 #include "tests/unit/an_gpu.h"
 
@@ -26,7 +27,8 @@ static void begin(struct run *r)
 /* A kernel [start, end) that the main thread launches at `launch` in 1 ns. */
 static void kernel(struct run *r, int64_t launch, int64_t start, int64_t end, const char *name)
 {
-    gpu_host_ns(r->f, r->f->thread, launch, launch + 1, "cudaLaunchKernel", "runtime", ++r->correlation);
+    gpu_host_ns(r->f, r->f->thread, launch, launch + 1, "cudaLaunchKernel", "runtime",
+                ++r->correlation);
     gpu_kernel_ns(r->f, r->stream, start, end, name, r->correlation);
 }
 
@@ -47,10 +49,12 @@ static void test_host_runs_ahead(void **state)
         marker(r, 10 + i, i * 100, i * 100 + 100);
         gpu_copy_ns(r->f, r->stream, 400 + i * 150, 410 + i * 150, "Memcpy HtoD", "HtoD",
                     1000 + i); /* not what a step begins with */
-        gpu_host_ns(r->f, r->f->thread, i * 100 + 5, i * 100 + 6, "cudaMemcpyAsync", "runtime", 1000 + i);
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 5, i * 100 + 6, "cudaMemcpyAsync", "runtime",
+                    1000 + i);
         kernel(r, i * 100 + 10, 420 + i * 150, 500 + i * 150, GEMM);
         kernel(r, i * 100 + 50, 500 + i * 150, 550 + i * 150 - i, GEMM);
-        gpu_row_ns(r->f, r->stream, 0, 2000, "ProfilerStep#10", "annotation", FX_NONE, FX_NONE); /* of the device: no step */
+        gpu_row_ns(r->f, r->stream, 0, 2000, "ProfilerStep#10", "annotation", FX_NONE,
+                   FX_NONE); /* of the device: no step */
     }
     const struct an_result *x = fx_analyze(r->f);
     const struct an_steps *s = &x->steps;
@@ -94,7 +98,8 @@ static void test_two_devices(void **state)
     fx_close(r->f);
 }
 
-/* Few steps are all there is: they are counted, and the reader is told. A step that launched nothing is listed. */
+/* Few steps are all there is: they are counted, and the reader is told. A step that launched
+ * nothing is listed. */
 static void test_few_steps(void **state)
 {
     (void)state;
@@ -115,7 +120,8 @@ static void test_few_steps(void **state)
     fx_close(r->f);
 }
 
-/* Three ProfilerSteps make one update: they are micro-steps. The first two of the capture belong to an update before it. */
+/* Three ProfilerSteps make one update: they are micro-steps. The first two of the capture belong to
+ * an update before it. */
 static void test_accumulation(void **state)
 {
     (void)state;
@@ -125,7 +131,8 @@ static void test_accumulation(void **state)
         marker(r, i, i * 100, i * 100 + 100);
         kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 60, GEMM);
         if (i % 3 == 1)
-            gpu_host_ns(r->f, r->f->thread, i * 100 + 50, i * 100 + 60, "Optimizer.step#AdamW.step", "annotation", FX_NONE);
+            gpu_host_ns(r->f, r->f->thread, i * 100 + 50, i * 100 + 60, "Optimizer.step#AdamW.step",
+                        "annotation", FX_NONE);
     }
     const struct an_steps *s = &fx_analyze(r->f)->steps;
     assert_int_equal(s->count, 5); /* of 2 to 4, 5 to 7 ... 14 to 16; 17 and 18 are not whole */
@@ -145,7 +152,8 @@ static void test_no_accumulation(void **state)
         marker(r, i, i * 100, i * 100 + 100);
         kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 60, GEMM);
         if (i != 3)
-            gpu_host_ns(r->f, r->f->thread, i * 100 + 50, i * 100 + 60, "Optimizer.step#AdamW.step", "annotation", FX_NONE);
+            gpu_host_ns(r->f, r->f->thread, i * 100 + 50, i * 100 + 60, "Optimizer.step#AdamW.step",
+                        "annotation", FX_NONE);
     }
     const struct an_steps *s = &fx_analyze(r->f)->steps;
     assert_int_equal(s->count, 8);
@@ -161,8 +169,10 @@ static void test_two_optimizers(void **state)
     begin(r);
     for (int i = 0; i < 7; i++) {
         kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 60, GEMM);
-        gpu_host_ns(r->f, r->f->thread, i * 100 + 70, i * 100 + 80, "Optimizer.step#Adagrad.step", "annotation", FX_NONE);
-        gpu_host_ns(r->f, r->f->thread, i * 100 + 80, i * 100 + 90, "Optimizer.step#AdamW.step", "annotation", FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 70, i * 100 + 80, "Optimizer.step#Adagrad.step",
+                    "annotation", FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 80, i * 100 + 90, "Optimizer.step#AdamW.step",
+                    "annotation", FX_NONE);
     }
     const struct an_steps *s = &fx_analyze(r->f)->steps;
     assert_string_equal(s->source, "Optimizer.step");
@@ -179,9 +189,11 @@ static void test_optimizer_kernels(void **state)
     begin(r);
     for (int i = 0; i < 6; i++) {
         kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 50, GEMM);
-        kernel(r, i * 100 + 20, i * 100 + 50, i * 100 + 60, "void split_embedding_backward_adagrad<AdamFunctor>()");
+        kernel(r, i * 100 + 20, i * 100 + 50, i * 100 + 60,
+               "void split_embedding_backward_adagrad<AdamFunctor>()");
         kernel(r, i * 100 + 30, i * 100 + 60, i * 100 + 70, ADAM);
-        kernel(r, i * 100 + 40, i * 100 + 70, i * 100 + 80, "void at::native::vectorized_elementwise_kernel<4>()");
+        kernel(r, i * 100 + 40, i * 100 + 70, i * 100 + 80,
+               "void at::native::vectorized_elementwise_kernel<4>()");
         kernel(r, i * 100 + 50, i * 100 + 80, i * 100 + 90, ADAM);
     }
     const struct an_result *x = fx_analyze(r->f);
@@ -230,7 +242,8 @@ static void test_one_group(void **state)
     fx_close(r->f);
 }
 
-/* Neither markers nor an optimizer: no steps, and what to do about it; the device's times are there all the same. */
+/* Neither markers nor an optimizer: no steps, and what to do about it; the device's times are there
+ * all the same. */
 static void test_no_markers(void **state)
 {
     (void)state;
@@ -253,7 +266,8 @@ static void test_nvtx_ranges(void **state)
     begin(r);
     for (int i = 0; i < 6; i++) {
         gpu_host_ns(r->f, r->f->thread, i * 100, i * 100 + 95, "train_step", "my domain", FX_NONE);
-        gpu_host_ns(r->f, r->f->thread, i * 100 + 5, i * 100 + 50, "step", "my domain", FX_NONE); /* inside it */
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 5, i * 100 + 50, "step", "my domain",
+                    FX_NONE); /* inside it */
         kernel(r, i * 100 + 10, i * 100 + 120, i * 100 + 160, GEMM);
     }
     const struct an_result *x = fx_analyze(r->f);
@@ -264,7 +278,8 @@ static void test_nvtx_ranges(void **state)
     fx_close(r->f);
 }
 
-/* A trace without an accelerator: the names of PyTorch's own operators tell what the step's thread did. */
+/* A trace without an accelerator: the names of PyTorch's own operators tell what the step's thread
+ * did. */
 static void test_cpu_trace(void **state)
 {
     (void)state;
@@ -273,11 +288,14 @@ static void test_cpu_trace(void **state)
     for (int i = 0; i < 6; i++) {
         marker(r, i, i * 100, i * 100 + 100);
         gpu_host_ns(r->f, r->f->thread, i * 100 + 5, i * 100 + 25,
-                    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation", FX_NONE);
+                    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation",
+                    FX_NONE);
         gpu_host_ns(r->f, r->f->thread, i * 100 + 30, i * 100 + 80, "aten::linear", "op", FX_NONE);
         gpu_host_ns(r->f, r->f->thread, i * 100 + 40, i * 100 + 70, "aten::addmm", "op", FX_NONE);
-        gpu_host_ns(r->f, r->f->thread, i * 100 + 80, i * 100 + 90, "gloo:all_reduce", "annotation", FX_NONE);
-        gpu_host_ns(r->f, r->f->thread, i * 100 + 90, i * 100 + 95, "Optimizer.zero_grad#SGD.zero_grad", "annotation", FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 80, i * 100 + 90, "gloo:all_reduce", "annotation",
+                    FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, i * 100 + 90, i * 100 + 95,
+                    "Optimizer.zero_grad#SGD.zero_grad", "annotation", FX_NONE);
     }
     const struct an_result *x = fx_analyze(r->f);
     assert_string_equal(x->steps.source, "ProfilerStep");
@@ -312,8 +330,9 @@ static void test_budget(void **state)
         gpu_kernel_ns(r->f, aside, at + 110, at + 310, NCCL, 500);
         gpu_copy_ns(r->f, r->stream, at + 300, at + 360, "Memcpy DtoH", "DtoH", 501);
         gpu_row_ns(r->f, r->stream, at + 400, at + 450, "graph", "graph", FX_NONE, 502);
-        gpu_host_ns(r->f, r->f->thread, at + 340, at + 560, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
-                    "annotation", FX_NONE);
+        gpu_host_ns(r->f, r->f->thread, at + 340, at + 560,
+                    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation",
+                    FX_NONE);
         gpu_host_ns(r->f, r->f->thread, at + 400, at + 500, "aten::stack", "op", FX_NONE);
         gpu_host_ns(r->f, r->f->thread, at + 560, at + 700, "aten::add", "op", FX_NONE);
     }
@@ -325,13 +344,15 @@ static void test_budget(void **state)
     assert_int_equal(b->ns[AN_CLASS_COMM].value, 100);
     assert_int_equal(b->ns[AN_CLASS_COPY].value, 50);
     assert_int_equal(b->ns[AN_CLASS_INPUT].value, 40 + 110);
-    assert_int_equal(b->ns[AN_CLASS_HOST].value, 140 + 3); /* 560 to 700, and the calls that launch */
+    assert_int_equal(b->ns[AN_CLASS_HOST].value,
+                     140 + 3); /* 560 to 700, and the calls that launch */
     assert_int_equal(b->ns[AN_CLASS_UNATTRIBUTED].value, 3000 - 600 - 100 - 50 - 150 - 143);
     assert_false(b->pct[AN_CLASS_BUBBLE].valid);
     fx_close(r->f);
 }
 
-/* What the host spends in a phase is cut out of the device's steps: the idle device, and the kernels that the phase launched.
+/* What the host spends in a phase is cut out of the device's steps: the idle device, and the
+ * kernels that the phase launched.
  */
 static void test_phases(void **state)
 {
@@ -349,8 +370,10 @@ static void test_phases(void **state)
             at += 500;
         }
         if (i == 3) {
-            gpu_host_ns(r->f, r->f->thread, at, at + 200, "train.py(7): save_checkpoint", "annotation", FX_NONE);
-            gpu_host_ns(r->f, r->f->thread, at + 10, at + 150, "torch/serialization.py(944): save", "python", FX_NONE);
+            gpu_host_ns(r->f, r->f->thread, at, at + 200, "train.py(7): save_checkpoint",
+                        "annotation", FX_NONE);
+            gpu_host_ns(r->f, r->f->thread, at + 10, at + 150, "torch/serialization.py(944): save",
+                        "python", FX_NONE);
             at += 200;
         }
         marker(r, i, start, at);
@@ -362,8 +385,9 @@ static void test_phases(void **state)
     assert_near(x->phases[0].wall_ms, 500e-6, 1e-15);
     assert_string_equal(x->phases[1].name, "checkpoint");
     assert_near(x->phases[1].wall_ms, 140e-6, 1e-15);
-    /* Steps begin at 50, 150, 250, 850, 1150, 1250. The evaluation, 300 to 800, is cut from 350, where what was launched before
-     * it ends, to 850, where what it launched ends; the saving, 910 to 1050, from 950, the end of step 3's kernel. */
+    /* Steps begin at 50, 150, 250, 850, 1150, 1250. The evaluation, 300 to 800, is cut from 350,
+     * where what was launched before it ends, to 850, where what it launched ends; the saving, 910
+     * to 1050, from 950, the end of step 3's kernel. */
     assert_int_equal(x->budget.phase_ns, 500 + 100);
     assert_int_equal(x->budget.step_ns, 100 + 600 + 300 + 100 - 600);
     assert_int_equal(x->budget.ns[AN_CLASS_COMPUTE].value, 400);
@@ -379,7 +403,8 @@ static void test_compilation(void **state)
         marker(r, i, i * 100, i * 100 + 100);
         kernel(r, i * 100 + 10, i * 100 + 20, i * 100 + 60, GEMM);
     }
-    gpu_host_ns(r->f, r->f->thread, 230, 280, "_compile.compile_inner (dynamo_timed)", "op", FX_NONE);
+    gpu_host_ns(r->f, r->f->thread, 230, 280, "_compile.compile_inner (dynamo_timed)", "op",
+                FX_NONE);
     gpu_host_ns(r->f, r->f->thread, 240, 270, "compile_fx_inner (dynamo_timed)", "op", FX_NONE);
     const struct an_result *x = fx_analyze(r->f);
     assert_int_equal(x->steps.counted, 3);
@@ -418,7 +443,8 @@ static void test_random_budgets(void **state)
         int64_t length = CELLS / (STEPS + 1), want[AN_CLASS_COUNT] = {0}, first[STEPS];
         begin(r);
         memset(cell, 0, sizeof cell);
-        int64_t comm = gpu_stream(r->f, r->f->process, "gpu:0", 20), copy = gpu_stream(r->f, r->f->process, "gpu:0", 21);
+        int64_t comm = gpu_stream(r->f, r->f->process, "gpu:0", 20),
+                copy = gpu_stream(r->f, r->f->process, "gpu:0", 21);
         gpu_kernel_ns(r->f, copy, 1, 1, GEMM, 9999); /* so that stream 21 is no communicator's */
         for (int i = 0; i < STEPS; i++) {
             marker(r, i, i * length, i * length + length);
@@ -431,7 +457,8 @@ static void test_random_budgets(void **state)
             int64_t start = next(&s) % (CELLS - 100), end = start + next(&s) % 60;
             switch (next(&s) % 5) {
             case 0:
-                gpu_kernel_ns(r->f, r->stream, start, end, "void at::native::elementwise_kernel<1>()", FX_NONE);
+                gpu_kernel_ns(r->f, r->stream, start, end,
+                              "void at::native::elementwise_kernel<1>()", FX_NONE);
                 paint(cell, start, end, 1);
                 break;
             case 1:
@@ -443,7 +470,8 @@ static void test_random_budgets(void **state)
                 paint(cell, start, end, 4);
                 break;
             case 3:
-                gpu_host_ns(r->f, r->f->thread, start, end, "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
+                gpu_host_ns(r->f, r->f->thread, start, end,
+                            "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__",
                             "annotation", FX_NONE);
                 paint(cell, start, end, 8);
                 break;

@@ -14,16 +14,19 @@ static void test_names(void **state)
 {
     static const char *const names[][2] = {
         {"aten::mm", "aten::mm"},
-        {"void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, at::detail::Array<char*, 3> >(int, "
+        {"void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, "
+         "at::detail::Array<char*, 3> >(int, "
          "float)",
          "at::native::vectorized_elementwise_kernel"},
         {"void (anonymous namespace)::softmax_warp_forward<float>(float*)", "softmax_warp_forward"},
-        {"ampere_sgemm_128x64_nn", "ampere_sgemm_128x64_nn"}, /* short numbers say what a kernel is */
+        {"ampere_sgemm_128x64_nn",
+         "ampere_sgemm_128x64_nn"}, /* short numbers say what a kernel is */
         {"triton_poi_fused_add_0", "triton_poi_fused_add_0"},
         {"kernel_16384_abc", "kernel_#_abc"},
         {"fn at 0x7ffdeadbeef", "fn at #"},
         {"foo(int) [clone .isra.0]", "foo"},
-        {"Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pageable -> Device)"}, /* the memory is the point */
+        {"Memcpy HtoD (Pageable -> Device)",
+         "Memcpy HtoD (Pageable -> Device)"}, /* the memory is the point */
         {"enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", "enumerate(DataLoader)"},
         {"Vec::operator<<(int)", "Vec::operator<<"},
         {"a->b<int>", "a->b"},
@@ -49,7 +52,8 @@ static double normal(uint64_t *seed)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* n steps of `mean` ms whose neighbours resemble each other (first-order, 0.3) with a spread of 2 %. */
+/* n steps of `mean` ms whose neighbours resemble each other (first-order, 0.3) with a spread of 2
+ * %. */
 static void steps(double *x, size_t n, double mean, uint64_t *seed)
 {
     double drift = 0;
@@ -76,7 +80,8 @@ static bool sure(const struct an_diff_test *t)
     return t->p < 0.05 && (t->low > 0 || t->high < 0) && fabs(t->bad - t->good) > t->floor;
 }
 
-/* 200 pairs of equal runs: not more than 5 % may be told apart. 200 pairs 5 % apart: nine of ten must, from 20 steps on. */
+/* 200 pairs of equal runs: not more than 5 % may be told apart. 200 pairs 5 % apart: nine of ten
+ * must, from 20 steps on. */
 static void test_error_rates(void **state)
 {
     static const size_t sizes[][2] = {{5, 5}, {8, 6}, {20, 20}, {60, 30}};
@@ -94,8 +99,9 @@ static void test_error_rates(void **state)
             t = compare(a, sizes[s][0], b, sizes[s][1]);
             found += sure(&t);
         }
-        print_message("%zu and %zu steps: %d of 200 equal pairs told apart, %d of 200 pairs 6 %% apart\n", sizes[s][0],
-                      sizes[s][1], wrong, found);
+        print_message(
+            "%zu and %zu steps: %d of 200 equal pairs told apart, %d of 200 pairs 6 %% apart\n",
+            sizes[s][0], sizes[s][1], wrong, found);
         assert_true(wrong <= 10);
         assert_true(sizes[s][1] < 20 || found >= 180);
     }
@@ -147,7 +153,8 @@ static const struct an_result *run_of(struct fixture *f, const struct plan *p)
     static const int64_t us = 1000;
     uint64_t seed = (uint64_t)p->steps;
     fx_open(f);
-    int64_t work = fx_work(f, "matrix", "fp32", 10, 10, 10), wait = fx_kind(f, "input_wait"), at = 0;
+    int64_t work = fx_work(f, "matrix", "fp32", 10, 10, 10), wait = fx_kind(f, "input_wait"),
+            at = 0;
     for (int i = 0; i < p->steps; i++) {
         int64_t jitter = p->noise ? (int64_t)(an_random(&seed) % 7) * us : 0, t = at;
         struct {
@@ -183,7 +190,8 @@ static struct an_diff *diff_of(const struct plan *good, const struct plan *bad)
     return d;
 }
 
-static const struct an_diff_row *row_of(const struct an_diff *d, enum an_diff_kind kind, const char *name)
+static const struct an_diff_row *row_of(const struct an_diff *d, enum an_diff_kind kind,
+                                        const char *name)
 {
     for (size_t i = 0; i < d->row_count; i++)
         if (d->rows[i].kind == kind && !strcmp(d->rows[i].name, name))
@@ -193,8 +201,10 @@ static const struct an_diff_row *row_of(const struct an_diff *d, enum an_diff_ki
 
 static void test_slower_op_is_found(void **state)
 {
-    const struct plan good = {.steps = 22, .matmul = 100, .softmax = 50, .wait = 20, .tokens = 64, .noise = true};
-    const struct plan bad = {.steps = 15, .matmul = 140, .softmax = 50, .wait = 20, .tokens = 64, .noise = true};
+    const struct plan good = {
+        .steps = 22, .matmul = 100, .softmax = 50, .wait = 20, .tokens = 64, .noise = true};
+    const struct plan bad = {
+        .steps = 15, .matmul = 140, .softmax = 50, .wait = 20, .tokens = 64, .noise = true};
     (void)state;
     struct an_diff *d = diff_of(&good, &bad);
     assert_int_equal(d->unit, AN_DIFF_PER_STEP);
@@ -209,7 +219,8 @@ static void test_slower_op_is_found(void **state)
     assert_near(matmul->delta, 0.040, 0.004);
     assert_near(matmul->good_calls, 1, 0);
     assert_int_equal(matmul->class, AN_CLASS_COMPUTE);
-    const struct an_diff_row *compute = row_of(d, AN_DIFF_CLASS, "compute"), *input = row_of(d, AN_DIFF_CLASS, "input");
+    const struct an_diff_row *compute = row_of(d, AN_DIFF_CLASS, "compute"),
+                             *input = row_of(d, AN_DIFF_CLASS, "input");
     assert_true(compute->significant && !input->significant);
     assert_null(row_of(d, AN_DIFF_OP, "softmax")); /* did not change: no row */
     assert_non_null(strstr(d->verdict, "slower"));
@@ -228,8 +239,10 @@ static void test_slower_op_is_found(void **state)
 
 static void test_loader_is_named(void **state)
 {
-    const struct plan good = {.steps = 12, .matmul = 100, .wait = 1, .tokens = FX_NONE, .noise = true};
-    const struct plan bad = {.steps = 12, .matmul = 100, .wait = 90, .tokens = FX_NONE, .noise = true};
+    const struct plan good = {
+        .steps = 12, .matmul = 100, .wait = 1, .tokens = FX_NONE, .noise = true};
+    const struct plan bad = {
+        .steps = 12, .matmul = 100, .wait = 90, .tokens = FX_NONE, .noise = true};
     (void)state;
     struct an_diff *d = diff_of(&good, &bad);
     assert_non_null(strstr(d->verdict, "input +89 µs a step (loader: next_batch)"));
@@ -241,8 +254,10 @@ static void test_loader_is_named(void **state)
 
 static void test_equal_runs_differ_in_nothing(void **state)
 {
-    const struct plan one = {.steps = 22, .matmul = 100, .softmax = 50, .wait = 20, .tokens = 64, .noise = true};
-    const struct plan other = {.steps = 30, .matmul = 100, .softmax = 50, .wait = 20, .tokens = 64, .noise = true};
+    const struct plan one = {
+        .steps = 22, .matmul = 100, .softmax = 50, .wait = 20, .tokens = 64, .noise = true};
+    const struct plan other = {
+        .steps = 30, .matmul = 100, .softmax = 50, .wait = 20, .tokens = 64, .noise = true};
     (void)state;
     struct an_diff *d = diff_of(&one, &one);
     assert_non_null(strstr(d->verdict, "no difference"));
@@ -259,7 +274,8 @@ static void test_names_that_one_run_has(void **state)
 {
     const struct plan good = {.steps = 12, .matmul = 100, .tokens = 64, .other = "gelu<float, 4>"};
     const struct plan bad = {.steps = 12, .matmul = 100, .tokens = 64, .other = "relu"};
-    const struct plan renamed = {.steps = 12, .matmul = 100, .tokens = 64, .other = "gelu<float, 8>"};
+    const struct plan renamed = {
+        .steps = 12, .matmul = 100, .tokens = 64, .other = "gelu<float, 8>"};
     (void)state;
     struct an_diff *d = diff_of(&good, &bad);
     assert_int_equal(d->added_total, 1);
@@ -292,14 +308,16 @@ static void test_steps_of_other_sizes(void **state)
 
 static void test_too_few_steps(void **state)
 {
-    const struct plan good = {.steps = 6, .matmul = 100, .tokens = 64}, bad = {.steps = 20, .matmul = 200, .tokens = 64};
+    const struct plan good = {.steps = 6, .matmul = 100, .tokens = 64},
+                      bad = {.steps = 20, .matmul = 200, .tokens = 64};
     (void)state;
     struct an_diff *d = diff_of(&good, &bad);
     assert_int_equal(d->good.steps, 4);
     assert_non_null(d->significance);
     assert_false(d->slower || d->differs || d->step.significant);
     assert_true(isnan(d->step.p) && isnan(d->step.low));
-    assert_non_null(strstr(d->verdict, "slower")); /* the numbers are said all the same, and the doubt with them */
+    assert_non_null(strstr(
+        d->verdict, "slower")); /* the numbers are said all the same, and the doubt with them */
     assert_non_null(strstr(d->verdict, "not enough steps"));
     assert_false(an_diff_above(d, 3));
     an_diff_free(d);
@@ -329,12 +347,14 @@ static void test_no_steps(void **state)
     an_diff_free(d);
 }
 
-/* Two ranks, of which rank 1 is slower in BAD: the step is the mean of both, the row of the rank says which. */
+/* Two ranks, of which rank 1 is slower in BAD: the step is the mean of both, the row of the rank
+ * says which. */
 static const struct an_result *two_ranks(struct fixture *f, int64_t slow)
 {
     fx_open(f);
     for (int64_t rank = 0; rank < 2; rank++) {
-        int64_t process = fx_process(f, rank, "train"), track = fx_track(f, process, "thread", "main", NULL);
+        int64_t process = fx_process(f, rank, "train"),
+                track = fx_track(f, process, "thread", "main", NULL);
         int64_t work = fx_work(f, "matrix", "fp32", 10, 10, 10), at = 0;
         for (int i = 0; i < 14; i++) {
             int64_t length = 100000 + (i * 7 + rank * 3) % 5 * 100 + (rank ? slow : 0);
@@ -354,7 +374,8 @@ static void test_ranks(void **state)
     assert_int_equal(an_diff_results(two_ranks(&a, 0), two_ranks(&b, 20000), 0, &d), 0);
     assert_int_equal(d->good.steps, 12); /* steps, not steps times ranks */
     assert_near(d->step.delta, 0.010, 0.001);
-    const struct an_diff_row *zero = row_of(d, AN_DIFF_RANK, "rank 0"), *one = row_of(d, AN_DIFF_RANK, "rank 1");
+    const struct an_diff_row *zero = row_of(d, AN_DIFF_RANK, "rank 0"),
+                             *one = row_of(d, AN_DIFF_RANK, "rank 1");
     assert_non_null(zero);
     assert_non_null(one);
     assert_false(zero->significant);

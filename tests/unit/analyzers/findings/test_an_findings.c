@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Findings and verdict of accelerator runs: made-up steps of 10 ms in which one thing takes a known share, so that the finding,
- * its ceiling and the name of the run follow by hand.
+ * Findings and verdict of accelerator runs: made-up steps of 10 ms in which one thing takes a known
+ * share, so that the finding, its ceiling and the name of the run follow by hand.
  */
 #include "tests/unit/an_gpu.h"
 
@@ -13,7 +13,8 @@ struct shape {
     int wait, comm, copy, sync, host, graph;
     const char *kernel, *device; /* of the compute; name of the device or NULL */
     bool attention;              /* the compute is 60 % aten::bmm and 40 % aten::_softmax */
-    bool launches;               /* the compute is kernels of 12 us, each with a launch call of 18 us, every 20 us */
+    bool launches; /* the compute is kernels of 12 us, each with a launch call of 18 us, every 20 us
+                    */
 };
 
 struct made {
@@ -21,7 +22,8 @@ struct made {
     int64_t stream, correlation, at; /* at: us */
 };
 
-static void device_work(struct made *m, int us, const char *name, const char *category, int64_t detail)
+static void device_work(struct made *m, int us, const char *name, const char *category,
+                        int64_t detail)
 {
     int64_t id = ++m->correlation;
     const char *call = !strcmp(category, "memcpy")  ? "cudaMemcpyAsync"
@@ -45,7 +47,8 @@ static void compute(struct made *m, const struct shape *s, int us)
     if (!s->launches)
         device_work(m, us, name, "kernel", FX_NONE);
     for (int i = 0; s->launches && i < us / 20; i++, m->at += 20)
-        gpu_launch(m->f, m->stream, m->at, m->at + 18, m->at + 19, m->at + 31, name, ++m->correlation);
+        gpu_launch(m->f, m->stream, m->at, m->at + 18, m->at + 19, m->at + 31, name,
+                   ++m->correlation);
 }
 
 static void step(struct made *m, const struct shape *s, int index)
@@ -58,18 +61,22 @@ static void step(struct made *m, const struct shape *s, int index)
     if (s->graph)
         device_work(m, s->graph, "graph 1", "graph", FX_NONE);
     if (s->comm)
-        device_work(m, s->comm, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevComm*)", "kernel", FX_NONE);
+        device_work(m, s->comm, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevComm*)", "kernel",
+                    FX_NONE);
     if (s->copy)
-        device_work(m, s->copy, "Memcpy HtoD (Pageable -> Device)", "memcpy", gpu_copy(m->f, "HtoD", "pageable", 1 << 20));
+        device_work(m, s->copy, "Memcpy HtoD (Pageable -> Device)", "memcpy",
+                    gpu_copy(m->f, "HtoD", "pageable", 1 << 20));
     if (s->sync)
-        gpu_row(m->f, thread, m->at, m->at + s->sync, "cudaStreamSynchronize", "runtime", ++m->correlation);
+        gpu_row(m->f, thread, m->at, m->at + s->sync, "cudaStreamSynchronize", "runtime",
+                ++m->correlation);
     m->at += s->sync;
     if (s->host)
         gpu_row(m->f, thread, m->at, m->at + s->host - 20, "aten::nonzero", "op", FX_NONE);
     m->at += s->host;
     if (s->wait)
-        gpu_row(m->f, thread, m->at, m->at + s->wait - 20, "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
-                "annotation", FX_NONE);
+        gpu_row(m->f, thread, m->at, m->at + s->wait - 20,
+                "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "annotation",
+                FX_NONE);
     m->at = end;
 }
 
@@ -96,7 +103,8 @@ static const struct an_finding *finding(const struct an_result *r, const char *i
     return NULL;
 }
 
-/* All the parts of DESIGN 6; a ceiling claims nothing else; at most five; the others by what there is to gain. */
+/* All the parts of DESIGN 6; a ceiling claims nothing else; at most five; the others by what there
+ * is to gain. */
 static void check_form(const struct an_result *r)
 {
     assert_true(r->finding_count <= 5);
@@ -122,7 +130,8 @@ static double ceiling(double us)
     return 100 * (STEP_US / (STEP_US - us) - 1);
 }
 
-static void check_first(const struct shape *s, const char *class, const char *id, double us, const char *action)
+static void check_first(const struct shape *s, const char *class, const char *id, double us,
+                        const char *action)
 {
     struct fixture fx, *f = &fx;
     const struct an_result *r = make(f, s);
@@ -145,7 +154,8 @@ static void test_input(void **state)
 static void test_communication(void **state)
 {
     (void)state;
-    check_first(&(struct shape){.comm = 3000}, "COMMUNICATION-BOUND", "EXPOSED_COMM", 3000, "every rank");
+    check_first(&(struct shape){.comm = 3000}, "COMMUNICATION-BOUND", "EXPOSED_COMM", 3000,
+                "every rank");
 }
 
 static void test_pageable_copies(void **state)
@@ -166,7 +176,8 @@ static void test_host(void **state)
     const struct an_result *r = make(f, &(struct shape){.host = 2500, .wait = 2000});
     const struct an_finding *x = finding(r, "HOST_BOUND");
     assert_non_null(x);
-    bool named = false; /* what the host was in meanwhile, 2 480 of 2 525 us; the loader is a class of its own */
+    bool named = false; /* what the host was in meanwhile, 2 480 of 2 525 us; the loader is a class
+                           of its own */
     for (size_t i = 0; i < 5 && x->evidence[i]; i++) {
         named = named || strstr(x->evidence[i], "98 % in aten::nonzero itself");
         assert_null(strstr(x->evidence[i], "DataLoader"));
@@ -175,11 +186,13 @@ static void test_host(void **state)
     fx_close(f);
 }
 
-/* Short kernels, long launch calls: the device idles 8 us of every 20, 7 of them inside the next launch call. */
+/* Short kernels, long launch calls: the device idles 8 us of every 20, 7 of them inside the next
+ * launch call. */
 static void test_launches(void **state)
 {
     (void)state;
-    check_first(&(struct shape){.launches = true}, "LAUNCH-BOUND", "LAUNCH_BOUND", 3500, "CUDA graph");
+    check_first(&(struct shape){.launches = true}, "LAUNCH-BOUND", "LAUNCH_BOUND", 3500,
+                "CUDA graph");
 }
 
 static void test_attention(void **state)
@@ -215,7 +228,8 @@ static void test_what_holds_the_run_back_first(void **state)
 {
     struct fixture fx, *f = &fx;
     (void)state;
-    struct shape s = {.wait = 2000, .kernel = "volta_sgemm_128x64_nn", .device = "Tesla V100-SXM2-16GB"};
+    struct shape s = {
+        .wait = 2000, .kernel = "volta_sgemm_128x64_nn", .device = "Tesla V100-SXM2-16GB"};
     const struct an_result *r = make(f, &s);
     check_form(r);
     assert_string_equal(r->findings[0].id, "INPUT_STALL");
@@ -276,7 +290,8 @@ static void test_no_steps(void **state)
     fx_open(f);
     int64_t stream = gpu_stream(f, f->process, "gpu:0", 7);
     for (int i = 0; i < 10; i++)
-        gpu_launch(f, stream, i * 1000, i * 1000 + 10, i * 1000 + 20, i * 1000 + 320, "some_kernel", i + 1);
+        gpu_launch(f, stream, i * 1000, i * 1000 + 10, i * 1000 + 20, i * 1000 + 320, "some_kernel",
+                   i + 1);
     const struct an_result *r = fx_analyze(f);
     check_form(r);
     assert_non_null(finding(r, "NO_STEPS"));
@@ -309,12 +324,17 @@ static void test_some_steps(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_input),           cmocka_unit_test(test_communication),
-        cmocka_unit_test(test_pageable_copies), cmocka_unit_test(test_host),
-        cmocka_unit_test(test_launches),        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_synchronise),     cmocka_unit_test(test_what_holds_the_run_back_first),
-        cmocka_unit_test(test_healthy),         cmocka_unit_test(test_opaque),
-        cmocka_unit_test(test_no_steps),        cmocka_unit_test(test_some_steps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_input),
+                                       cmocka_unit_test(test_communication),
+                                       cmocka_unit_test(test_pageable_copies),
+                                       cmocka_unit_test(test_host),
+                                       cmocka_unit_test(test_launches),
+                                       cmocka_unit_test(test_attention),
+                                       cmocka_unit_test(test_synchronise),
+                                       cmocka_unit_test(test_what_holds_the_run_back_first),
+                                       cmocka_unit_test(test_healthy),
+                                       cmocka_unit_test(test_opaque),
+                                       cmocka_unit_test(test_no_steps),
+                                       cmocka_unit_test(test_some_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Findings of steps on the processor: made-up steps of 10 ms whose parts and ceilings are round numbers, so that each finding,
- * its ceiling and what silences it follow by hand.
+ * Findings of steps on the processor: made-up steps of 10 ms whose parts and ceilings are round
+ * numbers, so that each finding, its ceiling and what silences it follow by hand.
  */
 #include "tests/unit/an_fixture.h"
 
@@ -41,13 +41,15 @@ static int64_t detail_of(struct fixture *f, const struct part *p)
     d.dtype = p->dtype;
     d.pass = p->pass;
     d.flops = p->flops;
-    d.model_flops = d.palm_flops = strcmp(p->pass, "recompute") && strcmp(p->kind, "other") ? p->flops : 0;
+    d.model_flops = d.palm_flops =
+        strcmp(p->pass, "recompute") && strcmp(p->kind, "other") ? p->flops : 0;
     d.bytes_read = p->read;
     d.bytes_written = p->written;
     return fx_intern(f, &d);
 }
 
-/* Steps of 8 samples and 512 tokens: the parts, each in `micro` micro-steps, then host time up to 10 ms. */
+/* Steps of 8 samples and 512 tokens: the parts, each in `micro` micro-steps, then host time up to
+ * 10 ms. */
 static void steps(struct fixture *f, const struct part *part, size_t parts, int micro)
 {
     for (int i = 0; i < STEPS; i++) {
@@ -76,8 +78,8 @@ static void held(struct fixture *f, const char *name, double bytes)
     fx_counter(f, fx_track(f, f->process, "counter", name, NULL), 5000, bytes);
 }
 
-/* Peak 100 GFLOP/s in fp32, 400 in bf16; products 80 and 160; DRAM 10 GB/s, L2 100 GB/s; 1 GB of memory, 200 MB counted of
- * which 20 MB are activations. */
+/* Peak 100 GFLOP/s in fp32, 400 in bf16; products 80 and 160; DRAM 10 GB/s, L2 100 GB/s; 1 GB of
+ * memory, 200 MB counted of which 20 MB are activations. */
 static void machine(struct fixture *f)
 {
     ceiling(f, "flops", "fp32", 100e9);
@@ -112,8 +114,9 @@ static bool was_checked(const struct an_result *r, const char *words)
 /* All the parts of DESIGN 6, three pieces of evidence at least; a ceiling claims nothing else. */
 static void check_form(const struct an_finding *f)
 {
-    const char *const parts[] = {f->id,     f->claim,  f->evidence[0], f->evidence[1], f->evidence[2],
-                                 f->action, f->method, f->effort,      f->verify,      f->wrong_when};
+    const char *const parts[] = {f->id,          f->claim,     f->evidence[0], f->evidence[1],
+                                 f->evidence[2], f->action,    f->method,      f->effort,
+                                 f->verify,      f->wrong_when};
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         if (!parts[k] || !*parts[k])
             fail_msg("%s: part %zu is missing", f->id, k);
@@ -128,10 +131,12 @@ static double of_step(double removed_ms)
     return 100 * (10 / (10 - removed_ms) - 1);
 }
 
-/* 6 ms of products in fp32 and 1 ms of element-wise work at the peak: bf16 takes half of both away. */
-static const struct part fp32_products[] = {{"matmul", "matrix", "fp32", "forward", 200000000, 1000000, 1000000, 3000, 2},
-                                            {"gelu", "other", "fp32", "forward", 80000000, 1000, 1000, 1000, 1},
-                                            {"adamw", "other", "fp32", "optimizer", 1000, 1000, 1000, 500, 1}};
+/* 6 ms of products in fp32 and 1 ms of element-wise work at the peak: bf16 takes half of both away.
+ */
+static const struct part fp32_products[] = {
+    {"matmul", "matrix", "fp32", "forward", 200000000, 1000000, 1000000, 3000, 2},
+    {"gelu", "other", "fp32", "forward", 80000000, 1000, 1000, 1000, 1},
+    {"adamw", "other", "fp32", "optimizer", 1000, 1000, 1000, 500, 1}};
 
 static void test_precision(void **state)
 {
@@ -151,7 +156,8 @@ static void test_precision(void **state)
     assert_non_null(strstr(x->evidence[2], "66.67 GFLOP/s, 83 % of the fp32 roof"));
     assert_false(r->healthy);
     fx_close(f);
-    fx_open(f); /* products above their roof: no share above 100 %, but a calibration that is not believed */
+    fx_open(f); /* products above their roof: no share above 100 %, but a calibration that is not
+                   believed */
     ceiling(f, "gemm", "fp32", 60e9);
     ceiling(f, "gemm", "bf16", 160e9);
     steps(f, fp32_products, 3, 1);
@@ -163,7 +169,8 @@ static void test_precision(void **state)
     fx_close(f);
 }
 
-/* Not where bf16 is no faster, not for products in bf16, and not without the roofs of products: a gain has to be known. */
+/* Not where bf16 is no faster, not for products in bf16, and not without the roofs of products: a
+ * gain has to be known. */
 static void test_precision_refusals(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -189,20 +196,22 @@ static void test_precision_refusals(void **state)
     }
 }
 
-/* 2.5 ms of a step move 20 MB: 8 GB/s of 10. 10 MFLOP are 0.1 ms at the peak. What is faster is cached, what is much slower is
- * held by something else, an optimizer keeps its types. */
+/* 2.5 ms of a step move 20 MB: 8 GB/s of 10. 10 MFLOP are 0.1 ms at the peak. What is faster is
+ * cached, what is much slower is held by something else, an optimizer keeps its types. */
 static void test_intensity(void **state)
 {
     static const struct {
         struct part part;
         bool found;
-    } cases[] = {{{"gelu", "other", "fp32", "forward", 10000000, 10000000, 10000000, 2500, 1}, true},
-                 {{"gelu", "other", "bf16", "forward", 10000000, 10000000, 10000000, 2500, 1}, true},
-                 {{"gelu", "other", "fp32", "forward", 10000000, 20000000, 10000000, 2500, 1}, false},
-                 {{"gelu", "other", "fp32", "forward", 10000000, 2000000, 2000000, 2500, 1}, false},
-                 {{"gelu", "other", "fp32", "forward", 1000000, 800000, 800000, 200, 1}, false}, /* 2 % with its arithmetic */
-                 {{"adamw", "other", "fp32", "optimizer", 10000000, 10000000, 10000000, 2500, 1}, false},
-                 {{"matmul", "matrix", "fp32", "forward", 10000000, 10000000, 10000000, 2500, 1}, false}};
+    } cases[] = {
+        {{"gelu", "other", "fp32", "forward", 10000000, 10000000, 10000000, 2500, 1}, true},
+        {{"gelu", "other", "bf16", "forward", 10000000, 10000000, 10000000, 2500, 1}, true},
+        {{"gelu", "other", "fp32", "forward", 10000000, 20000000, 10000000, 2500, 1}, false},
+        {{"gelu", "other", "fp32", "forward", 10000000, 2000000, 2000000, 2500, 1}, false},
+        {{"gelu", "other", "fp32", "forward", 1000000, 800000, 800000, 200, 1},
+         false}, /* 2 % with its arithmetic */
+        {{"adamw", "other", "fp32", "optimizer", 10000000, 10000000, 10000000, 2500, 1}, false},
+        {{"matmul", "matrix", "fp32", "forward", 10000000, 10000000, 10000000, 2500, 1}, false}};
     (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct fixture fx, *f = &fx;
@@ -233,10 +242,11 @@ static void test_intensity(void **state)
     fx_close(f);
 }
 
-/* 40 products of 4 MFLOP: 50 us each at the roof of 80 GFLOP/s, 200 us here: a quarter of the roof. A call of half a
- * millisecond needs ten times the rows: a factor of 16. */
-static const struct part small[] = {{"matmul", "matrix", "fp32", "forward", 4000000, 50000, 50000, 200, 40},
-                                    {"adamw", "other", "fp32", "optimizer", 1000, 1000, 1000, 500, 1}};
+/* 40 products of 4 MFLOP: 50 us each at the roof of 80 GFLOP/s, 200 us here: a quarter of the roof.
+ * A call of half a millisecond needs ten times the rows: a factor of 16. */
+static const struct part small[] = {
+    {"matmul", "matrix", "fp32", "forward", 4000000, 50000, 50000, 200, 40},
+    {"adamw", "other", "fp32", "optimizer", 1000, 1000, 1000, 500, 1}};
 
 static void test_small_batch(void **state)
 {
@@ -252,12 +262,13 @@ static void test_small_batch(void **state)
     /* products at the roof: 2 of 8 ms; the other 2 ms are shared by 16 times the samples */
     assert_near(x->gain.high.value, of_step(6 + 2 * 15 / 16.0), 1e-6);
     assert_non_null(strstr(x->claim, "25 % of their roof: a micro-batch of 8 samples (512 rows)"));
-    assert_non_null(strstr(x->action, "--batch 128 in place of 8: a global batch of 128 samples, not 8"));
+    assert_non_null(
+        strstr(x->action, "--batch 128 in place of 8: a global batch of 128 samples, not 8"));
     assert_non_null(strstr(x->verify, "--batch 128;"));
     bool room = false;
     for (size_t i = 0; i < 5 && x->evidence[i]; i++)
-        room = room ||
-               strstr(x->evidence[i], "activations and workspace take 20 MB, 16 times as much is 300 MB more; 800 MB are left");
+        room = room || strstr(x->evidence[i], "activations and workspace take 20 MB, 16 times as "
+                                              "much is 300 MB more; 800 MB are left");
     assert_true(room);
     fx_close(f);
 }
@@ -269,7 +280,8 @@ static void test_small_batch_accumulated(void **state)
     (void)state;
     struct part half[] = {small[0]};
     half[0].calls = 20;
-    struct part parts[] = {half[0], {"adamw", "other", "fp32", "optimizer", 1000, 1000, 1000, 250, 1}};
+    struct part parts[] = {half[0],
+                           {"adamw", "other", "fp32", "optimizer", 1000, 1000, 1000, 250, 1}};
     fx_open(f);
     machine(f);
     steps(f, parts, 2, 2);
@@ -277,11 +289,13 @@ static void test_small_batch_accumulated(void **state)
     assert_non_null(x);
     /* the optimizer's 0.5 ms stay, of the other 1.5 ms one half */
     assert_near(x->gain.high.value, of_step(6 + 1.5 / 2), 1e-6);
-    assert_non_null(strstr(x->action, "--batch 8 --accumulate 1 in place of 4: the same global batch of 8 samples"));
+    assert_non_null(strstr(
+        x->action, "--batch 8 --accumulate 1 in place of 4: the same global batch of 8 samples"));
     fx_close(f);
 }
 
-/* Not where memory has no room, where products are near their roof, where large calls are slow for another reason. */
+/* Not where memory has no room, where products are near their roof, where large calls are slow for
+ * another reason. */
 static void test_small_batch_refusals(void **state)
 {
     (void)state;
@@ -323,22 +337,25 @@ static void test_small_batch_refusals(void **state)
 
 static void test_recompute(void **state)
 {
-    static const struct part parts[] = {{"matmul", "matrix", "bf16", "forward", 400000000, 1000000, 1000000, 5000, 1},
-                                        {"matmul", "matrix", "bf16", "recompute", 100000000, 1000000, 50000000, 1000, 2}};
+    static const struct part parts[] = {
+        {"matmul", "matrix", "bf16", "forward", 400000000, 1000000, 1000000, 5000, 1},
+        {"matmul", "matrix", "bf16", "recompute", 100000000, 1000000, 50000000, 1000, 2}};
     (void)state;
     for (int k = 0; k < 4; k++) {
         struct fixture fx, *f = &fx;
         fx_open(f);
         machine(f);
         if (k == 1)
-            FX(store_run_set(f->s, "memory.bytes", "290000000")); /* 90 MB are left, 100 MB would be kept */
+            FX(store_run_set(f->s, "memory.bytes",
+                             "290000000")); /* 90 MB are left, 100 MB would be kept */
         if (k == 2)
             FX(store_run_set(f->s, "memory.bytes", "unknown"));
         steps(f, parts, k == 3 ? 1 : 2, 1);
         const struct an_result *r = fx_analyze(f);
         const struct an_finding *x = finding(r, "RECOMPUTE");
         assert_int_equal(x != NULL, k == 0);
-        assert_int_equal(was_checked(r, "recomputation that memory could replace"), k == 1 || k == 2);
+        assert_int_equal(was_checked(r, "recomputation that memory could replace"),
+                         k == 1 || k == 2);
         if (x) {
             check_form(x);
             assert_near(x->gain.high.value, of_step(2), 1e-6);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Critical paths worked out by hand, and what holds of every path: it covers its window once, and neighbours share an edge of
- * the graph or program order, or are marked.
+ * Critical paths worked out by hand, and what holds of every path: it covers its window once, and
+ * neighbours share an edge of the graph or program order, or are marked.
  */
 #include "analyzers/graph/critical_path.h"
 #include "tests/unit/an_graph.h"
@@ -10,7 +10,8 @@
 static bool has_edge(const struct an_graph *g, uint32_t a, uint32_t b, unsigned link)
 {
     for (uint32_t e = g->in_first[b]; e < g->in_first[b + 1]; e++) {
-        uint32_t from = g->in_kind[e] & AN_EDGE_AT_START ? an_graph_before(g, g->in_from[e]) : g->in_from[e];
+        uint32_t from =
+            g->in_kind[e] & AN_EDGE_AT_START ? an_graph_before(g, g->in_from[e]) : g->in_from[e];
         if (from == a && (g->in_kind[e] & AN_EDGE_KIND_MASK) == link)
             return true;
     }
@@ -44,7 +45,8 @@ static void check_walk(const struct an_graph *g, const struct an_path_walk *p)
     }
 }
 
-/* Walks the windows of all lanes, and every step alone; ns[] gets the causes of the first window of the first lane. */
+/* Walks the windows of all lanes, and every step alone; ns[] gets the causes of the first window of
+ * the first lane. */
 static void walk_all(struct graph_run *run, int64_t ns[AN_CAUSE_COUNT], struct an_path_walk *first)
 {
     const struct an_graph *g;
@@ -119,8 +121,9 @@ static void host_step(struct fixture *f, int i, int64_t b, int64_t us)
     gpu_row(f, f->thread, b, b + us, name, "annotation", FX_NONE);
 }
 
-/* The host needs 100 us for the two launches of a step, the device 20 us: the host is the path, but for the last launch of the
- * window's steps nothing of the device is on it. A copy on a stream of its own ends last, and gates nothing. */
+/* The host needs 100 us for the two launches of a step, the device 20 us: the host is the path, but
+ * for the last launch of the window's steps nothing of the device is on it. A copy on a stream of
+ * its own ends last, and gates nothing. */
 static void test_host_bound(void **state)
 {
     struct path_case x;
@@ -145,13 +148,14 @@ static void test_host_bound(void **state)
     assert_int_equal(x.ns[AN_CAUSE_COMPUTE], 0);
     assert_int_equal(x.ns[AN_CAUSE_COPY], 0);
     assert_int_equal(x.ns[AN_CAUSE_GAP], 0);
-    assert_int_equal(x.ns[AN_CAUSE_THINK], x.steps * 10000);  /* 90 - 100 of each step */
-    assert_int_equal(x.ns[AN_CAUSE_LAUNCH], x.steps * 25000); /* the first kernel starts 2 us behind its launch */
+    assert_int_equal(x.ns[AN_CAUSE_THINK], x.steps * 10000); /* 90 - 100 of each step */
+    assert_int_equal(x.ns[AN_CAUSE_LAUNCH],
+                     x.steps * 25000); /* the first kernel starts 2 us behind its launch */
     path_close(&x);
 }
 
-/* The device needs 100 us a step, the host 20 us, and it waits at the end of each step until the device is done: the device is
- * the path, but for the launch of the next step's first kernel. */
+/* The device needs 100 us a step, the host 20 us, and it waits at the end of each step until the
+ * device is done: the device is the path, but for the launch of the next step's first kernel. */
 static void test_device_bound(void **state)
 {
     struct path_case x;
@@ -174,7 +178,8 @@ static void test_device_bound(void **state)
     path_close(&x);
 }
 
-/* What a picture of the path through a step may be drawn from: it covers the step, every number is in its table. */
+/* What a picture of the path through a step may be drawn from: it covers the step, every number is
+ * in its table. */
 static void check_step(const struct an_path_step *x, int64_t ns)
 {
     int64_t at = 0, lanes = 0, reasons = 0;
@@ -201,7 +206,8 @@ static void check_step(const struct an_path_step *x, int64_t ns)
     assert_int_equal(reasons, ns);
 }
 
-static size_t hand_overs(const struct an_path_step *x, const char *from, const char *to, const char *link)
+static size_t hand_overs(const struct an_path_step *x, const char *from, const char *to,
+                         const char *link)
 {
     size_t n = 0;
     for (size_t i = 0; i < x->stretch_count; i++)
@@ -210,8 +216,9 @@ static size_t hand_overs(const struct an_path_step *x, const char *from, const c
     return n;
 }
 
-/* Each kernel is waited for before the next one is launched: the path goes to and fro. Steps 0 - 4 have four kernels, the last
- * one, which takes most of the time, has 400 times as many: it is the one that is drawn, with merged stretches. */
+/* Each kernel is waited for before the next one is launched: the path goes to and fro. Steps 0 - 4
+ * have four kernels, the last one, which takes most of the time, has 400 times as many: it is the
+ * one that is drawn, with merged stretches. */
 static void to_and_fro(int kernels, struct fixture *f, struct graph_run *run)
 {
     fx_open(f);
@@ -277,13 +284,14 @@ static void test_gap(void **state)
     const struct an_critical_path *r = &x.run.r.critical_path;
     assert_null(r->reason);
     assert_int_equal(r->length_ns.value, r->window_ns.value);
-    assert_near(r->gap_pct.value, 100.0 * (double)x.ns[AN_CAUSE_GAP] / (double)r->length_ns.value, 1e-9);
+    assert_near(r->gap_pct.value, 100.0 * (double)x.ns[AN_CAUSE_GAP] / (double)r->length_ns.value,
+                1e-9);
     assert_true((r->explained_pct.value < 90) == (r->doubt != NULL));
     path_close(&x);
 }
 
-/* Two ranks: the second one works 300 of 500, the first one 100 and waits; 100 are transfer. Whoever's window it is, the path
- * is the second rank's work and the transfer. */
+/* Two ranks: the second one works 300 of 500, the first one 100 and waits; 100 are transfer.
+ * Whoever's window it is, the path is the second rank's work and the transfer. */
 static void test_two_ranks(void **state)
 {
     struct path_case x;
@@ -332,11 +340,12 @@ static void test_two_ranks(void **state)
     path_close(&x);
 }
 
-/* One rank of a device-bound job: steps of 500 us that are launched 200 us ahead; the all-reduce begins when its gemm is done,
- * and ends 400 us after the step began. */
+/* One rank of a device-bound job: steps of 500 us that are launched 200 us ahead; the all-reduce
+ * begins when its gemm is done, and ends 400 us after the step began. */
 static void device_rank(struct fixture *f, int64_t rank, int64_t busy, const char *sequence)
 {
-    int64_t process = fx_process(f, rank, "train"), thread = fx_track(f, process, "thread", "main", NULL), c = 1000 * rank;
+    int64_t process = fx_process(f, rank, "train"),
+            thread = fx_track(f, process, "thread", "main", NULL), c = 1000 * rank;
     int64_t stream = gpu_stream(f, process, "gpu:0", 7);
     for (int i = 0; i < STEPS; i++, c += 3) {
         int64_t b = i * 500 + 500, call = b - 200;
@@ -352,17 +361,18 @@ static void device_rank(struct fixture *f, int64_t rank, int64_t busy, const cha
         snprintf(name, sizeof name, "ProfilerStep#%d", i);
         gpu_row(f, thread, call, call + 500, name, "annotation", FX_NONE);
         for (int k = 0; k < 3; k++)
-            gpu_row(f, thread, call + 2 * k, call + 2 * k + 2, "cudaLaunchKernel", "runtime", c + k);
+            gpu_row(f, thread, call + 2 * k, call + 2 * k + 2, "cudaLaunchKernel", "runtime",
+                    c + k);
         gpu_row(f, stream, b, b + busy, "gemm", "kernel", c);
-        gpu_row_ns(f, stream, (b + busy) * 1000, (b + 400) * 1000, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "kernel",
-                   fx_intern(f, &d), c + 1);
+        gpu_row_ns(f, stream, (b + busy) * 1000, (b + 400) * 1000,
+                   "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "kernel", fx_intern(f, &d), c + 1);
         gpu_row(f, stream, b + 400, b + 500, "adamw", "kernel", c + 2);
     }
 }
 
-/* The same on devices: kernels of the collective spin until the second rank's has begun. Whoever's window it is, the path is
- * the second rank's gemm and the transfer. Without sequence numbers the place in the step tells which are one collective:
- * inferred. */
+/* The same on devices: kernels of the collective spin until the second rank's has begun. Whoever's
+ * window it is, the path is the second rank's gemm and the transfer. Without sequence numbers the
+ * place in the step tells which are one collective: inferred. */
 static void test_two_devices(void **state)
 {
     (void)state;
@@ -388,7 +398,8 @@ static void test_two_devices(void **state)
         for (size_t i = 0; i < p.count; i++)
             if (p.at[i].cause == AN_CAUSE_COMPUTE && p.at[i].end - p.at[i].start > 200000) {
                 second++;
-                assert_int_equal(run.t->process[run.t->track[g->track[p.at[i].node]].process].rank, 1);
+                assert_int_equal(run.t->process[run.t->track[g->track[p.at[i].node]].process].rank,
+                                 1);
             }
         assert_int_equal(second, steps);
         size_t waits = 0;
@@ -405,8 +416,9 @@ static void test_two_devices(void **state)
     }
 }
 
-/* A worker makes a batch in 900, the step needs 100 of them: the path stays with the worker. A second batch may be made while
- * the first one is used (one slot more than the batch that is held). */
+/* A worker makes a batch in 900, the step needs 100 of them: the path stays with the worker. A
+ * second batch may be made while the first one is used (one slot more than the batch that is held).
+ */
 static void test_loader(void **state)
 {
     struct path_case x;
@@ -431,7 +443,8 @@ static void test_loader(void **state)
     path_close(&x);
 }
 
-/* Backward on a thread of its own, while the step's thread stands still inside of a Python frame. */
+/* Backward on a thread of its own, while the step's thread stands still inside of a Python frame.
+ */
 static void test_backward(void **state)
 {
     struct path_case x;
@@ -444,7 +457,8 @@ static void test_backward(void **state)
         host_step(f, i, b, 300);
         gpu_launch(f, s7, b + 10, b + 20, b + 21, b + 30, "gemm", c + 1);
         gpu_row(f, f->thread, b + 30, b + 250, "run_backward", "python", FX_NONE);
-        gpu_row(f, other, b + 50, b + 230, "autograd::engine::evaluate_function: Mm", "op", FX_NONE);
+        gpu_row(f, other, b + 50, b + 230, "autograd::engine::evaluate_function: Mm", "op",
+                FX_NONE);
         gpu_row(f, other, b + 100, b + 110, "cudaLaunchKernel", "runtime", c + 2);
         gpu_row(f, s7, b + 112, b + 120, "gemm", "kernel", c + 2);
     }
@@ -452,12 +466,14 @@ static void test_backward(void **state)
     size_t on_other = 0;
     int64_t there = 0;
     for (size_t i = 0; i < x.p.count; i++)
-        if (x.p.at[i].node != AN_NONE && !strcmp(x.run.t->track[x.run.c.graph->track[x.p.at[i].node]].name, "pt_autograd_0")) {
+        if (x.p.at[i].node != AN_NONE &&
+            !strcmp(x.run.t->track[x.run.c.graph->track[x.p.at[i].node]].name, "pt_autograd_0")) {
             on_other++;
             there += x.p.at[i].end - x.p.at[i].start;
         }
     assert_true(on_other > 0);
-    assert_int_equal(there, x.steps * 180000); /* 50 - 230 of each step: what the main thread waits for */
+    assert_int_equal(there,
+                     x.steps * 180000); /* 50 - 230 of each step: what the main thread waits for */
     assert_int_equal(x.run.c.graph->inferred[AN_EDGE_HANDOFF], 0);
     assert_true(x.run.c.graph->by_kind[AN_EDGE_HANDOFF] >= 2 * STEPS - 1);
     path_close(&x);
@@ -465,9 +481,10 @@ static void test_backward(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_host_bound), cmocka_unit_test(test_device_bound),
-                                       cmocka_unit_test(test_step),       cmocka_unit_test(test_gap),
-                                       cmocka_unit_test(test_two_ranks),  cmocka_unit_test(test_two_devices),
-                                       cmocka_unit_test(test_loader),     cmocka_unit_test(test_backward)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_host_bound), cmocka_unit_test(test_device_bound),
+        cmocka_unit_test(test_step),       cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_two_ranks),  cmocka_unit_test(test_two_devices),
+        cmocka_unit_test(test_loader),     cmocka_unit_test(test_backward)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

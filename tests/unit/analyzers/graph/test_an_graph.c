@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dependency graph's container on small runs: pieces of threads, edges in columns, circles and contradictions.
+ * The dependency graph's container on small runs: pieces of threads, edges in columns, circles and
+ * contradictions.
  */
 #include "analyzers/graph/graph_build.h"
 #include "tests/unit/an_graph.h"
 
-static void check_node(const struct an_graph *g, uint32_t n, int64_t start, int64_t end, enum an_node_kind kind)
+static void check_node(const struct an_graph *g, uint32_t n, int64_t start, int64_t end,
+                       enum an_node_kind kind)
 {
     if (g->start[n] != FX_BASE + start || g->end[n] != FX_BASE + end || g->kind[n] != kind)
-        fail_msg("node %u is %lld .. %lld of kind %d, not %lld .. %lld of kind %d", n, (long long)(g->start[n] - FX_BASE),
-                 (long long)(g->end[n] - FX_BASE), g->kind[n], (long long)start, (long long)end, kind);
+        fail_msg("node %u is %lld .. %lld of kind %d, not %lld .. %lld of kind %d", n,
+                 (long long)(g->start[n] - FX_BASE), (long long)(g->end[n] - FX_BASE), g->kind[n],
+                 (long long)start, (long long)end, kind);
 }
 
 /* ---- threads in pieces --------------------------------------------------------------------------------------------------- */
 
-/* Ranges nest; what none covers is THINK; a range without a role inside one is no piece of its own. */
+/* Ranges nest; what none covers is THINK; a range without a role inside one is no piece of its own.
+ */
 static void test_pieces(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -70,14 +74,17 @@ static void test_nothing(void **state)
 
 /* ---- edges --------------------------------------------------------------------------------------------------------------- */
 
-/* Two threads a and b; a: A0 0-100 A1 100-200 A2 200-300; b: B0 0-50 B1 50-250 (a wait) B2 250-400. */
+/* Two threads a and b; a: A0 0-100 A1 100-200 A2 200-300; b: B0 0-50 B1 50-250 (a wait) B2 250-400.
+ */
 static uint32_t a[10], b[10]; /* by the digit of the name */
 static int (*wanted)(struct an_graph_build *);
 
 static int cut_two(struct an_context *c, struct an_graph_build *x)
 {
     for (size_t i = 0; i < c->t->slice.count; i++)
-        if (an_graph_cut(x, i, !strcmp(an_trace_name(c->t, c->t->slice.name[i]), "B1") ? AN_NODE_WAIT : AN_NODE_HOST,
+        if (an_graph_cut(x, i,
+                         !strcmp(an_trace_name(c->t, c->t->slice.name[i]), "B1") ? AN_NODE_WAIT
+                                                                                 : AN_NODE_HOST,
                          AN_CAUSE_FRAMEWORK))
             return TACHO_ENOMEM;
     return 0;
@@ -95,7 +102,8 @@ static int edges_two(struct an_context *c, struct an_graph_build *x)
     return wanted(x);
 }
 
-static void build_two(struct fixture *f, struct graph_run *run, struct an_graph *g, int (*edges)(struct an_graph_build *))
+static void build_two(struct fixture *f, struct graph_run *run, struct an_graph *g,
+                      int (*edges)(struct an_graph_build *))
 {
     static const struct an_graph_builder two = {"two", cut_two, edges_two};
     static const struct an_graph_builder *const table[] = {&two};
@@ -116,12 +124,14 @@ static void build_two(struct fixture *f, struct graph_run *run, struct an_graph 
 static int edges_plain(struct an_graph_build *x)
 {
     int rc = an_graph_edge(x, a[1], b[1], AN_EDGE_HANDOFF | AN_EDGE_INFERRED);
-    rc = rc ? rc : an_graph_edge(x, a[1], b[1], AN_EDGE_HANDOFF);                    /* again, and recorded */
-    rc = rc ? rc : an_graph_edge(x, a[1], b[1], AN_EDGE_CREDIT);                     /* for another reason */
-    rc = rc ? rc : an_graph_edge(x, a[2], b[2], AN_EDGE_LAUNCH);                     /* ends 50 ns behind its start */
-    rc = rc ? rc : an_graph_edge(x, b[2], a[1], AN_EDGE_SYNC);                       /* began behind its start */
-    rc = rc ? rc : an_graph_edge(x, a[0], a[2], AN_EDGE_HANDOFF);                    /* program order */
-    rc = rc ? rc : an_graph_edge(x, a[2], b[1], AN_EDGE_HANDOFF | AN_EDGE_AT_START); /* 200, inside of the wait */
+    rc = rc ? rc : an_graph_edge(x, a[1], b[1], AN_EDGE_HANDOFF); /* again, and recorded */
+    rc = rc ? rc : an_graph_edge(x, a[1], b[1], AN_EDGE_CREDIT);  /* for another reason */
+    rc = rc ? rc : an_graph_edge(x, a[2], b[2], AN_EDGE_LAUNCH);  /* ends 50 ns behind its start */
+    rc = rc ? rc : an_graph_edge(x, b[2], a[1], AN_EDGE_SYNC);    /* began behind its start */
+    rc = rc ? rc : an_graph_edge(x, a[0], a[2], AN_EDGE_HANDOFF); /* program order */
+    rc = rc ? rc
+            : an_graph_edge(x, a[2], b[1],
+                            AN_EDGE_HANDOFF | AN_EDGE_AT_START); /* 200, inside of the wait */
     return rc ? rc : an_graph_edge(x, AN_NONE, b[1], AN_EDGE_HANDOFF);
 }
 
@@ -148,13 +158,15 @@ static void test_edges(void **state)
     graph_close(f, &run);
 }
 
-/* a1 waits inside b1's reach and b1 for a1's end: of the two the inferred one goes. A wait may be let go by what begins later
- * than itself, so times alone do not forbid it. */
+/* a1 waits inside b1's reach and b1 for a1's end: of the two the inferred one goes. A wait may be
+ * let go by what begins later than itself, so times alone do not forbid it. */
 static int edges_circle(struct an_graph_build *x)
 {
     int rc = an_graph_edge(x, a[1], b[1], AN_EDGE_HANDOFF); /* 200 <= 250 */
     return rc ? rc
-              : an_graph_edge(x, b[1], a[1], AN_EDGE_SYNC | AN_EDGE_INFERRED); /* ends at 250, began before 100: lead 150 */
+              : an_graph_edge(x, b[1], a[1],
+                              AN_EDGE_SYNC |
+                                  AN_EDGE_INFERRED); /* ends at 250, began before 100: lead 150 */
 }
 
 static int edges_recorded_circle(struct an_graph_build *x)
@@ -211,8 +223,8 @@ static void test_device_nodes(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pieces), cmocka_unit_test(test_nothing),
-                                       cmocka_unit_test(test_edges), cmocka_unit_test(test_circles),
-                                       cmocka_unit_test(test_device_nodes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pieces), cmocka_unit_test(test_nothing), cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_circles), cmocka_unit_test(test_device_nodes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The device side of the dependency graph: launches, waits of streams told by rows, by calls and by times, calls that wait for
- * streams, events, devices and copies, the run-ahead limit.
+ * The device side of the dependency graph: launches, waits of streams told by rows, by calls and by
+ * times, calls that wait for streams, events, devices and copies, the run-ahead limit.
  */
 #include "analyzers/device/device_edges.h"
 #include "tests/unit/an_graph.h"
@@ -44,23 +44,26 @@ static int64_t call(struct run *r, int64_t start, int64_t end, const char *name)
     return r->correlation;
 }
 
-static void launch(struct run *r, int64_t stream, int64_t at, int64_t start, int64_t end, const char *name)
+static void launch(struct run *r, int64_t stream, int64_t at, int64_t start, int64_t end,
+                   const char *name)
 {
     gpu_row(r->f, stream, start, end, name, "kernel", call(r, at, at + 4, "cudaLaunchKernel"));
 }
 
 /* A row of synchronisation on a stream that belongs to a call. */
-static void row(struct run *r, int64_t track, int64_t start, int64_t end, const char *kind, int64_t correlation, int64_t stream,
-                int64_t record)
+static void row(struct run *r, int64_t track, int64_t start, int64_t end, const char *kind,
+                int64_t correlation, int64_t stream, int64_t record)
 {
     char payload[160], of[80] = "";
     if (stream >= 0)
         snprintf(of, sizeof of, ",\"stream\":%lld,\"event\":5", (long long)stream);
     struct store_detail d = fx_empty();
-    snprintf(payload, sizeof payload, "{\"kind\":\"%s\"%s,\"record_correlation\":%lld}", kind, of, (long long)record);
+    snprintf(payload, sizeof payload, "{\"kind\":\"%s\"%s,\"record_correlation\":%lld}", kind, of,
+             (long long)record);
     d.schema = "gpu.sync";
     d.payload = payload;
-    gpu_row_ns(r->f, track, start * 1000, end * 1000, kind, "sync", fx_intern(r->f, &d), correlation);
+    gpu_row_ns(r->f, track, start * 1000, end * 1000, kind, "sync", fx_intern(r->f, &d),
+               correlation);
 }
 
 /* Node of the nth slice of a name on a track. */
@@ -100,7 +103,8 @@ static void test_launches(void **state)
     gpu_row(r->f, r->compute, 210, 220, "node_a", "kernel", graph);
     gpu_row(r->f, r->compute, 220, 240, "node_b", "kernel", graph);
     build(r);
-    uint32_t first = node(r, "main", "cudaLaunchKernel", 0), second = node(r, "main", "cudaLaunchKernel", 1);
+    uint32_t first = node(r, "main", "cudaLaunchKernel", 0),
+             second = node(r, "main", "cudaLaunchKernel", 1);
     assert_int_equal(edge(r, first, node(r, "stream 7", GEMM, 0)), AN_EDGE_LAUNCH);
     assert_int_equal(edge(r, second, node(r, "stream 7", GEMM, 1)), AN_EDGE_LAUNCH);
     uint32_t g = node(r, "main", "cudaGraphLaunch", 0);
@@ -111,7 +115,8 @@ static void test_launches(void **state)
     end(r);
 }
 
-/* An event is recorded on the stream of the collective; compute waits for it, not for what is launched there later. */
+/* An event is recorded on the stream of the collective; compute waits for it, not for what is
+ * launched there later. */
 static void test_recorded_wait(void **state)
 {
     (void)state;
@@ -124,7 +129,8 @@ static void test_recorded_wait(void **state)
     row(r, r->compute, 14, 15, "Stream Wait Event", wait, 20, record);
     launch(r, r->compute, 20, 110, 200, GEMM);
     build(r);
-    assert_int_equal(edge(r, node(r, "stream 20", NCCL, 0), node(r, "stream 7", GEMM, 0)), AN_EDGE_STREAM);
+    assert_int_equal(edge(r, node(r, "stream 20", NCCL, 0), node(r, "stream 7", GEMM, 0)),
+                     AN_EDGE_STREAM);
     assert_int_equal(r->graph->by_kind[AN_EDGE_STREAM], 1);
     assert_int_equal(r->graph->inferred[AN_EDGE_STREAM], 0);
     end(r);
@@ -150,7 +156,8 @@ static void test_inferred_wait(void **state)
     }
 }
 
-/* Two waits before a launch: the stream of the collective waits for compute, then compute for the collective. */
+/* Two waits before a launch: the stream of the collective waits for compute, then compute for the
+ * collective. */
 static void test_two_waits(void **state)
 {
     (void)state;
@@ -165,14 +172,16 @@ static void test_two_waits(void **state)
     launch(r, r->compute, 26, 305, 400, GEMM);
     build(r);
     uint32_t nccl = node(r, "stream 20", NCCL, 0);
-    assert_int_equal(edge(r, node(r, "stream 7", GEMM, 0), nccl), AN_EDGE_STREAM | AN_EDGE_INFERRED);
-    assert_int_equal(edge(r, nccl, node(r, "stream 7", GEMM, 1)), AN_EDGE_STREAM | AN_EDGE_INFERRED);
+    assert_int_equal(edge(r, node(r, "stream 7", GEMM, 0), nccl),
+                     AN_EDGE_STREAM | AN_EDGE_INFERRED);
+    assert_int_equal(edge(r, nccl, node(r, "stream 7", GEMM, 1)),
+                     AN_EDGE_STREAM | AN_EDGE_INFERRED);
     assert_int_equal(r->graph->by_kind[AN_EDGE_STREAM], 2);
     end(r);
 }
 
-/* Without any wait in the file an op that begins when another stream's op ends waited for it; not one that was launched only
- * then, and not one that begins long after. */
+/* Without any wait in the file an op that begins when another stream's op ends waited for it; not
+ * one that was launched only then, and not one that begins long after. */
 static void test_wait_by_time(void **state)
 {
     (void)state;
@@ -185,7 +194,8 @@ static void test_wait_by_time(void **state)
     launch(r, r->comm, 506, 510, 600, NCCL);
     launch(r, r->compute, 512, 650, 700, GEMM); /* 50 us behind */
     build(r);
-    assert_int_equal(edge(r, node(r, "stream 20", NCCL, 0), node(r, "stream 7", GEMM, 0)), AN_EDGE_STREAM | AN_EDGE_INFERRED);
+    assert_int_equal(edge(r, node(r, "stream 20", NCCL, 0), node(r, "stream 7", GEMM, 0)),
+                     AN_EDGE_STREAM | AN_EDGE_INFERRED);
     assert_int_equal(r->graph->by_kind[AN_EDGE_STREAM], 1);
     end(r);
 }
@@ -205,9 +215,12 @@ static void test_syncs(void **state)
     call(r, 170, 225, "cudaDeviceSynchronize");
     build(r);
     uint32_t all = node(r, "main", "cudaDeviceSynchronize", 0);
-    assert_int_equal(edge(r, node(r, "stream 7", GEMM, 0), node(r, "main", "cudaStreamSynchronize", 0)), AN_EDGE_SYNC);
-    assert_int_equal(edge(r, node(r, "stream 20", NCCL, 0), node(r, "main", "cudaEventSynchronize", 0)),
-                     AN_EDGE_SYNC | AN_EDGE_INFERRED);
+    assert_int_equal(
+        edge(r, node(r, "stream 7", GEMM, 0), node(r, "main", "cudaStreamSynchronize", 0)),
+        AN_EDGE_SYNC);
+    assert_int_equal(
+        edge(r, node(r, "stream 20", NCCL, 0), node(r, "main", "cudaEventSynchronize", 0)),
+        AN_EDGE_SYNC | AN_EDGE_INFERRED);
     assert_int_equal(edge(r, node(r, "stream 7", GEMM, 1), all), AN_EDGE_SYNC);
     assert_int_equal(edge(r, node(r, "stream 20", NCCL, 1), all), AN_EDGE_SYNC);
     assert_int_equal(r->graph->by_kind[AN_EDGE_SYNC], 4);
@@ -215,8 +228,9 @@ static void test_syncs(void **state)
     end(r);
 }
 
-/* A copy that makes the host wait behind a kernel: the call launches for as long as the copy took to begin once the stream was
- * free, and waits for the rest. An asynchronous one from locked memory holds nobody. */
+/* A copy that makes the host wait behind a kernel: the call launches for as long as the copy took
+ * to begin once the stream was free, and waits for the rest. An asynchronous one from locked memory
+ * holds nobody. */
 static void test_copies(void **state)
 {
     (void)state;
@@ -224,12 +238,15 @@ static void test_copies(void **state)
     begin(r);
     launch(r, r->compute, 0, 10, 100, GEMM);
     int64_t copy = call(r, 20, 152, "cudaMemcpyAsync");
-    gpu_row_ns(r->f, r->compute, 103000, 150000, "Memcpy DtoH", "memcpy", gpu_copy(r->f, "DtoH", "pageable", 4), copy);
+    gpu_row_ns(r->f, r->compute, 103000, 150000, "Memcpy DtoH", "memcpy",
+               gpu_copy(r->f, "DtoH", "pageable", 4), copy);
     copy = call(r, 160, 190, "cudaMemcpyAsync");
-    gpu_row_ns(r->f, r->compute, 165000, 180000, "Memcpy HtoD", "memcpy", gpu_copy(r->f, "HtoD", "pinned", 4), copy);
+    gpu_row_ns(r->f, r->compute, 165000, 180000, "Memcpy HtoD", "memcpy",
+               gpu_copy(r->f, "HtoD", "pinned", 4), copy);
     build(r);
     size_t slice = graph_slice(r->g, "main", "cudaMemcpyAsync", 0);
-    uint32_t wait = node(r, "main", "cudaMemcpyAsync", 0), op = node(r, "stream 7", "Memcpy DtoH", 0), begun = wait - 1;
+    uint32_t wait = node(r, "main", "cudaMemcpyAsync", 0),
+             op = node(r, "stream 7", "Memcpy DtoH", 0), begun = wait - 1;
     assert_int_equal(r->graph->kind[wait], AN_NODE_WAIT);
     assert_int_equal(r->graph->cause[wait], AN_CAUSE_COPY);
     assert_int_equal(r->graph->slice[begun], slice);
@@ -252,16 +269,18 @@ static void test_run_ahead(void **state)
     build(r);
     assert_int_equal(r->graph->by_kind[AN_EDGE_CREDIT], 1030 - 1024 - 1);
     assert_int_equal(r->graph->inferred[AN_EDGE_CREDIT], r->graph->by_kind[AN_EDGE_CREDIT]);
-    assert_int_equal(edge(r, node(r, "stream 7", GEMM, 0), node(r, "main", "cudaLaunchKernel", 1025)),
-                     AN_EDGE_CREDIT | AN_EDGE_INFERRED);
+    assert_int_equal(
+        edge(r, node(r, "stream 7", GEMM, 0), node(r, "main", "cudaLaunchKernel", 1025)),
+        AN_EDGE_CREDIT | AN_EDGE_INFERRED);
     end(r);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_launches),      cmocka_unit_test(test_recorded_wait),
-                                       cmocka_unit_test(test_inferred_wait), cmocka_unit_test(test_two_waits),
-                                       cmocka_unit_test(test_wait_by_time),  cmocka_unit_test(test_syncs),
-                                       cmocka_unit_test(test_copies),        cmocka_unit_test(test_run_ahead)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_launches),      cmocka_unit_test(test_recorded_wait),
+        cmocka_unit_test(test_inferred_wait), cmocka_unit_test(test_two_waits),
+        cmocka_unit_test(test_wait_by_time),  cmocka_unit_test(test_syncs),
+        cmocka_unit_test(test_copies),        cmocka_unit_test(test_run_ahead)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loaders of torch traces: marked waits, stages from Python frames, what gaps tell where nothing is marked.
+ * Loaders of torch traces: marked waits, stages from Python frames, what gaps tell where nothing is
+ * marked.
  */
 #include "tests/unit/an_gpu.h"
 
 #define SINGLE "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 #define MULTI  "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
-/* Six steps of 100 us; in each the thread waits 30 us (wait NULL: does nothing), then launches a kernel of 40 us. */
+/* Six steps of 100 us; in each the thread waits 30 us (wait NULL: does nothing), then launches a
+ * kernel of 40 us. */
 static void steps(struct fixture *f, const char *wait, const char *category)
 {
     int64_t s = gpu_stream(f, f->process, "gpu:0", 7);
@@ -18,7 +20,8 @@ static void steps(struct fixture *f, const char *wait, const char *category)
         if (wait)
             gpu_row(f, f->thread, i * 100 + 5, i * 100 + 35, wait, category, FX_NONE);
         gpu_row(f, f->thread, i * 100 + 35, i * 100 + 90, "aten::mm", "op", FX_NONE);
-        gpu_launch(f, s, i * 100 + 40, i * 100 + 42, i * 100 + 45, i * 100 + 85, "volta_sgemm_128x64_nn", i + 1);
+        gpu_launch(f, s, i * 100 + 40, i * 100 + 42, i * 100 + 45, i * 100 + 85,
+                   "volta_sgemm_128x64_nn", i + 1);
     }
 }
 
@@ -41,7 +44,8 @@ static void test_marked(void **state)
     fx_close(f);
 }
 
-/* Without workers the wait is the cost of a batch: 30 us beside 70 us of other work need one worker. */
+/* Without workers the wait is the cost of a batch: 30 us beside 70 us of other work need one
+ * worker. */
 static void test_single(void **state)
 {
     (void)state;
@@ -59,7 +63,8 @@ static void test_single(void **state)
     fx_close(f);
 }
 
-/* Batches of 270 us beside 100 us of work need three workers; without a count of cores that is not claimed. */
+/* Batches of 270 us beside 100 us of work need three workers; without a count of cores that is not
+ * claimed. */
 static void test_needed(void **state)
 {
     (void)state;
@@ -72,7 +77,8 @@ static void test_needed(void **state)
             snprintf(name, sizeof name, "ProfilerStep#%d", i);
             gpu_row(f, f->thread, i * 370, (i + 1) * 370, name, "annotation", FX_NONE);
             gpu_row(f, f->thread, i * 370, i * 370 + 270, SINGLE, "op", FX_NONE);
-            gpu_launch(f, s, i * 370 + 280, i * 370 + 282, i * 370 + 285, i * 370 + 360, "k", i + 1);
+            gpu_launch(f, s, i * 370 + 280, i * 370 + 282, i * 370 + 285, i * 370 + 360, "k",
+                       i + 1);
         }
         if (cores)
             FX(store_run_set_int(f->s, "cpu.usable", cores));
@@ -95,14 +101,20 @@ static void test_frames(void **state)
     steps(f, NULL, NULL);
     for (int i = 0; i < 6; i++) {
         int64_t at = i * 100;
-        gpu_row(f, f->thread, at + 5, at + 35, "torch/utils/data/dataloader.py(628): __next__", "python", FX_NONE);
-        gpu_row(f, f->thread, at + 6, at + 34, "torch/utils/data/dataloader.py(670): __next__", "python", FX_NONE);
-        gpu_row(f, f->thread, at + 7, at + 27, "torch/utils/data/_utils/fetch.py(47): fetch", "python", FX_NONE);
+        gpu_row(f, f->thread, at + 5, at + 35, "torch/utils/data/dataloader.py(628): __next__",
+                "python", FX_NONE);
+        gpu_row(f, f->thread, at + 6, at + 34, "torch/utils/data/dataloader.py(670): __next__",
+                "python", FX_NONE);
+        gpu_row(f, f->thread, at + 7, at + 27, "torch/utils/data/_utils/fetch.py(47): fetch",
+                "python", FX_NONE);
         gpu_row(f, f->thread, at + 8, at + 20, "data.py(7): __getitem__", "python", FX_NONE);
         gpu_row(f, f->thread, at + 9, at + 19, "image.py(9): __getitem__", "python", FX_NONE);
-        gpu_row(f, f->thread, at + 20, at + 25, "torch/utils/data/_utils/collate.py(2): default_collate", "python", FX_NONE);
-        gpu_row(f, f->thread, at + 21, at + 24, "torch/utils/data/_utils/collate.py(1): collate", "python", FX_NONE);
-        gpu_row(f, f->thread, at + 28, at + 30, "torch/utils/data/_utils/pin_memory.py(1): pin_memory", "python", FX_NONE);
+        gpu_row(f, f->thread, at + 20, at + 25,
+                "torch/utils/data/_utils/collate.py(2): default_collate", "python", FX_NONE);
+        gpu_row(f, f->thread, at + 21, at + 24, "torch/utils/data/_utils/collate.py(1): collate",
+                "python", FX_NONE);
+        gpu_row(f, f->thread, at + 28, at + 30,
+                "torch/utils/data/_utils/pin_memory.py(1): pin_memory", "python", FX_NONE);
         gpu_row(f, f->thread, at + 91, at + 99, "model.py(3): __getitem__", "python", FX_NONE);
     }
     const struct an_loader *l = &fx_analyze(f)->loader;
@@ -122,7 +134,8 @@ static void test_frames(void **state)
     fx_close(f);
 }
 
-/* No marker: the longest time of a step in which neither a thread nor a device works, called inferred. */
+/* No marker: the longest time of a step in which neither a thread nor a device works, called
+ * inferred. */
 static void test_gaps(void **state)
 {
     (void)state;
@@ -168,7 +181,8 @@ static void test_own(void **state)
 #define OWN_STEPS 12
 #define US        1000
 
-/* A run of OWN_STEPS steps of 10 ms of compute and a wait, with `batches` batches a step. Times in us. */
+/* A run of OWN_STEPS steps of 10 ms of compute and a wait, with `batches` batches a step. Times in
+ * us. */
 struct shape {
     int ranks, workers, batches;
     int batch;      /* worker time of a batch: half read, a quarter decode, the rest collate */
@@ -197,11 +211,14 @@ static void own_stages(struct fixture *f, int64_t track, int64_t at, int batch)
     read.kind = "read";
     read.bytes = 1000000;
     fx_slice(f, track, at * US, (at + batch / 2) * US, "read", fx_intern(f, &read));
-    fx_slice(f, track, (at + batch / 2) * US, (at + batch * 3 / 4) * US, "decode", fx_kind(f, "decode"));
-    fx_slice(f, track, (at + batch * 3 / 4) * US, (at + batch) * US, "collate", fx_kind(f, "collate"));
+    fx_slice(f, track, (at + batch / 2) * US, (at + batch * 3 / 4) * US, "decode",
+             fx_kind(f, "decode"));
+    fx_slice(f, track, (at + batch * 3 / 4) * US, (at + batch) * US, "collate",
+             fx_kind(f, "collate"));
 }
 
-static int64_t own_process(struct fixture *f, int64_t rank, int64_t pid, int64_t parent, const char *program)
+static int64_t own_process(struct fixture *f, int64_t rank, int64_t pid, int64_t parent,
+                           const char *program)
 {
     struct store_process p = {.rank = rank,
                               .pid = pid,
@@ -217,12 +234,16 @@ static int64_t own_process(struct fixture *f, int64_t rank, int64_t pid, int64_t
     return p.id;
 }
 
-/* Steps of a rank with their waits; workers each make one batch after the other and wait for room until their turn. */
+/* Steps of a rank with their waits; workers each make one batch after the other and wait for room
+ * until their turn. */
 static void own_rank(struct fixture *f, const struct shape *s, int rank)
 {
-    int batch = rank && s->slow_batch ? s->slow_batch : s->batch, wait = own_wait(s, batch) / s->batches;
-    int64_t pid = 1000 + rank * 100, process = own_process(f, s->ranks > 1 ? rank : FX_NONE, pid, 1, s->program);
-    int64_t thread = fx_track(f, process, "thread", "main", NULL), step = 10000 + (int64_t)wait * s->batches;
+    int batch = rank && s->slow_batch ? s->slow_batch : s->batch,
+        wait = own_wait(s, batch) / s->batches;
+    int64_t pid = 1000 + rank * 100,
+            process = own_process(f, s->ranks > 1 ? rank : FX_NONE, pid, 1, s->program);
+    int64_t thread = fx_track(f, process, "thread", "main", NULL),
+            step = 10000 + (int64_t)wait * s->batches;
     for (int i = 0; i < OWN_STEPS; i++) {
         int64_t at = i * step;
         fx_step(f, process, thread, i, at * US, (at + step) * US, 4 * 8, false); /* 8 samples */
@@ -231,24 +252,28 @@ static void own_rank(struct fixture *f, const struct shape *s, int rank)
             if (s->in_line)
                 own_stages(f, thread, at, batch);
             at += wait;
-            fx_slice(f, thread, at * US, (at + 10000 / s->batches) * US, "matmul", fx_work(f, "matrix", "fp32", 1, 1, 1));
+            fx_slice(f, thread, at * US, (at + 10000 / s->batches) * US, "matmul",
+                     fx_work(f, "matrix", "fp32", 1, 1, 1));
             at += 10000 / s->batches;
         }
     }
     if (s->evaluation) { /* a loader of its own inside a phase: not part of the steps */
-        fx_slice(f, thread, OWN_STEPS * step * US, (OWN_STEPS * step + 5000) * US, "evaluation", fx_kind(f, "evaluation"));
+        fx_slice(f, thread, OWN_STEPS * step * US, (OWN_STEPS * step + 5000) * US, "evaluation",
+                 fx_kind(f, "evaluation"));
         own_stages(f, thread, OWN_STEPS * step + 100, 4000);
     }
     for (int k = 0; k < s->workers; k++) {
         char name[32];
         snprintf(name, sizeof name, "loader-%d", k);
-        int64_t owner = s->processes ? own_process(f, FX_NONE, pid + 1 + k, pid, s->program) : process;
+        int64_t owner =
+            s->processes ? own_process(f, FX_NONE, pid + 1 + k, pid, s->program) : process;
         int64_t track = fx_track(f, owner, "thread", s->processes ? "main" : name, NULL);
         int64_t period = step * s->workers / s->batches; /* a batch of this worker each period */
         for (int64_t at = 0; at + period <= OWN_STEPS * step; at += period) {
             own_stages(f, track, at, batch);
             if (batch < period)
-                fx_slice(f, track, (at + batch) * US, (at + period) * US, "queue_wait", fx_kind(f, "queue_wait"));
+                fx_slice(f, track, (at + batch) * US, (at + period) * US, "queue_wait",
+                         fx_kind(f, "queue_wait"));
         }
     }
     int64_t pin = s->pin ? fx_track(f, process, "thread", "pin-0", NULL) : 0;
@@ -260,12 +285,14 @@ static void own_rank(struct fixture *f, const struct shape *s, int rank)
         double rate = what ? s->device_bytes_s / 1e9 : s->cpu_cores;
         if (rate <= 0)
             continue;
-        int64_t track = fx_track(f, process, "counter", what ? "disk_read" : "cpu_time", what ? "bytes" : "ns");
+        int64_t track =
+            fx_track(f, process, "counter", what ? "disk_read" : "cpu_time", what ? "bytes" : "ns");
         for (int64_t i = 0, last = OWN_STEPS * step * US; i <= 20; i++)
             fx_counter(f, track, last * i / 20, rate * (double)(last * i / 20) / s->ranks);
         if (!what)
             continue;
-        track = fx_track(f, FX_NONE, "counter", "disk_read", "bytes"); /* of the machine: other programs read ten times that */
+        track = fx_track(f, FX_NONE, "counter", "disk_read",
+                         "bytes"); /* of the machine: other programs read ten times that */
         for (int64_t i = 0, last = OWN_STEPS * step * US; i <= 20; i++)
             fx_counter(f, track, last * i / 20, 1e9 + 10 * rate * (double)(last * i / 20));
     }
@@ -282,8 +309,10 @@ static const struct an_result *own(struct fixture *f, struct shape s)
     if (s.cores)
         FX(store_run_set_int(f->s, "cpu.usable", s.cores));
     if (s.disk > 0) {
-        struct store_ceiling c = {
-            .device = "cpu", .resource = "disk_sequential_read", .source = "measured: test", .value = s.disk};
+        struct store_ceiling c = {.device = "cpu",
+                                  .resource = "disk_sequential_read",
+                                  .source = "measured: test",
+                                  .value = s.disk};
         FX(store_ceiling_add(f->s, &c));
     }
     return fx_analyze(f);
@@ -338,12 +367,16 @@ static void test_wait_follows_from_batch_and_workers(void **state)
         assert_near(l->batches_per_step.value, batches, 1e-9);
         assert_int_equal(l->workers.value, cases[i].s.workers);
         assert_int_equal(l->workers_needed.value, (int64_t)cases[i].needed);
-        assert_string_equal(l->worker_kind, cases[i].s.in_line ? "in line" : cases[i].s.processes ? "processes" : "threads");
+        assert_string_equal(l->worker_kind, cases[i].s.in_line     ? "in line"
+                                            : cases[i].s.processes ? "processes"
+                                                                   : "threads");
         assert_int_equal(l->worker_busy_pct.valid, cases[i].s.workers > 0);
         if (cases[i].s.workers)
-            assert_near(l->worker_busy_pct.value, cases[i].busy, 3); /* the steps begin inside a batch */
+            assert_near(l->worker_busy_pct.value, cases[i].busy,
+                        3); /* the steps begin inside a batch */
         assert_int_equal(l->worker_count, cases[i].s.workers);
-        double pipeline = 8e3 / (cases[i].batch * batches / (cases[i].s.workers ? cases[i].s.workers : 1));
+        double pipeline =
+            8e3 / (cases[i].batch * batches / (cases[i].s.workers ? cases[i].s.workers : 1));
         assert_near(l->pipeline_samples_per_s.value, pipeline, pipeline * 1e-9);
         assert_near(l->compute_samples_per_s.value, 800, 1e-6);
         assert_near(l->stages[0].ms_per_batch.value, cases[i].batch / 2, 1e-6);
@@ -352,7 +385,8 @@ static void test_wait_follows_from_batch_and_workers(void **state)
     }
 }
 
-/* What to change names what binds, in the words of the framework; undone, the run is healthy on input. */
+/* What to change names what binds, in the words of the framework; undone, the run is healthy on
+ * input. */
 static void test_advice(void **state)
 {
     struct fixture fixture, *f = &fixture;
@@ -363,11 +397,13 @@ static void test_advice(void **state)
     has_evidence(x, "a batch takes 24 ms on the step's thread, the rest of the step 10 ms");
     assert_near(x->gain.high.value, 240, 1e-6); /* handed over for nothing */
     assert_true(!x->gain.ceiling && x->gain.expected.valid && x->gain.low.valid);
-    assert_true(x->gain.low.value <= x->gain.expected.value && x->gain.expected.value <= x->gain.high.value);
+    assert_true(x->gain.low.value <= x->gain.expected.value &&
+                x->gain.expected.value <= x->gain.high.value);
     assert_string_equal(x->what_if, "loader.workers=3");
     says(x->method, "replay of the dependency graph");
     fx_close(f);
-    x = stall(own(f, (struct shape){.workers = 1, .batch = 24000, .ranks = 2, .slow_batch = 30000}));
+    x = stall(
+        own(f, (struct shape){.workers = 1, .batch = 24000, .ranks = 2, .slow_batch = 30000}));
     assert_non_null(x);
     says(x->action, "3 loader workers instead of 1");
     has_evidence(x, "rank 1 waits most: 20 ms a step, rank 0 14 ms");
@@ -386,7 +422,8 @@ static void test_verify(void **state)
     struct shape s = {.ranks = 1, .batches = 1, .workers = 1, .batch = 24000, .program = "train"};
     fx_open(f);
     own_rank(f, &s, 0);
-    FX(store_run_set(f->s, "command", "[\"mpirun\",\"train\",\"--workers\",\"1\",\"--data\",\"it's mine\"]"));
+    FX(store_run_set(f->s, "command",
+                     "[\"mpirun\",\"train\",\"--workers\",\"1\",\"--data\",\"it's mine\"]"));
     for (int i = 0; i < OWN_STEPS; i++) { /* ranges of libtrain tell whose options there are */
         struct store_slice x = {.track = f->thread + 1,
                                 .start = FX_BASE + i * 24000 * US,
@@ -400,22 +437,27 @@ static void test_verify(void **state)
     const struct an_finding *x = stall(fx_analyze(f));
     assert_non_null(x);
     says(x->action, "--workers 3 instead of 1");
-    says(x->verify, "tacho run -o after-workers.tacho -- mpirun train --data 'it'\\''s mine' --workers 3; "
-                    "tacho diff run.tacho after-workers.tacho");
+    says(x->verify,
+         "tacho run -o after-workers.tacho -- mpirun train --data 'it'\\''s mine' --workers 3; "
+         "tacho diff run.tacho after-workers.tacho");
     fx_close(f);
 }
 
-/* Cores that are in use already limit the workers; without samples of CPU time their number does. */
+/* Cores that are in use already limit the workers; without samples of CPU time their number does.
+ */
 static void test_cores(void **state)
 {
     struct fixture fixture, *f = &fixture;
     (void)state;
     /* a step of 24 ms uses 1.9 of 2 cores: without the wait it would need 22.8 ms of both */
-    const struct an_result *r = own(f, (struct shape){.workers = 1, .batch = 24000, .cpu_cores = 1.9, .cores = 2});
+    const struct an_result *r =
+        own(f, (struct shape){.workers = 1, .batch = 24000, .cpu_cores = 1.9, .cores = 2});
     assert_int_equal(r->loader.workers_wanted.value, 3);
     assert_int_equal(r->loader.workers_needed.value, 2);
     fx_close(f);
-    r = own(f, (struct shape){.workers = 1, .batch = 24000, .cpu_cores = 0.6, .cores = 2}); /* the workers sleep */
+    r = own(
+        f, (struct shape){
+               .workers = 1, .batch = 24000, .cpu_cores = 0.6, .cores = 2}); /* the workers sleep */
     assert_int_equal(r->loader.workers_needed.value, 3);
     fx_close(f);
     r = own(f, (struct shape){.workers = 1, .batch = 24000, .cores = 2});
@@ -442,7 +484,8 @@ static void test_serial_stages(void **state)
     assert_near(r->loader.batch_ms.value, 5, 1e-6);
     says(stall(r)->action, "pin");
     fx_close(f);
-    struct shape reads = {.workers = 1, .batch = 24000, .device_bytes_s = 90e6, .disk = 100e6, .cores = 2};
+    struct shape reads = {
+        .workers = 1, .batch = 24000, .device_bytes_s = 90e6, .disk = 100e6, .cores = 2};
     r = own(f, reads);
     assert_near(r->loader.access_ratio.value, 0.9, 1e-3);
     assert_string_equal(r->loader.serial, "storage");
@@ -469,7 +512,8 @@ static void test_serial_stages(void **state)
     assert_false(r->loader.workers_needed.valid);
     says(stall(r)->action, "processes");
     fx_close(f);
-    r = own(f, (struct shape){.workers = 2, .batch = 24000, .program = "python3", .processes = true});
+    r = own(f,
+            (struct shape){.workers = 2, .batch = 24000, .program = "python3", .processes = true});
     assert_null(r->loader.serial);
     assert_int_equal(r->loader.workers_needed.value, 3);
     fx_close(f);
@@ -481,9 +525,12 @@ static void test_ranks(void **state)
     struct fixture fixture, *f = &fixture;
     (void)state;
     for (int processes = 0; processes < 2; processes++) {
-        const struct an_loader *l =
-            &own(f, (struct shape){.ranks = 2, .workers = 2, .batch = 4000, .slow_batch = 25000, .processes = processes})
-                 ->loader;
+        const struct an_loader *l = &own(f, (struct shape){.ranks = 2,
+                                                           .workers = 2,
+                                                           .batch = 4000,
+                                                           .slow_batch = 25000,
+                                                           .processes = processes})
+                                         ->loader;
         assert_int_equal(l->rank_count, 2);
         assert_int_equal(l->workers.value, 2);
         assert_int_equal(l->worker_count, 4);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The matrix rank x step: cells by hand, cells that are not known, and how many ranks and steps become few rows and columns.
+ * The matrix rank x step: cells by hand, cells that are not known, and how many ranks and steps
+ * become few rows and columns.
  */
 #include "tests/unit/an_fixture.h"
 
@@ -8,7 +9,8 @@
 
 static void rank_with_steps(struct fixture *f, int64_t rank, int first, int steps, int ms)
 {
-    int64_t process = fx_process(f, rank, "train"), thread = fx_track(f, process, "thread", "main", NULL);
+    int64_t process = fx_process(f, rank, "train"),
+            thread = fx_track(f, process, "thread", "main", NULL);
     for (int i = 0; i < steps; i++)
         fx_step(f, process, thread, first + i, i * 1000 * MS, (i * 1000 + ms + i) * MS, 64, false);
 }
@@ -49,9 +51,11 @@ static void test_many(void **state)
     assert_int_equal(h->steps, 150);
     assert_int_equal(h->rank[43], 129);
     assert_int_equal(h->index[1], 11);
-    assert_near(h->step_ms[43 * 150], 131.5, 1e-9);                     /* 131, 132 ms: of three steps the last counts */
-    assert_near(h->step_ms[0], (2 + 3 + 4 + 3 + 4 + 4 + 5) / 7., 1e-9); /* rank 0: 8-10, ranks 1 and 2: 8 and 9 */
-    assert_near(h->step_ms[1], (5 + 6 + 7) / 3., 1e-9);                 /* rank 0 alone */
+    assert_near(h->step_ms[43 * 150], 131.5,
+                1e-9); /* 131, 132 ms: of three steps the last counts */
+    assert_near(h->step_ms[0], (2 + 3 + 4 + 3 + 4 + 4 + 5) / 7.,
+                1e-9);                                  /* rank 0: 8-10, ranks 1 and 2: 8 and 9 */
+    assert_near(h->step_ms[1], (5 + 6 + 7) / 3., 1e-9); /* rank 0 alone */
     fx_close(f);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What pictures are drawn from: points of steps, the timeline of a typical and of the worst step, the flame graph of ranges.
+ * What pictures are drawn from: points of steps, the timeline of a typical and of the worst step,
+ * the flame graph of ranges.
  */
 #include "tests/unit/an_gpu.h"
 #include "tests/unit/rep_fixture.h"
@@ -35,7 +36,8 @@ static void test_points_are_the_steps(void **state)
     fx_close(f);
 }
 
-/* More steps than points: the sums hold, the slowest step is still seen, what is left out does not count. */
+/* More steps than points: the sums hold, the slowest step is still seen, what is left out does not
+ * count. */
 static void test_points_are_bounded(void **state)
 {
     enum { STEPS = 10001 };
@@ -45,9 +47,14 @@ static void test_points_are_bounded(void **state)
     (void)state;
     fx_open(f);
     for (int i = 0; i < STEPS; i++)
-        fx_step(f, f->process, f->thread, i, i * 2000ll, i * 2000ll + (i == 7000 ? 1999 : i ? 1000 : 1500), FX_NONE, false);
+        fx_step(f, f->process, f->thread, i, i * 2000ll,
+                i * 2000ll + (i == 7000 ? 1999
+                              : i       ? 1000
+                                        : 1500),
+                FX_NONE, false);
     const struct an_result *r = fx_analyze(f);
-    assert_true(r->step_point_count <= AN_STEP_POINTS_MOST && r->step_point_count > AN_STEP_POINTS_MOST / 4);
+    assert_true(r->step_point_count <= AN_STEP_POINTS_MOST &&
+                r->step_point_count > AN_STEP_POINTS_MOST / 4);
     for (size_t i = 0; i < r->step_point_count; i++) {
         const struct an_step_point *p = &r->step_points[i];
         steps += p->steps;
@@ -57,14 +64,16 @@ static void test_points_are_bounded(void **state)
     }
     assert_int_equal(steps, STEPS);
     assert_true(fabs(worst - 1999e-6) < 1e-12);
-    assert_true(fabs(r->step_points[0].ms - 1000e-6) < 1e-12); /* the first step is left out, its neighbours are not */
+    assert_true(fabs(r->step_points[0].ms - 1000e-6) <
+                1e-12); /* the first step is left out, its neighbours are not */
     assert_true(fabs(ms - (STEPS * 1000e-6 + 999e-6)) < 1e-9);
     fx_close(f);
 }
 
 /* ---- timeline ----------------------------------------------------------------------------------------------------------- */
 
-static const struct an_timeline_track *track_of(const struct an_timeline_step *s, const char *name, int depth)
+static const struct an_timeline_track *track_of(const struct an_timeline_step *s, const char *name,
+                                                int depth)
 {
     for (size_t i = 0; i < s->track_count; i++)
         if (!strcmp(s->track[i].name, name) && s->track[i].depth == depth)
@@ -73,7 +82,8 @@ static const struct an_timeline_track *track_of(const struct an_timeline_step *s
     return NULL;
 }
 
-static void check_span(const struct an_timeline_span *x, const char *name, int64_t start, int64_t end, int what)
+static void check_span(const struct an_timeline_span *x, const char *name, int64_t start,
+                       int64_t end, int what)
 {
     assert_string_equal(x->name, name);
     assert_int_equal(x->start_ns, start);
@@ -83,14 +93,16 @@ static void check_span(const struct an_timeline_span *x, const char *name, int64
     assert_true(fabsf(x->busy - 1) < 1e-6f);
 }
 
-/* Spans of a track are inside the step, in order, disjoint; what they fill is what the track was busy. */
+/* Spans of a track are inside the step, in order, disjoint; what they fill is what the track was
+ * busy. */
 static void check_track(const struct an_timeline_step *s, const struct an_timeline_track *k)
 {
     int64_t at = 0;
     double filled = 0;
     for (size_t i = 0; i < k->span_count; i++) {
         const struct an_timeline_span *x = &k->span[i];
-        assert_true(x->start_ns >= at && x->dur_ns > 0 && x->merged > 0 && x->busy > 0 && x->busy <= 1);
+        assert_true(x->start_ns >= at && x->dur_ns > 0 && x->merged > 0 && x->busy > 0 &&
+                    x->busy <= 1);
         at = x->start_ns + x->dur_ns;
         filled += (double)x->dur_ns * (double)x->busy;
     }
@@ -113,32 +125,38 @@ static void test_timeline(void **state)
     assert_true(fabs(x->step[0].ms - r->steps.median_ms.value) < 0.02);
     double worst = 0;
     for (size_t i = 0; i < r->step_point_count; i++)
-        if (r->step_points[i].detailed && !r->step_points[i].excluded && r->step_points[i].ms > worst)
+        if (r->step_points[i].detailed && !r->step_points[i].excluded &&
+            r->step_points[i].ms > worst)
             worst = r->step_points[i].ms;
     assert_true(fabs(x->step[1].ms - worst) < 1e-9);
     for (size_t i = 0; i < x->step_count; i++)
         for (size_t k = 0; k < x->step[i].track_count; k++)
             check_track(&x->step[i], &x->step[i].track[k]);
-    const struct an_timeline_track *main = track_of(&x->step[0], "main", 0), *ops = track_of(&x->step[0], "main", 1);
-    assert_ptr_equal(main, &x->step[0].track[0]); /* the thread of the step stands first, its ops below it */
+    const struct an_timeline_track *main = track_of(&x->step[0], "main", 0),
+                                   *ops = track_of(&x->step[0], "main", 1);
+    assert_ptr_equal(
+        main, &x->step[0].track[0]); /* the thread of the step stands first, its ops below it */
     assert_ptr_equal(ops, &x->step[0].track[1]);
     assert_int_equal(main->span_count, 2);
     check_span(&main->span[0], "input_wait", 1000, 801000, AN_CLASS_INPUT);
-    check_span(&main->span[1], "micro_step", 802000, 9950000, AN_CLASS_COMPUTE); /* most of it computes */
+    check_span(&main->span[1], "micro_step", 802000, 9950000,
+               AN_CLASS_COMPUTE); /* most of it computes */
     assert_int_equal(ops->span_count, 3);
     check_span(&ops->span[0], "matmul.forward", 900000, 6900000, AN_CLASS_COMPUTE);
     check_span(&ops->span[2], "gelu", 9100000, 9600000, AN_CLASS_COMPUTE);
     const struct an_timeline_track *loader = track_of(&x->step[0], "loader-0", 0);
-    const struct an_timeline_step *slow = &x->step[1]; /* of which the path runs over the step's thread alone */
-    assert_true(track_of(slow, "main", 1)->span[0].critical && track_of(slow, "main", 0)->span[1].critical);
+    const struct an_timeline_step *slow =
+        &x->step[1]; /* of which the path runs over the step's thread alone */
+    assert_true(track_of(slow, "main", 1)->span[0].critical &&
+                track_of(slow, "main", 0)->span[1].critical);
     assert_false(track_of(slow, "loader-0", 0)->span[0].critical);
     check_span(&loader->span[0], "read", 0, 700000, AN_CLASS_INPUT);
     assert_int_equal(loader->span_count, 2); /* waiting for room in the queue is idle */
     fx_close(f);
 }
 
-/* A hundred thousand ranges in a step: merged into what can be seen, and no ns of them is lost. A range that began before the
- * step, and one that goes on behind it, are cut. */
+/* A hundred thousand ranges in a step: merged into what can be seen, and no ns of them is lost. A
+ * range that began before the step, and one that goes on behind it, are cut. */
 static void test_timeline_merges(void **state)
 {
     enum { RANGES = 100000 };
@@ -146,13 +164,15 @@ static void test_timeline_merges(void **state)
     int64_t busy = 0;
     (void)state;
     fx_open(f);
-    int64_t work = fx_work(f, "matrix", "fp32", 10, 10, 10), helper = fx_track(f, f->process, "thread", "helper", NULL);
+    int64_t work = fx_work(f, "matrix", "fp32", 10, 10, 10),
+            helper = fx_track(f, f->process, "thread", "helper", NULL);
     for (int i = 0; i < 5; i++) {
         int64_t b = i * 200000000ll;
         fx_step(f, f->process, f->thread, i, b, b + 100000000, 1, false);
         if (i == 2)
             for (int k = 0; k < RANGES; k++) {
-                fx_slice(f, f->thread, b + k * 1000ll, b + k * 1000ll + 300 + k % 7, k % 3 ? "tiny" : "small", work);
+                fx_slice(f, f->thread, b + k * 1000ll, b + k * 1000ll + 300 + k % 7,
+                         k % 3 ? "tiny" : "small", work);
                 busy += 300 + k % 7;
             }
         else
@@ -194,14 +214,16 @@ static void test_timeline_of_streams(void **state)
             char name[32];
             snprintf(name, sizeof name, "ProfilerStep#%d", i);
             gpu_row(f, host, b, b + 1000, name, "user_annotation", FX_NONE);
-            gpu_row_ns(f, host, (b + 5) * 1000, (b + 25) * 1000, "aten::mm", "cpu_op", fx_work(f, "matrix", "fp32", 10, 10, 10),
-                       FX_NONE);
+            gpu_row_ns(f, host, (b + 5) * 1000, (b + 25) * 1000, "aten::mm", "cpu_op",
+                       fx_work(f, "matrix", "fp32", 10, 10, 10), FX_NONE);
             gpu_row(f, host, b + 10, b + 20, "cudaLaunchKernel", "cuda_runtime", id + 1);
             gpu_row(f, host, b + 30, b + 40, "cudaLaunchKernel", "cuda_runtime", id + 2);
             gpu_row(f, host, b + 50, b + 60, "cudaMemcpyAsync", "cuda_runtime", id + 3);
             gpu_row(f, compute, b + 100, b + 600, "sgemm_128x64_nn", "kernel", id + 1);
-            gpu_row(f, comm, b + 400, b + 900, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "kernel", id + 2);
-            gpu_row_ns(f, compute, (b + 700) * 1000, (b + 800) * 1000, "Memcpy HtoD (Pinned -> Device)", "memcpy",
+            gpu_row(f, comm, b + 400, b + 900, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "kernel",
+                    id + 2);
+            gpu_row_ns(f, compute, (b + 700) * 1000, (b + 800) * 1000,
+                       "Memcpy HtoD (Pinned -> Device)", "memcpy",
                        gpu_copy(f, "HtoD", "pinned", 1000), id + 3);
         }
     }
@@ -213,22 +235,27 @@ static void test_timeline_of_streams(void **state)
         check_track(s, &s->track[i]);
         other += s->track[i].rank != s->rank;
         if (i)
-            assert_true(s->track[i].rank == s->rank || s->track[i - 1].rank != s->rank || other == 1); /* its own rank first */
+            assert_true(s->track[i].rank == s->rank || s->track[i - 1].rank != s->rank ||
+                        other == 1); /* its own rank first */
     }
     assert_int_equal(other, 4); /* two rows of the thread, two streams */
-    const struct an_timeline_track *compute = track_of(s, "stream 7", 0), *comm = track_of(s, "stream 13", 0);
+    const struct an_timeline_track *compute = track_of(s, "stream 7", 0),
+                                   *comm = track_of(s, "stream 13", 0);
     assert_int_equal(compute->rank, s->rank);
     assert_string_equal(compute->device, "gpu:0");
-    const struct an_timeline_track *host = &s->track[0]; /* the op is on the device; the thread only asks for it */
+    const struct an_timeline_track *host =
+        &s->track[0]; /* the op is on the device; the thread only asks for it */
     for (size_t i = 0; i < host->span_count; i++)
         assert_int_equal(host->span[i].what, AN_CLASS_HOST);
     check_span(&compute->span[0], "sgemm_128x64_nn", 0, 500000, AN_CLASS_COMPUTE);
     check_span(&compute->span[1], "Memcpy HtoD (Pinned -> Device)", 600000, 700000, AN_CLASS_COPY);
-    check_span(&comm->span[0], "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 300000, 800000, AN_CLASS_COMM);
+    check_span(&comm->span[0], "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 300000, 800000,
+               AN_CLASS_COMM);
     fx_close(f);
 }
 
-/* A loader's process names its thread as the program does: both are told apart by their process, a thread of one name is not.
+/* A loader's process names its thread as the program does: both are told apart by their process, a
+ * thread of one name is not.
  */
 static void test_tracks_of_one_name(void **state)
 {
@@ -268,7 +295,8 @@ static void check_tree(const struct an_flame *x)
     free(below);
 }
 
-static const struct an_flame_row *row_named(const struct an_flame *x, const char *name, const char *parent)
+static const struct an_flame_row *row_named(const struct an_flame *x, const char *name,
+                                            const char *parent)
 {
     for (size_t i = 1; i < x->row_count; i++)
         if (!strcmp(x->row[i].name, name) && !strcmp(x->row[x->row[i].parent].name, parent))
@@ -294,7 +322,8 @@ static void test_flame(void **state)
         }
     assert_int_equal(steps, r->steps.detailed);
     assert_int_equal(r->flame.row[0].count, steps);
-    assert_true(fabs((double)r->flame.row[0].total_ns / 1e6 - ms) < 2); /* the evaluation is cut out of a step */
+    assert_true(fabs((double)r->flame.row[0].total_ns / 1e6 - ms) <
+                2); /* the evaluation is cut out of a step */
     const struct an_flame_row *m = row_named(&r->flame, "matmul.forward", "micro_step");
     assert_int_equal(m->count, steps);
     assert_int_equal(m->total_ns, steps * 6000000);
@@ -324,7 +353,8 @@ static void test_flame_is_bounded(void **state)
     const struct an_result *r = fx_analyze(f);
     assert_true(r->flame.row_count <= 1500 && r->flame.row_count > 1000);
     check_tree(&r->flame);
-    assert_int_equal(row_named(&r->flame, "path 5999", "steps")->total_ns, r->steps.detailed * 6999);
+    assert_int_equal(row_named(&r->flame, "path 5999", "steps")->total_ns,
+                     r->steps.detailed * 6999);
     fx_close(f);
 }
 

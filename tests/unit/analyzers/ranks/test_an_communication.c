@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collectives on the CPU: made-up ranks whose times are known, so that overlap, transfer, waiting and who is waited for follow
- * by hand.
+ * Collectives on the CPU: made-up ranks whose times are known, so that overlap, transfer, waiting
+ * and who is waited for follow by hand.
  */
 #include "tests/unit/an_gpu.h"
 
 #define US    1000
 #define STEPS 12
 
-/* Each step: compute, then two all-reduces of `transfer` us each, either in a comm_wait of the step's thread or, with overlap,
- * on a thread comm-0 beside the last part of compute. Rank 1 computes `late` us longer. Times in us. */
+/* Each step: compute, then two all-reduces of `transfer` us each, either in a comm_wait of the
+ * step's thread or, with overlap, on a thread comm-0 beside the last part of compute. Rank 1
+ * computes `late` us longer. Times in us. */
 struct shape {
     int ranks, size; /* size: of the communicator as the calls say it; 0: ranks */
     int compute, late, transfer;
@@ -18,12 +19,13 @@ struct shape {
     bool no_sequence, two_communicators, broadcast;
     int paused; /* this step of rank 1 was not recorded; -1: none */
     const char *command, *launcher;
-    int64_t job;        /* ranks of the job, of which the calls do not say who takes part; 0: they do */
+    int64_t job; /* ranks of the job, of which the calls do not say who takes part; 0: they do */
     bool thread_beside; /* one that communicates, too late */
 };
 
-static void collective(struct fixture *f, int64_t track, int64_t start, int64_t end, const char *name, int64_t bytes,
-                       int64_t communicator, int64_t ranks, int64_t sequence)
+static void collective(struct fixture *f, int64_t track, int64_t start, int64_t end,
+                       const char *name, int64_t bytes, int64_t communicator, int64_t ranks,
+                       int64_t sequence)
 {
     struct store_detail d = fx_empty();
     d.schema = "tacho.comm";
@@ -41,11 +43,14 @@ static void collective(struct fixture *f, int64_t track, int64_t start, int64_t 
     FX(store_slice_add(f->s, &x));
 }
 
-/* When the ranks leave collective k of a step that began at 0: the last one comes, then both transfers. */
+/* When the ranks leave collective k of a step that began at 0: the last one comes, then both
+ * transfers. */
 static int64_t comes(const struct shape *s, int rank, int k)
 {
     int64_t done =
-        s->compute + (rank ? s->late : 0); /* gradients of the second bucket; with overlap the first is ready at half */
+        s->compute +
+        (rank ? s->late
+              : 0); /* gradients of the second bucket; with overlap the first is ready at half */
     return s->overlap && !k ? done / 2 : done;
 }
 
@@ -55,25 +60,30 @@ static int64_t leaves(const struct shape *s, int k)
     return (last > before ? last : before) + s->transfer;
 }
 
-static void one_step(struct fixture *f, const struct shape *s, int rank, int64_t process, int64_t thread, int64_t comm, int i)
+static void one_step(struct fixture *f, const struct shape *s, int rank, int64_t process,
+                     int64_t thread, int64_t comm, int i)
 {
-    int64_t length = leaves(s, 1) + 1000, at = i * length, done = comes(s, rank, 1), size = s->size ? s->size : s->ranks;
+    int64_t length = leaves(s, 1) + 1000, at = i * length, done = comes(s, rank, 1),
+            size = s->size ? s->size : s->ranks;
     bool paused = rank && i == s->paused;
     fx_step(f, process, thread, i, at * US, (at + length) * US, 64, paused);
     if (paused)
         return;
     fx_slice(f, thread, at * US, (at + done) * US, "matmul", fx_work(f, "matrix", "fp32", 1, 1, 1));
-    fx_slice(f, thread, (at + done) * US, (at + leaves(s, 1)) * US, "comm_wait", fx_kind(f, "comm_wait"));
+    fx_slice(f, thread, (at + done) * US, (at + leaves(s, 1)) * US, "comm_wait",
+             fx_kind(f, "comm_wait"));
     for (int k = 0; k < 2; k++) {
         int64_t from = comes(s, rank, k);
         from = k && leaves(s, 0) > from ? leaves(s, 0) : from;
-        collective(f, s->overlap ? comm : thread, at + from, at + leaves(s, k), s->broadcast && k ? "broadcast" : "all_reduce",
-                   s->bytes + (rank ? s->more : 0), s->two_communicators ? k : 0, s->job ? FX_NONE : size,
+        collective(f, s->overlap ? comm : thread, at + from, at + leaves(s, k),
+                   s->broadcast && k ? "broadcast" : "all_reduce", s->bytes + (rank ? s->more : 0),
+                   s->two_communicators ? k : 0, s->job ? FX_NONE : size,
                    s->no_sequence         ? FX_NONE
                    : s->two_communicators ? i
                                           : 2 * i + k);
     }
-    fx_slice(f, thread, (at + leaves(s, 1)) * US, (at + length) * US, "adamw", fx_work(f, "other", "fp32", 1, 0, 0));
+    fx_slice(f, thread, (at + leaves(s, 1)) * US, (at + length) * US, "adamw",
+             fx_work(f, "other", "fp32", 1, 0, 0));
 }
 
 static const struct an_result *make(struct fixture *f, struct shape s)
@@ -82,8 +92,10 @@ static const struct an_result *make(struct fixture *f, struct shape s)
     s.paused = s.paused ? s.paused : -1;
     fx_open(f);
     for (int rank = 0; rank < s.ranks; rank++) {
-        int64_t process = fx_process(f, rank, "train"), thread = fx_track(f, process, "thread", "main", NULL);
-        int64_t comm = s.overlap || s.thread_beside ? fx_track(f, process, "thread", "comm-0", NULL) : 0;
+        int64_t process = fx_process(f, rank, "train"),
+                thread = fx_track(f, process, "thread", "main", NULL);
+        int64_t comm =
+            s.overlap || s.thread_beside ? fx_track(f, process, "thread", "comm-0", NULL) : 0;
         for (int i = 0; i < STEPS; i++)
             one_step(f, &s, rank, process, thread, comm, i);
         if (s.thread_beside)
@@ -119,7 +131,8 @@ static void test_blocking_calls(void **state)
 {
     struct fixture fixture, *f = &fixture;
     (void)state;
-    const struct an_result *r = make(f, (struct shape){.compute = 10000, .transfer = 2000, .bytes = 1000000});
+    const struct an_result *r =
+        make(f, (struct shape){.compute = 10000, .transfer = 2000, .bytes = 1000000});
     const struct an_communication *x = &r->communication;
     assert_null(x->reason);
     assert_null(x->missing);
@@ -154,7 +167,9 @@ static void test_overlap(void **state)
     struct fixture fixture, *f = &fixture;
     (void)state;
     const struct an_communication *x =
-        &make(f, (struct shape){.compute = 10000, .transfer = 2000, .bytes = 1000000, .overlap = true})->communication;
+        &make(f,
+              (struct shape){.compute = 10000, .transfer = 2000, .bytes = 1000000, .overlap = true})
+             ->communication;
     assert_near(x->total_ms.value, 4, 1e-9);
     assert_near(x->exposed_ms.value, 2, 1e-9);
     assert_near(x->overlap_pct.value, 50, 1e-9);
@@ -164,17 +179,36 @@ static void test_overlap(void **state)
     fx_close(f);
 }
 
-/* A slowed rank is waiting on the other one, and it is the one who is waited for. A slowed link is transfer on both. */
+/* A slowed rank is waiting on the other one, and it is the one who is waited for. A slowed link is
+ * transfer on both. */
 static void test_slow_rank_and_slow_link(void **state)
 {
     static const struct {
         struct shape s;
         double transfer, waiting[2], exposed_waiting[2], exposed[2], caused[2], last[2];
     } cases[] = {
-        {{.compute = 10000, .late = 3000, .transfer = 2000}, 4, {3, 0}, {3, 0}, {7, 4}, {0, 3}, {0, 50}},
-        {{.compute = 10000, .late = 0, .transfer = 5000}, 10, {0, 0}, {0, 0}, {10, 10}, {0, 0}, {0, 0}},
+        {{.compute = 10000, .late = 3000, .transfer = 2000},
+         4,
+         {3, 0},
+         {3, 0},
+         {7, 4},
+         {0, 3},
+         {0, 50}},
+        {{.compute = 10000, .late = 0, .transfer = 5000},
+         10,
+         {0, 0},
+         {0, 0},
+         {10, 10},
+         {0, 0},
+         {0, 0}},
         /* the first bucket of rank 0 waits 1.5 ms beside compute, the second 3 ms in the open */
-        {{.compute = 10000, .late = 3000, .transfer = 2000, .overlap = true}, 4, {4.5, 0}, {3, 0}, {5, 2}, {0, 4.5}, {0, 100}},
+        {{.compute = 10000, .late = 3000, .transfer = 2000, .overlap = true},
+         4,
+         {4.5, 0},
+         {3, 0},
+         {5, 2},
+         {0, 4.5},
+         {0, 100}},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -188,7 +222,8 @@ static void test_slow_rank_and_slow_link(void **state)
             assert_near(rank->waiting_ms.value, cases[i].waiting[k], 1e-9);
             assert_near(rank->exposed_waiting_ms.value, cases[i].exposed_waiting[k], 1e-9);
             assert_near(rank->exposed_ms.value, cases[i].exposed[k], 1e-9);
-            assert_near(rank->exposed_ms.value, rank->exposed_waiting_ms.value + rank->exposed_transfer_ms.value, 1e-9);
+            assert_near(rank->exposed_ms.value,
+                        rank->exposed_waiting_ms.value + rank->exposed_transfer_ms.value, 1e-9);
             assert_near(rank->caused_ms.value, cases[i].caused[k], 1e-9);
             assert_near(rank->last_pct.value, cases[i].last[k], 1e-9);
         }
@@ -201,11 +236,13 @@ static void test_missing_rank(void **state)
 {
     struct fixture fixture, *f = &fixture;
     (void)state;
-    const struct an_result *r =
-        make(f, (struct shape){.ranks = 1, .size = 3, .compute = 10000, .transfer = 2000, .bytes = 1000});
+    const struct an_result *r = make(
+        f,
+        (struct shape){.ranks = 1, .size = 3, .compute = 10000, .transfer = 2000, .bytes = 1000});
     const struct an_communication *x = &r->communication;
     says(x->missing, "ranks 1, 2 of 3 are not in the file");
-    assert_false(x->waiting_ms.valid || x->transfer_ms.valid || x->exposed_waiting_ms.valid || x->skew_ms.valid);
+    assert_false(x->waiting_ms.valid || x->transfer_ms.valid || x->exposed_waiting_ms.valid ||
+                 x->skew_ms.valid);
     says(x->waiting_ms.reason, "ranks 1, 2 of 3");
     assert_near(x->exposed_ms.value, 4, 1e-9);
     assert_int_equal(x->matched, 0);
@@ -213,7 +250,8 @@ static void test_missing_rank(void **state)
     assert_string_equal(x->collectives[0].bandwidth_of, "time");
     assert_near(x->collectives[0].bus_bytes_per_s.value, 1000 / 2e-3 * 4 / 3, 1e-3);
     fx_close(f);
-    /* calls that do not say who takes part, as NCCL's kernels of older traces: the job's size does */
+    /* calls that do not say who takes part, as NCCL's kernels of older traces: the job's size does
+     */
     r = make(f, (struct shape){.compute = 10000, .transfer = 2000, .job = 128});
     says(r->communication.missing, "ranks 2, 3, 4, 5, 6, 7, 8, 9 ... of 128 are not in the file");
     says(r->ranks.missing, "of 128");
@@ -223,7 +261,8 @@ static void test_missing_rank(void **state)
     fx_close(f);
 }
 
-/* Calls that cannot be matched leave the split absent; a step whose calls were not recorded on one rank leaves only itself out.
+/* Calls that cannot be matched leave the split absent; a step whose calls were not recorded on one
+ * rank leaves only itself out.
  */
 static void test_unmatched_calls(void **state)
 {
@@ -241,7 +280,8 @@ static void test_unmatched_calls(void **state)
     assert_false(x->waiting_ms.valid);
     assert_int_equal(x->collective_count, 2);
     for (size_t i = 0; i < 2; i++)
-        assert_int_equal(x->collectives[i].waiting_ms.valid, !strcmp(x->collectives[i].name, "all_reduce"));
+        assert_int_equal(x->collectives[i].waiting_ms.valid,
+                         !strcmp(x->collectives[i].name, "all_reduce"));
     fx_close(f);
     s.broadcast = false;
     s.paused = 5;
@@ -257,7 +297,8 @@ static void test_uneven_bytes_and_communicators(void **state)
 {
     struct fixture fixture, *f = &fixture;
     (void)state;
-    struct shape s = {.compute = 10000, .transfer = 2000, .bytes = 1000, .more = 1000, .two_communicators = true};
+    struct shape s = {
+        .compute = 10000, .transfer = 2000, .bytes = 1000, .more = 1000, .two_communicators = true};
     const struct an_communication *x = &make(f, s)->communication;
     assert_int_equal(x->collective_count, 2);
     for (size_t i = 0; i < 2; i++) {
@@ -270,12 +311,14 @@ static void test_uneven_bytes_and_communicators(void **state)
     fx_close(f);
 }
 
-/* Waiting points to the rank that is late, transfer to buckets and overlap, one rank alone to recording all of them. */
+/* Waiting points to the rank that is late, transfer to buckets and overlap, one rank alone to
+ * recording all of them. */
 static void test_finding(void **state)
 {
     struct fixture fixture, *f = &fixture;
     (void)state;
-    const struct an_result *r = make(f, (struct shape){.compute = 10000, .late = 3000, .transfer = 100});
+    const struct an_result *r =
+        make(f, (struct shape){.compute = 10000, .late = 3000, .transfer = 100});
     const struct an_finding *x = exposed(r);
     assert_non_null(x);
     says(x->claim, "waits for other ranks");
@@ -284,7 +327,8 @@ static void test_finding(void **state)
     assert_true(x->gain.ceiling && !x->gain.expected.valid && !x->gain.low.valid);
     fx_close(f);
     r = make(f, (struct shape){.compute = 10000, .late = 8000, .transfer = 100});
-    assert_string_equal(r->verdict_class, "STRAGGLER-BOUND"); /* not communication: who is waited for */
+    assert_string_equal(r->verdict_class,
+                        "STRAGGLER-BOUND"); /* not communication: who is waited for */
     says(r->verdict, "waits for rank 1");
     says(r->findings[0].action, "rank 1");
     fx_close(f);
@@ -295,7 +339,8 @@ static void test_finding(void **state)
     assert_string_equal(r->verdict_class, "COMMUNICATION-BOUND");
     assert_near(x->gain.high.value, 100 * (15.0 / 11 - 1), 1e-6);
     fx_close(f);
-    r = make(f, (struct shape){.compute = 10000, .transfer = 2000, .bytes = 1 << 20, .overlap = true});
+    r = make(f,
+             (struct shape){.compute = 10000, .transfer = 2000, .bytes = 1 << 20, .overlap = true});
     says(exposed(r)->action, "bucket");
     fx_close(f);
     r = make(f, (struct shape){.ranks = 1, .size = 2, .compute = 10000, .transfer = 2000});
@@ -315,7 +360,10 @@ static void test_no_overlap(void **state)
 {
     struct fixture fixture, *f = &fixture;
     (void)state;
-    struct shape s = {.compute = 10000, .transfer = 2000, .bytes = 4 << 20, .command = "[\"train\",\"--steps\",\"9\"]"};
+    struct shape s = {.compute = 10000,
+                      .transfer = 2000,
+                      .bytes = 4 << 20,
+                      .command = "[\"train\",\"--steps\",\"9\"]"};
     const struct an_finding *x = exposed(make(f, s));
     says(x->action, "MPI library");
     assert_null(strstr(x->action, "--no-overlap"));
@@ -338,14 +386,16 @@ static void test_verify(void **state)
     (void)state;
     struct shape s = {.compute = 10000, .transfer = 2000, .bytes = 1 << 20};
     s.command = "[\"mpirun\",\"train\",\"--no-overlap\",\"--steps\",\"9\"]";
-    assert_string_equal(
-        exposed(make(f, s))->verify,
-        "`tacho run -o after.tacho -- mpirun train --steps 9; tacho diff run.tacho after.tacho`, and read the row "
-        "exposed communication");
+    assert_string_equal(exposed(make(f, s))->verify,
+                        "`tacho run -o after.tacho -- mpirun train --steps 9; tacho diff run.tacho "
+                        "after.tacho`, and read the row "
+                        "exposed communication");
     fx_close(f);
-    s = (struct shape){.compute = 10000, .late = 3000, .transfer = 100, .command = "[\"mpirun\",\"train\"]"};
-    says(exposed(make(f, s))->verify,
-         "with rank 1 made faster: `tacho run -o after.tacho -- mpirun train; tacho diff run.tacho");
+    s = (struct shape){
+        .compute = 10000, .late = 3000, .transfer = 100, .command = "[\"mpirun\",\"train\"]"};
+    says(
+        exposed(make(f, s))->verify,
+        "with rank 1 made faster: `tacho run -o after.tacho -- mpirun train; tacho diff run.tacho");
     fx_close(f);
     static const struct { /* tacho was started by the launcher: the command is that of one rank */
         const char *launcher, *start;
@@ -355,17 +405,21 @@ static void test_verify(void **state)
                 {"torchrun", "torchrun --no-python --nproc-per-node 2"}};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         char want[200];
-        s = (struct shape){.compute = 10000, .transfer = 2000, .bytes = 1 << 20, .launcher = jobs[i].launcher};
+        s = (struct shape){
+            .compute = 10000, .transfer = 2000, .bytes = 1 << 20, .launcher = jobs[i].launcher};
         s.command = "[\"train\",\"--no-overlap\"]";
-        snprintf(want, sizeof want, "%s tacho run -o after.tacho -- train; tacho diff run.tacho after.tacho", jobs[i].start);
+        snprintf(want, sizeof want,
+                 "%s tacho run -o after.tacho -- train; tacho diff run.tacho after.tacho",
+                 jobs[i].start);
         says(exposed(make(f, s))->verify, want);
         fx_close(f);
     }
 }
 
-/* A trace of torch.profiler with gloo: its ranges lie on a thread of their own, the waiting thread is in no range. Step of
- * 1000: the op until 500, the all-reduce is issued; it ends at 900, the buckets are copied back at 910; rank 1 sleeps 200
- * before. The hole from 0 to 200 is no waiting, for nothing is reduced then. */
+/* A trace of torch.profiler with gloo: its ranges lie on a thread of their own, the waiting thread
+ * is in no range. Step of 1000: the op until 500, the all-reduce is issued; it ends at 900, the
+ * buckets are copied back at 910; rank 1 sleeps 200 before. The hole from 0 to 200 is no waiting,
+ * for nothing is reduced then. */
 static void test_gloo(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -374,7 +428,8 @@ static void test_gloo(void **state)
     FX(store_run_set(f->s, "source", "kineto"));
     FX(store_run_set(f->s, "world_size", "2"));
     for (int r = 0; r < 2; r++) {
-        int64_t process = fx_process(f, r, "python3"), main = fx_track(f, process, "thread", "main", NULL),
+        int64_t process = fx_process(f, r, "python3"),
+                main = fx_track(f, process, "thread", "main", NULL),
                 gloo = fx_track(f, process, "thread", "pt_gloo_runloop", NULL);
         for (int i = 0; i < 24; i++) {
             int64_t b = i * 1000, late = r ? 200 : 0;
@@ -384,7 +439,8 @@ static void test_gloo(void **state)
             gpu_row(f, main, b + late, b + 500 + late, "aten::mm", "op", FX_NONE);
             gpu_row(f, main, b + 500 + late, b + 510 + late, "c10d::allreduce_", "op", FX_NONE);
             gpu_row(f, gloo, b + 510 + late, b + 900, "gloo:all_reduce", "annotation", FX_NONE);
-            gpu_row(f, main, b + 910, b + 930, "torch.distributed.ddp.reducer::copy_bucket_to_grad", "op", FX_NONE);
+            gpu_row(f, main, b + 910, b + 930, "torch.distributed.ddp.reducer::copy_bucket_to_grad",
+                    "op", FX_NONE);
             gpu_row(f, main, b + 930, b + 1000, "aten::add_", "op", FX_NONE);
         }
     }
@@ -392,7 +448,8 @@ static void test_gloo(void **state)
     const struct an_communication *x = &r->communication;
     const struct an_budget *b = &r->budget;
     assert_null(x->reason);
-    assert_near((double)b->ns[AN_CLASS_COMM].value / (double)b->steps, 1000 * (400 + 200) / 2., 1); /* 510 to 910, 710 to 910 */
+    assert_near((double)b->ns[AN_CLASS_COMM].value / (double)b->steps, 1000 * (400 + 200) / 2.,
+                1); /* 510 to 910, 710 to 910 */
     assert_near((double)b->ns[AN_CLASS_UNATTRIBUTED].value / (double)b->steps, 1000 * 200 / 2., 1);
     assert_near(x->ranks[0].waiting_ms.value, 0.2, 1e-6);
     assert_near(x->ranks[1].waiting_ms.value, 0, 1e-6);

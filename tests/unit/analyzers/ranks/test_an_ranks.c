@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks beside each other: made-up ranks of which the slow one, its stage, the clocks, the data and the pipeline are known.
+ * Ranks beside each other: made-up ranks of which the slow one, its stage, the clocks, the data and
+ * the pipeline are known.
  */
 #include "tests/unit/an_gpu.h"
 
@@ -10,8 +11,8 @@
 
 enum { INPUT, FORWARD, BACKWARD, OPTIMIZER, STAGES };
 
-/* Each step: four stages, an all-reduce between backward and the optimizer that ends `transfer` after the last rank has come.
- * Times in us. */
+/* Each step: four stages, an all-reduce between backward and the optimizer that ends `transfer`
+ * after the last rank has come. Times in us. */
 struct job {
     int ranks, steps;
     int slow, stage, more; /* of rank `slow`, in a stage; slow -1: none */
@@ -28,8 +29,8 @@ static int64_t by_clock(const struct job *j, int rank, int64_t us)
     return us * US + (int64_t)j->offset[rank] + (int64_t)(j->drift[rank] * (double)(us * US));
 }
 
-static void range(struct fixture *f, const struct job *j, int rank, int64_t track, int64_t from, int64_t to, const char *name,
-                  int64_t detail, int64_t sequence)
+static void range(struct fixture *f, const struct job *j, int rank, int64_t track, int64_t from,
+                  int64_t to, const char *name, int64_t detail, int64_t sequence)
 {
     struct store_slice x = {.track = track,
                             .start = FX_BASE + by_clock(j, rank, from),
@@ -41,7 +42,8 @@ static void range(struct fixture *f, const struct job *j, int rank, int64_t trac
     FX(store_slice_add(f->s, &x));
 }
 
-static int64_t comm(struct fixture *f, const char *name, int64_t bytes, int64_t communicator, int64_t ranks)
+static int64_t comm(struct fixture *f, const char *name, int64_t bytes, int64_t communicator,
+                    int64_t ranks)
 {
     struct store_detail d = fx_empty();
     d.schema = "tacho.comm";
@@ -57,13 +59,16 @@ static int last_of(const struct job *j, int rank, int stage)
     return lasts[stage] + (rank == j->slow && stage == j->stage ? j->more : 0);
 }
 
-static void one_step(struct fixture *f, const struct job *j, int rank, int64_t process, int64_t thread, int64_t *at, int i)
+static void one_step(struct fixture *f, const struct job *j, int rank, int64_t process,
+                     int64_t thread, int64_t *at, int i)
 {
     static const char *const names[] = {"input_wait", "forward", "backward", "optimizer"};
     int64_t begin = *at, t = begin, comes = 0;
-    int64_t mine = (int64_t)last_of(j, rank, INPUT) + last_of(j, rank, FORWARD) + last_of(j, rank, BACKWARD);
+    int64_t mine =
+        (int64_t)last_of(j, rank, INPUT) + last_of(j, rank, FORWARD) + last_of(j, rank, BACKWARD);
     for (int r = 0; r < j->ranks; r++) {
-        int64_t own = (int64_t)last_of(j, r, INPUT) + last_of(j, r, FORWARD) + last_of(j, r, BACKWARD);
+        int64_t own =
+            (int64_t)last_of(j, r, INPUT) + last_of(j, r, FORWARD) + last_of(j, r, BACKWARD);
         comes = own > comes ? own : comes;
     }
     /* the optimizer's delay makes the rank begin its next step later: it comes later there */
@@ -116,7 +121,8 @@ static const struct an_result *make(struct fixture *f, struct job j)
     for (int rank = 0; rank < j.ranks; rank++) {
         char host[16];
         snprintf(host, sizeof host, "node%d", j.hosts ? rank : 0);
-        int64_t process = rank_process(f, rank, host), thread = fx_track(f, process, "thread", "main", NULL), at = 0;
+        int64_t process = rank_process(f, rank, host),
+                thread = fx_track(f, process, "thread", "main", NULL), at = 0;
         for (int i = 0; i < j.steps; i++)
             one_step(f, &j, rank, process, thread, &at, i);
     }
@@ -143,14 +149,16 @@ static void books(const struct an_result *r)
         for (int k = 0; k < AN_STAGE_COUNT; k++)
             stages += x->row[i].stage_ms[k].value;
         assert_near(stages, x->row[i].step_ms.value, 1e-9);
-        assert_near(x->row[i].own_ms.value + x->row[i].waiting_ms.value, x->row[i].step_ms.value, 1e-9);
+        assert_near(x->row[i].own_ms.value + x->row[i].waiting_ms.value, x->row[i].step_ms.value,
+                    1e-9);
     }
 }
 
 /* A delay in any stage of any rank: who, where, and what it would gain. */
 static void test_slow_stage(void **state)
 {
-    static const int stages[] = {AN_STAGE_INPUT, AN_STAGE_FORWARD, AN_STAGE_BACKWARD, AN_STAGE_OPTIMIZER};
+    static const int stages[] = {AN_STAGE_INPUT, AN_STAGE_FORWARD, AN_STAGE_BACKWARD,
+                                 AN_STAGE_OPTIMIZER};
     (void)state;
     for (int k = 0; k < STAGES; k++) {
         struct fixture fixture, *f = &fixture;
@@ -164,7 +172,8 @@ static void test_slow_stage(void **state)
         assert_int_equal(x->frontier.stage, stages[k]);
         assert_int_equal(x->frontier.rank, k);
         assert_near(x->frontier.delay_ms.value, 2, 0.3);
-        assert_near(x->straggler.excess_pct.value, 100 * 2000 / 10700., 1e-6); /* 10.3 ms of stages, 0.4 of transfer */
+        assert_near(x->straggler.excess_pct.value, 100 * 2000 / 10700.,
+                    1e-6); /* 10.3 ms of stages, 0.4 of transfer */
         assert_near(x->straggler.gain_pct.value, 100 * (12700 / 10700. - 1), 1e-6);
         assert_string_equal(x->row[k].verdict, "straggler");
         assert_string_equal(x->row[(k + 1) % RANKS].verdict, "none");
@@ -192,7 +201,8 @@ static void test_none(void **state)
     assert_null(found(r, "STRAGGLER"));
     assert_null(found(r, "SLOW_STAGE"));
     fx_close(f);
-    r = make(f, (struct job){.slow = 1, .stage = FORWARD, .more = 150}); /* 1.4 %: below the margin */
+    r = make(f,
+             (struct job){.slow = 1, .stage = FORWARD, .more = 150}); /* 1.4 %: below the margin */
     assert_int_equal(r->ranks.straggler.count, 0);
     fx_close(f);
     r = make(f, (struct job){.slow = 1, .stage = FORWARD, .more = 3000, .steps = 15});
@@ -208,7 +218,8 @@ static void test_uneven_data(void **state)
 {
     struct fixture fixture, *f = &fixture;
     (void)state;
-    const struct an_result *r = make(f, (struct job){.slow = 2, .stage = FORWARD, .more = 3000, .tokens = {0, 0, 96, 0}});
+    const struct an_result *r =
+        make(f, (struct job){.slow = 2, .stage = FORWARD, .more = 3000, .tokens = {0, 0, 96, 0}});
     assert_true(r->ranks.uneven.found && r->ranks.straggler.by_data);
     assert_int_equal(r->ranks.uneven.rank, 2);
     assert_near(r->ranks.uneven.max_over_mean.value, 96 / 72., 1e-9);
@@ -217,14 +228,18 @@ static void test_uneven_data(void **state)
     assert_null(found(r, "SLOW_STAGE"));
     assert_null(found(r, "EXPOSED_COMM"));
     fx_close(f);
-    r = make(f, (struct job){.slow = 2, .stage = FORWARD, .more = 3000, .tokens = {96, 0, 0, 0}}); /* another rank gets more */
+    r = make(f, (struct job){.slow = 2,
+                             .stage = FORWARD,
+                             .more = 3000,
+                             .tokens = {96, 0, 0, 0}}); /* another rank gets more */
     assert_true(r->ranks.uneven.found);
     assert_false(r->ranks.straggler.by_data);
     assert_non_null(found(r, "STRAGGLER"));
     fx_close(f);
 }
 
-/* Offsets and drifts that were put in are what the fit finds, within its error, and the verdict does not change. */
+/* Offsets and drifts that were put in are what the fit finds, within its error, and the verdict
+ * does not change. */
 static void test_clocks(void **state)
 {
     static const struct job jobs[] = {
@@ -234,7 +249,11 @@ static void test_clocks(void **state)
          .hosts = true,
          .offset = {0, 2.5e9, -3e6, 7e12},
          .drift = {0, 150e-6, -200e-6, 1e-6}},
-        {.slow = 3, .stage = BACKWARD, .more = 2000, .offset = {0, 5e6, 0, -2e7}, .drift = {0, 0, 0, 30e-6}}, /* one host */
+        {.slow = 3,
+         .stage = BACKWARD,
+         .more = 2000,
+         .offset = {0, 5e6, 0, -2e7},
+         .drift = {0, 0, 0, 30e-6}}, /* one host */
     };
     (void)state;
     for (size_t i = 0; i < 2; i++) {
@@ -254,9 +273,12 @@ static void test_clocks(void **state)
             double middle = STEPS * 12700e3 / 2; /* the fit's offset is that of the middle, about */
             double truth = -(jobs[i].offset[k] + jobs[i].drift[k] * middle);
             assert_true(c->error_ns.value > 0 && c->error_ns.value < 5e5);
-            assert_near(c->offset_ns.value, truth, c->error_ns.value + fabs(jobs[i].drift[k]) * 2e8);
-            assert_true(c->offset_low_ns.value <= c->offset_ns.value && c->offset_ns.value <= c->offset_high_ns.value);
-            assert_near(c->drift_ppm.value, -1e6 * jobs[i].drift[k], c->drift_error_ppm.value + 0.1);
+            assert_near(c->offset_ns.value, truth,
+                        c->error_ns.value + fabs(jobs[i].drift[k]) * 2e8);
+            assert_true(c->offset_low_ns.value <= c->offset_ns.value &&
+                        c->offset_ns.value <= c->offset_high_ns.value);
+            assert_near(c->drift_ppm.value, -1e6 * jobs[i].drift[k],
+                        c->drift_error_ppm.value + 0.1);
         }
         assert_near(x->row[0].offset_ns.value, 0, 0);
         assert_true(r->communication.skew_ms.valid); /* 2 ms, above the error */
@@ -270,8 +292,10 @@ static void test_small_skew(void **state)
 {
     struct fixture fixture, *f = &fixture;
     (void)state;
-    const struct an_result *r =
-        make(f, (struct job){.slow = 1, .stage = FORWARD, .more = 100, .hosts = true, .offset = {0, 1e9, 1e9, 1e9}});
+    const struct an_result *r = make(
+        f,
+        (struct job){
+            .slow = 1, .stage = FORWARD, .more = 100, .hosts = true, .offset = {0, 1e9, 1e9, 1e9}});
     assert_false(r->communication.skew_ms.valid);
     assert_non_null(strstr(r->communication.skew_ms.reason, "up to which the clocks"));
     fx_close(f);
@@ -280,9 +304,11 @@ static void test_small_skew(void **state)
 /* ---- devices ------------------------------------------------------------------------------------------------------------------- */
 
 /* Kernels of a rank in each step of `step` us: compute, then an all-reduce that ends together. */
-static void device_rank(struct fixture *f, int64_t rank, int compute, int64_t ranks, const char *sequence, int steps)
+static void device_rank(struct fixture *f, int64_t rank, int compute, int64_t ranks,
+                        const char *sequence, int steps)
 {
-    int64_t process = rank_process(f, rank, ""), thread = fx_track(f, process, "thread", "main", NULL);
+    int64_t process = rank_process(f, rank, ""),
+            thread = fx_track(f, process, "thread", "main", NULL);
     int64_t stream = gpu_stream(f, process, "gpu:0", 7);
     for (int i = 0; i < steps; i++) {
         int64_t at = i * 10000LL * US;
@@ -297,11 +323,14 @@ static void device_rank(struct fixture *f, int64_t rank, int compute, int64_t ra
         d.payload = payload;
         snprintf(name, sizeof name, "ProfilerStep#%d", i);
         gpu_host_ns(f, thread, at, at + 9900 * US, name, "annotation", FX_NONE);
-        gpu_host_ns(f, thread, at + 10 * US, at + 20 * US, "cudaLaunchKernel", "runtime", 1000 * rank + 2 * i);
+        gpu_host_ns(f, thread, at + 10 * US, at + 20 * US, "cudaLaunchKernel", "runtime",
+                    1000 * rank + 2 * i);
         gpu_kernel_ns(f, stream, at + 20 * US, at + compute * US, "gemm", 1000 * rank + 2 * i);
-        gpu_host_ns(f, thread, at + 30 * US, at + 40 * US, "cudaLaunchKernel", "runtime", 1000 * rank + 2 * i + 1);
-        gpu_row_ns(f, stream, at + compute * US, at + 9000 * US, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "kernel",
-                   fx_intern(f, &d), 1000 * rank + 2 * i + 1);
+        gpu_host_ns(f, thread, at + 30 * US, at + 40 * US, "cudaLaunchKernel", "runtime",
+                    1000 * rank + 2 * i + 1);
+        gpu_row_ns(f, stream, at + compute * US, at + 9000 * US,
+                   "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "kernel", fx_intern(f, &d),
+                   1000 * rank + 2 * i + 1);
     }
 }
 
@@ -309,7 +338,8 @@ static void test_devices(void **state)
 {
     struct fixture fixture, *f = &fixture;
     (void)state;
-    for (int k = 0; k < 3; k++) { /* with sequence numbers; without; without, and one of three ranks is missing */
+    for (int k = 0; k < 3;
+         k++) { /* with sequence numbers; without; without, and one of three ranks is missing */
         fx_open(f);
         FX(store_run_set(f->s, "source", "kineto"));
         device_rank(f, 0, 6000, k == 2 ? 3 : 2, k ? "{}" : "{\"sequence\":%d}", 26);
@@ -325,7 +355,8 @@ static void test_devices(void **state)
         assert_near(x->collectives[0].waiting_ms.value, 1, 1e-9);
         assert_int_equal(r->ranks.straggler.rank, k == 2 ? 2 : 1);
         assert_non_null(strstr(r->ranks.straggler.says, "the slower of two"));
-        assert_int_equal(r->ranks.frontier.stage, AN_STAGE_COMPUTE); /* one thread launches everything */
+        assert_int_equal(r->ranks.frontier.stage,
+                         AN_STAGE_COMPUTE); /* one thread launches everything */
         if (k == 2)
             assert_non_null(strstr(r->ranks.missing, "rank 1 of 3 is not in the file"));
         else
@@ -336,14 +367,16 @@ static void test_devices(void **state)
 
 /* ---- pipelines, experts ------------------------------------------------------------------------------------------------------------- */
 
-/* Three ranks in a chain, four micro-batches: each send of 1 us is awaited for 200 us by the next rank. */
+/* Three ranks in a chain, four micro-batches: each send of 1 us is awaited for 200 us by the next
+ * rank. */
 static void test_pipeline(void **state)
 {
     struct fixture fixture, *f = &fixture;
     (void)state;
     fx_open(f);
     for (int rank = 0; rank < 3; rank++) {
-        int64_t process = rank_process(f, rank, "node"), thread = fx_track(f, process, "thread", "main", NULL);
+        int64_t process = rank_process(f, rank, "node"),
+                thread = fx_track(f, process, "thread", "main", NULL);
         for (int i = 0; i < 25; i++) {
             int64_t at = i * 10000LL;
             fx_step(f, process, thread, i, at * US, (at + 9000) * US, 64, false);
@@ -354,8 +387,8 @@ static void test_pipeline(void **state)
                     range(f, &none, rank, thread, t + 300 * rank, t + 300 * rank + 201, "recv",
                           comm(f, "recv", 100, 10 + rank, 2), 4 * i + k);
                 if (rank < 2)
-                    range(f, &none, rank, thread, t + 300 * rank + 500, t + 300 * rank + 501, "send",
-                          comm(f, "send", 100, 11 + rank, 2), 4 * i + k);
+                    range(f, &none, rank, thread, t + 300 * rank + 500, t + 300 * rank + 501,
+                          "send", comm(f, "send", 100, 11 + rank, 2), 4 * i + k);
             }
         }
     }
@@ -377,7 +410,8 @@ static void test_experts(void **state)
     (void)state;
     fx_open(f);
     for (int rank = 0; rank < 4; rank++) {
-        int64_t process = rank_process(f, rank, "node"), thread = fx_track(f, process, "thread", "main", NULL);
+        int64_t process = rank_process(f, rank, "node"),
+                thread = fx_track(f, process, "thread", "main", NULL);
         struct job none = {.ranks = 4};
         for (int i = 0; i < 25; i++) {
             fx_step(f, process, thread, i, i * 10000LL * US, (i * 10000LL + 9000) * US, 64, false);
@@ -396,9 +430,10 @@ static void test_experts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_slow_stage),  cmocka_unit_test(test_none),
-                                       cmocka_unit_test(test_uneven_data), cmocka_unit_test(test_clocks),
-                                       cmocka_unit_test(test_small_skew),  cmocka_unit_test(test_devices),
-                                       cmocka_unit_test(test_pipeline),    cmocka_unit_test(test_experts)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slow_stage),  cmocka_unit_test(test_none),
+        cmocka_unit_test(test_uneven_data), cmocka_unit_test(test_clocks),
+        cmocka_unit_test(test_small_skew),  cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_pipeline),    cmocka_unit_test(test_experts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

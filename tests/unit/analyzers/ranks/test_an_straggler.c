@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The test for a straggler: how often it cries wolf over identical ranks (simulated, with and without memory from step to
- * step), how often it finds one, and what peers are.
+ * The test for a straggler: how often it cries wolf over identical ranks (simulated, with and
+ * without memory from step to step), how often it finds one, and what peers are.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -26,7 +26,8 @@ static double normal(uint64_t *seed)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* Own times of ranks: 10 ms, a relative standard deviation, an autocorrelation, now and then a stall; rank 0 is slower. */
+/* Own times of ranks: 10 ms, a relative standard deviation, an autocorrelation, now and then a
+ * stall; rank 0 is slower. */
 struct world {
     int ranks, steps;
     double sd, memory, stalls, slow;
@@ -39,12 +40,14 @@ static void simulate(const struct world *w, uint64_t *seed, double *x)
         for (int s = 0; s < w->steps; s++) {
             state = w->memory * state + sqrt(1 - w->memory * w->memory) * normal(seed);
             double stall = (double)(an_random(seed) >> 11) / 9007199254740992.0 < w->stalls ? 3 : 0;
-            x[r * w->steps + s] = 10 * fmax(0.2, (1 + w->sd * state) * (1 + stall) * (r ? 1 : 1 + w->slow));
+            x[r * w->steps + s] =
+                10 * fmax(0.2, (1 + w->sd * state) * (1 + stall) * (r ? 1 : 1 + w->slow));
         }
     }
 }
 
-/* Share of runs in which some rank is called a straggler; *right: in which that is rank 0 and nobody else. */
+/* Share of runs in which some rank is called a straggler; *right: in which that is rank 0 and
+ * nobody else. */
 static double rate(struct world w, int runs, double *right)
 {
     static double x[RANKS_MOST * STEPS_MOST], y[RANKS_MOST * STEPS_MOST];
@@ -55,7 +58,8 @@ static double rate(struct world w, int runs, double *right)
         int found = 0;
         simulate(&w, &seed, x);
         assert_int_equal(an_excess_of_peers(x, (size_t)w.ranks, (size_t)w.steps, NULL, y), 0);
-        assert_int_equal(an_excess_test(y, (size_t)w.ranks, (size_t)w.steps, AN_RANKS_MARGIN_PCT, 1, e), 0);
+        assert_int_equal(
+            an_excess_test(y, (size_t)w.ranks, (size_t)w.steps, AN_RANKS_MARGIN_PCT, 1, e), 0);
         for (int r = 0; r < w.ranks; r++)
             found += e[r].significant;
         alarms += found > 0;
@@ -77,15 +81,17 @@ static void test_false_alarms(void **state)
     for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
         const struct world *w = &worlds[i];
         double alarms = rate(*w, w->ranks > 8 ? 40 : 300, NULL);
-        printf("false alarms: %2d ranks, %3d steps, noise %4.1f %%, memory %.1f, stalls %2.0f %%: %.1f %% of runs\n", w->ranks,
-               w->steps, 100 * w->sd, w->memory, 100 * w->stalls, 100 * alarms);
+        printf("false alarms: %2d ranks, %3d steps, noise %4.1f %%, memory %.1f, stalls %2.0f %%: "
+               "%.1f %% of runs\n",
+               w->ranks, w->steps, 100 * w->sd, w->memory, 100 * w->stalls, 100 * alarms);
         assert_true(alarms <= 0.05);
     }
 }
 
-/* Two ranks on a machine that other programs use: own time (ms) and excess (%) in eight stretches, as recorded from identical
- * ranks. The test over steps calls one slower; it is not in every stretch, and not by more than both drift. If it is in every
- * stretch, or both are steady, it stands. */
+/* Two ranks on a machine that other programs use: own time (ms) and excess (%) in eight stretches,
+ * as recorded from identical ranks. The test over steps calls one slower; it is not in every
+ * stretch, and not by more than both drift. If it is in every stretch, or both are steady, it
+ * stands. */
 static void test_drift(void **state)
 {
     static const double first[] = {1.21, 1.60, 1.73, 1.94, 2.38, 1.83, 2.71, 3.35};
@@ -109,22 +115,25 @@ static void test_drift(void **state)
         assert_int_equal(an_excess_of_peers(x, 2, STEPS, NULL, y), 0);
         assert_int_equal(an_excess_test(y, 2, STEPS, AN_RANKS_MARGIN_PCT, 1, e), 0);
         assert_true(e[1].significant);
-        assert_int_equal(an_excess_stands(x + STEPS, y + STEPS, STEPS, AN_RANKS_MARGIN_PCT, e[1].estimate, work),
-                         world[i].stands);
+        assert_int_equal(
+            an_excess_stands(x + STEPS, y + STEPS, STEPS, AN_RANKS_MARGIN_PCT, e[1].estimate, work),
+            world[i].stands);
     }
 }
 
 static void test_power(void **state)
 {
-    static const struct world worlds[] = {
-        {2, 20, 0.03, 0, 0, 0.1}, {4, 24, 0.05, 0.5, 0.05, 0.2}, {64, 24, 0.02, 0.3, 0.02, 0.1}, {64, 60, 0.01, 0, 0, 0.05}};
+    static const struct world worlds[] = {{2, 20, 0.03, 0, 0, 0.1},
+                                          {4, 24, 0.05, 0.5, 0.05, 0.2},
+                                          {64, 24, 0.02, 0.3, 0.02, 0.1},
+                                          {64, 60, 0.01, 0, 0, 0.05}};
     (void)state;
     for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
         const struct world *w = &worlds[i];
         double right;
         rate(*w, w->ranks > 8 ? 40 : 200, &right);
-        printf("found: %2d ranks, %3d steps, noise %4.1f %%, slower by %2.0f %%: %.1f %% of runs\n", w->ranks, w->steps,
-               100 * w->sd, 100 * w->slow, 100 * right);
+        printf("found: %2d ranks, %3d steps, noise %4.1f %%, slower by %2.0f %%: %.1f %% of runs\n",
+               w->ranks, w->steps, 100 * w->sd, 100 * w->slow, 100 * right);
         assert_true(right >= 0.95);
     }
 }
@@ -160,8 +169,9 @@ static void test_constant(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_peers), cmocka_unit_test(test_constant),
-                                       cmocka_unit_test(test_false_alarms), cmocka_unit_test(test_drift),
-                                       cmocka_unit_test(test_power)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_peers),
+                                       cmocka_unit_test(test_constant),
+                                       cmocka_unit_test(test_false_alarms),
+                                       cmocka_unit_test(test_drift), cmocka_unit_test(test_power)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

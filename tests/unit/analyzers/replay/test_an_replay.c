@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The replay of the dependency graph: on small runs whose times are known by hand, and its properties on any run.
+ * The replay of the dependency graph: on small runs whose times are known by hand, and its
+ * properties on any run.
  *
  *     test_an_replay              the tests
- *     test_an_replay RUN.tacho    the properties of 1,000 random nodes of that run, after `tacho import` or `tacho run`
+ *     test_an_replay RUN.tacho    the properties of 1,000 random nodes of that run, after `tacho
+ * import` or `tacho run`
  */
 #include "analyzers/base/stats.h"
 #include "analyzers/replay/replay.h"
@@ -33,27 +35,32 @@ static int64_t moved(struct property *p, uint32_t n, int64_t by, const struct an
     return an_replay_step_end(p->r, sink, &p->t) - an_replay_step_end(p->r, sink, &p->base);
 }
 
-/* One random node: 1 ns less of it is one less of the frame if all longest paths lead through it, else none; more of it than
- * its slack makes the frame longer by what is beyond. */
-static void check_node(struct property *p, uint32_t n, bool every, const struct an_replay_step *sink, uint64_t *random)
+/* One random node: 1 ns less of it is one less of the frame if all longest paths lead through it,
+ * else none; more of it than its slack makes the frame longer by what is beyond. */
+static void check_node(struct property *p, uint32_t n, bool every,
+                       const struct an_replay_step *sink, uint64_t *random)
 {
     int64_t slack = an_slack_ns(p->slack, &p->base, n), own = p->r->own[n];
     if (slack < 0)
         fail_msg("node %u has a slack of %lld ns", n, (long long)slack);
     if (every && slack != 0)
-        fail_msg("node %u is on every longest path and has a slack of %lld ns", n, (long long)slack);
+        fail_msg("node %u is on every longest path and has a slack of %lld ns", n,
+                 (long long)slack);
     if (own > 0) {
-        int64_t less = every ? 1 : 1 + (int64_t)(an_random(random) % (uint64_t)own), d = moved(p, n, -less, sink);
+        int64_t less = every ? 1 : 1 + (int64_t)(an_random(random) % (uint64_t)own),
+                d = moved(p, n, -less, sink);
         if (d != (every ? -1 : 0))
-            fail_msg("node %u (slack %lld, on every path: %d): %lld ns less move the end by %lld", n, (long long)slack, every,
-                     (long long)less, (long long)d);
+            fail_msg("node %u (slack %lld, on every path: %d): %lld ns less move the end by %lld",
+                     n, (long long)slack, every, (long long)less, (long long)d);
         *(every ? &p->on : slack ? &p->off : &p->tied) += 1;
     }
     int64_t room = slack == INT64_MAX ? 1000000 : slack;
-    int64_t d = moved(p, n, room, sink), beyond = slack == INT64_MAX ? 0 : moved(p, n, room + 7, sink);
+    int64_t d = moved(p, n, room, sink),
+            beyond = slack == INT64_MAX ? 0 : moved(p, n, room + 7, sink);
     if (d != 0 || beyond != (slack == INT64_MAX ? 0 : 7))
-        fail_msg("node %u has a slack of %lld ns; as much more moves the end by %lld, 7 ns beyond by %lld", n, (long long)slack,
-                 (long long)d, (long long)beyond);
+        fail_msg("node %u has a slack of %lld ns; as much more moves the end by %lld, 7 ns beyond "
+                 "by %lld",
+                 n, (long long)slack, (long long)d, (long long)beyond);
     p->longer++;
 }
 
@@ -71,7 +78,8 @@ static void check_frame(struct property *p, size_t frame, size_t nodes)
         size_t k = (size_t)(an_random(&random) % f->count);
         check_node(p, p->r->node[f->first + k], every[k], sink, &random);
     }
-    for (size_t i = 0, more = 0; i < f->count && more < nodes / 2; i++) { /* enough of those that matter */
+    for (size_t i = 0, more = 0; i < f->count && more < nodes / 2;
+         i++) { /* enough of those that matter */
         size_t k = (size_t)(an_random(&random) % f->count);
         if (every[k]) {
             check_node(p, p->r->node[f->first + k], true, sink, &random);
@@ -94,8 +102,8 @@ static struct property check_replay(const struct an_replay *r, size_t nodes)
     return p;
 }
 
-/* Less work of any kind, latencies and waiting for others too, never lets anything end later. (A single step may get longer,
- * because it begins earlier by more than it ends.) */
+/* Less work of any kind, latencies and waiting for others too, never lets anything end later. (A
+ * single step may get longer, because it begins earlier by more than it ends.) */
 static void check_less(const struct an_replay *r)
 {
     static const double factors[] = {0, 0.3, 0.9};
@@ -109,15 +117,18 @@ static void check_less(const struct an_replay *r)
     an_replay_run(r, NULL, &base);
     for (size_t i = 0; i < 3 * (rows.count + AN_CAUSE_COUNT); i++) {
         size_t what = i / 3, cause = what - rows.count;
-        struct an_change x = {.own = own, .latency = what == rows.dispatch ? factors[i % 3] : 1, .scale_leads = true};
+        struct an_change x = {
+            .own = own, .latency = what == rows.dispatch ? factors[i % 3] : 1, .scale_leads = true};
         x.without_peers = what == rows.count + AN_CAUSE_PEERS;
         x.without_syncs = what == rows.count + AN_CAUSE_SYNC;
         for (size_t n = 0; n < r->g->node_count; n++) {
             bool hit = what < rows.count ? rows.of[n] == what : r->g->cause[n] == cause;
-            own[n] = hit && r->inside[n] ? (int64_t)((double)r->own[n] * factors[i % 3]) : r->own[n];
+            own[n] =
+                hit && r->inside[n] ? (int64_t)((double)r->own[n] * factors[i % 3]) : r->own[n];
         }
         an_replay_run(r, &x, &t);
-        const char *name = what < rows.count ? rows.row[what].key : an_cause_key((enum an_cause)cause);
+        const char *name =
+            what < rows.count ? rows.row[what].key : an_cause_key((enum an_cause)cause);
         for (size_t k = 0; k < r->node_count; k++)
             if (t.end[r->node[k]] > base.end[r->node[k]])
                 fail_msg("%s=%gx: node %u ends %lld ns later", name, factors[i % 3], r->node[k],
@@ -140,8 +151,8 @@ static const struct an_replay *open_replay(struct fixture *f, struct graph_run *
     return r;
 }
 
-/* Steps of `count` times the same launches: a call of 10 us, its kernel of `kernel` us 3 us behind the call's end or behind the
- * kernel before. `from`: us of the first step. */
+/* Steps of `count` times the same launches: a call of 10 us, its kernel of `kernel` us 3 us behind
+ * the call's end or behind the kernel before. `from`: us of the first step. */
 static void device_run(struct fixture *f, int64_t from, int count, int64_t period, int64_t kernel)
 {
     int64_t stream = gpu_stream(f, f->process, "gpu:0", 7), busy = 0, name = 0;
@@ -166,8 +177,9 @@ static int64_t steps_ns(const struct an_replay *r, const struct an_times *t)
     return sum;
 }
 
-/* A host that launches every 200 us kernels of 5 us: what is replayed is what was recorded. Twice as long kernels change
- * nothing but the last one, because the device idles; a host that is twice as fast halves the step. */
+/* A host that launches every 200 us kernels of 5 us: what is replayed is what was recorded. Twice
+ * as long kernels change nothing but the last one, because the device idles; a host that is twice
+ * as fast halves the step. */
 static void device_from(int64_t from)
 {
     struct fixture fx, *f = &fx;
@@ -195,8 +207,8 @@ static void device_from(int64_t from)
     graph_close(f, &run);
 }
 
-/* A call that had let its kernel go longer before its end than its own work takes, as one that waits behind its launch does:
- * with less of that work the kernel begins no later. */
+/* A call that had let its kernel go longer before its end than its own work takes, as one that
+ * waits behind its launch does: with less of that work the kernel begins no later. */
 static void test_lead(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -224,8 +236,9 @@ static void test_device(void **state)
     device_from(1795330690000000); /* profilers write ns since 1970: November 2026 */
 }
 
-/* Kernels of 60 us behind calls of 10 us every 20: the device binds, a step is 4 kernels and the time between two. A gap that
- * nothing explains (one kernel that starts 500 us late) is not replayed. */
+/* Kernels of 60 us behind calls of 10 us every 20: the device binds, a step is 4 kernels and the
+ * time between two. A gap that nothing explains (one kernel that starts 500 us late) is not
+ * replayed. */
 static void test_gap(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -249,8 +262,10 @@ static void test_gap(void **state)
         snprintf(step, sizeof step, "ProfilerStep#%d", i);
         gpu_row(f, f->thread, base, base + 1000, step, "user_annotation", FX_NONE);
         gpu_launch(f, stream, base, base + 10, base + 13, base + 413, "gemm", 2 * i + 1);
-        gpu_launch(f, stream, base + 20, base + 30, base + 415 + late, base + 455 + late, "gemm", 2 * i + 2);
-        gpu_row(f, f->thread, base + 40, base + 460 + late, "cudaDeviceSynchronize", "runtime", FX_NONE);
+        gpu_launch(f, stream, base + 20, base + 30, base + 415 + late, base + 455 + late, "gemm",
+                   2 * i + 2);
+        gpu_row(f, f->thread, base + 40, base + 460 + late, "cudaDeviceSynchronize", "runtime",
+                FX_NONE);
     }
     r = open_replay(f, &run);
     assert_int_equal(an_times_new(r, &t), 0);
@@ -261,7 +276,8 @@ static void test_gap(void **state)
         for (size_t n = 0; n < r->g->node_count; n++)
             if (r->g->kind[n] == AN_NODE_DEVICE && r->g->start[n] == FX_BASE + 6915000) {
                 with++;
-                assert_near((double)(t.start[n] - t.end[n - 1]), 2000, 10); /* the stream's usual 2 us, not 502 */
+                assert_near((double)(t.start[n] - t.end[n - 1]), 2000,
+                            10); /* the stream's usual 2 us, not 502 */
             }
         assert_true(an_replay_step_ns(r, s, &t) <= 1000000);
     }
@@ -272,8 +288,8 @@ static void test_gap(void **state)
 /* Steps on the CPU whose loader is in line: steps of 30 us of work behind a batch of 50 us. */
 static void loader_run(struct fixture *f, int steps, int64_t batch)
 {
-    int64_t wait = fx_kind(f, "input_wait"), read = fx_kind(f, "read"), collate = fx_kind(f, "collate"),
-            work = fx_work(f, "matrix", "fp32", 1, 1, 1);
+    int64_t wait = fx_kind(f, "input_wait"), read = fx_kind(f, "read"),
+            collate = fx_kind(f, "collate"), work = fx_work(f, "matrix", "fp32", 1, 1, 1);
     for (int i = 0; i < steps; i++) {
         int64_t base = (int64_t)i * (batch + 30000), jitter = i % 2 ? 100 : 0;
         fx_step(f, f->process, f->thread, i, base, base + batch + 30000, 4, false);
@@ -293,7 +309,8 @@ static const struct an_what_if *edited(struct fixture *f, const char *text)
     return r->advice.edits;
 }
 
-/* The loader on workers: one makes a batch in 50 us, so a step takes 50; two make it in 25, so it takes its 30 of work. */
+/* The loader on workers: one makes a batch in 50 us, so a step takes 50; two make it in 25, so it
+ * takes its 30 of work. */
 static void test_workers(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -305,7 +322,8 @@ static void test_workers(void **state)
     assert_near(w->step_low_ms.value, 0.050, 0.0005);
     assert_near(w->step_ms.value, 0.050, 0.0005);
     w = edited(f, "loader.workers=2");
-    assert_near(w->step_low_ms.value, 0.030, 0.0005); /* handed over for nothing, or for its collate of 1 us twice */
+    assert_near(w->step_low_ms.value, 0.030,
+                0.0005); /* handed over for nothing, or for its collate of 1 us twice */
     assert_near(w->step_high_ms.value, 0.032, 0.0005);
     assert_near(w->gain.expected.value, 100 * (80.0 / 31 - 1), 2);
     assert_true(w->condition && strstr(w->condition, "free core"));
@@ -320,7 +338,8 @@ static void test_edits(void **state)
     (void)state;
     fx_open(f);
     loader_run(f, 40, 50000);
-    struct an_options o = {.file = "run.tacho", .what_if = "loader=0,op:matmul=0.5x,op:nothing=2x,peers=0.5x"};
+    struct an_options o = {.file = "run.tacho",
+                           .what_if = "loader=0,op:matmul=0.5x,op:nothing=2x,peers=0.5x"};
     const struct an_result *r = fx_analyze_with(f, &o);
     const struct an_what_if *w = r->advice.edits;
     assert_int_equal(r->advice.edit_count, 4);
@@ -330,7 +349,8 @@ static void test_edits(void **state)
     assert_string_equal(w[2].known, "op:matmul");
     assert_non_null(w[3].reason);
     assert_non_null(r->advice.together.reason);
-    o.what_if = "loader=0,op:matmul=0.5x"; /* gains do not add up: 80 -> 30, 80 -> 65, together 15 */
+    o.what_if =
+        "loader=0,op:matmul=0.5x"; /* gains do not add up: 80 -> 30, 80 -> 65, together 15 */
     r = fx_analyze_with(f, &o);
     assert_near(r->advice.together.step_ms.value, 0.015, 0.0002);
     assert_true(r->trust.replay_error_pct.valid);
@@ -358,15 +378,17 @@ static void test_few(void **state)
     fx_close(f);
 }
 
-/* A thread that communicates is handed a collective 20 us after each step begins. In even steps it wakes 24 us later than in
- * odd ones, which is neither the collective's time nor that of any work before it. */
+/* A thread that communicates is handed a collective 20 us after each step begins. In even steps it
+ * wakes 24 us later than in odd ones, which is neither the collective's time nor that of any work
+ * before it. */
 static double woken_late(const char *post)
 {
     struct fixture fx, *f = &fx;
     struct graph_run run;
     struct an_replay_error e;
     fx_open(f);
-    int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1), comm = fx_track(f, f->process, "thread", "comm-0", NULL), at = 0;
+    int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1),
+            comm = fx_track(f, f->process, "thread", "comm-0", NULL), at = 0;
     struct store_detail d = fx_empty();
     d.schema = "tacho.range";
     d.kind = post;
@@ -397,7 +419,8 @@ static void test_woken_late(void **state)
 {
     (void)state;
     assert_near(woken_late("comm_post"), 0, 0.01);
-    assert_true(fabs(woken_late("host")) > 10); /* not recorded: from times, another piece handed over in even steps */
+    assert_true(fabs(woken_late("host")) >
+                10); /* not recorded: from times, another piece handed over in even steps */
 }
 
 /* One step, and nothing behind it: it has all its ranges, but no end that moves. */
@@ -448,9 +471,13 @@ static void test_parse(void **state)
     char key[AN_EDIT_KEY];
     size_t n;
     (void)state;
-    assert_int_equal(an_edits_parse("comm=0.5x,loader.workers=8,op:attention=80%,launch=0,comm.x", e, &n, key, NULL),
+    assert_int_equal(an_edits_parse("comm=0.5x,loader.workers=8,op:attention=80%,launch=0,comm.x",
+                                    e, &n, key, NULL),
                      TACHO_EUSAGE);
-    assert_int_equal(an_edits_parse("comm=0.5x,loader.workers=8,op:attention=80%,launch=graph,sync=0", e, &n, key, NULL), 0);
+    assert_int_equal(
+        an_edits_parse("comm=0.5x,loader.workers=8,op:attention=80%,launch=graph,sync=0", e, &n,
+                       key, NULL),
+        0);
     assert_int_equal(n, 5);
     assert_near(e[0].factor, 0.5, 0);
     assert_int_equal(e[1].kind, AN_EDIT_WORKERS);
@@ -459,13 +486,15 @@ static void test_parse(void **state)
     assert_near(e[2].factor, 0.8, 1e-12);
     assert_int_equal(e[3].kind, AN_EDIT_GRAPH);
     assert_near(e[4].factor, 0, 0);
-    assert_int_equal(an_edits_parse("rank:12=peers,rank:3:backward=0.5x,ranks=even", e, &n, key, NULL), 0);
+    assert_int_equal(
+        an_edits_parse("rank:12=peers,rank:3:backward=0.5x,ranks=even", e, &n, key, NULL), 0);
     assert_int_equal(e[0].kind, AN_EDIT_PEERS);
     assert_int_equal(e[1].kind, AN_EDIT_SCALE);
     assert_int_equal(e[2].kind, AN_EDIT_PEERS);
     for (size_t i = 0; wrong[i]; i++) {
         struct tacho_error err = {0};
-        if (an_edits_parse(wrong[i], e, &n, key, &err) != TACHO_EUSAGE || strncmp(err.what, "--what-if: ", 11) != 0)
+        if (an_edits_parse(wrong[i], e, &n, key, &err) != TACHO_EUSAGE ||
+            strncmp(err.what, "--what-if: ", 11) != 0)
             fail_msg("'%s' was taken, or not named: %s", wrong[i], err.what);
     }
     assert_int_equal(an_edits_parse("lunch=0", e, &n, key, NULL), TACHO_EUSAGE);
@@ -487,15 +516,16 @@ static void test_run(void **state)
     if (store_open(run_path, &reader, &err) || an_trace_load(reader, &g.t, &err))
         fail_msg("%s", err.what);
     g.r.arena = an_arena_new();
-    g.c = (struct an_context){.t = g.t, .o = &g.o, .r = &g.r, .a = g.r.arena, .work = an_arena_new()};
+    g.c =
+        (struct an_context){.t = g.t, .o = &g.o, .r = &g.r, .a = g.r.arena, .work = an_arena_new()};
     assert_int_equal(an_devices_build(&g.c, &err), 0);
     assert_int_equal(an_steps.run(&g.c), 0);
     assert_int_equal(an_phases.run(&g.c), 0);
     assert_int_equal(an_replay_of(&g.c, &r, &why), 0);
     if (r) {
         struct property p = check_replay(r, NODES);
-        printf("%zu frames, %zu nodes: %zu on every path, %zu off, %zu tied, %zu made longer\n", r->frame_count, r->node_count,
-               p.on, p.off, p.tied, p.longer);
+        printf("%zu frames, %zu nodes: %zu on every path, %zu off, %zu tied, %zu made longer\n",
+               r->frame_count, r->node_count, p.on, p.off, p.tied, p.longer);
         assert_true(p.longer >= NODES);
         check_less(r);
     } else {
@@ -511,9 +541,11 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest run[] = {cmocka_unit_test(test_run)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_device),  cmocka_unit_test(test_lead),       cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_workers), cmocka_unit_test(test_edits),      cmocka_unit_test(test_few),
-        cmocka_unit_test(test_one),     cmocka_unit_test(test_woken_late), cmocka_unit_test(test_parse)};
+        cmocka_unit_test(test_device), cmocka_unit_test(test_lead),
+        cmocka_unit_test(test_gap),    cmocka_unit_test(test_workers),
+        cmocka_unit_test(test_edits),  cmocka_unit_test(test_few),
+        cmocka_unit_test(test_one),    cmocka_unit_test(test_woken_late),
+        cmocka_unit_test(test_parse)};
     if (argc > 1) {
         run_path = argv[1];
         return cmocka_run_group_tests(run, NULL, NULL);

@@ -8,13 +8,16 @@
 #define MS    1000000
 #define STEPS 40
 
-/* Steps of 20 ms whose thread computes, beside a loader thread that decodes without a pause, two batches ahead. /proc says how
- * many cores the process used and waited for; below 0: nobody asked it. */
+/* Steps of 20 ms whose thread computes, beside a loader thread that decodes without a pause, two
+ * batches ahead. /proc says how many cores the process used and waited for; below 0: nobody asked
+ * it. */
 static void two_threads(struct fixture *f, int64_t cores, double used, double waited)
 {
     fx_open(f);
-    int64_t wait = fx_kind(f, "input_wait"), decode = fx_kind(f, "decode"), collate = fx_kind(f, "collate");
-    int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1), loader = fx_track(f, f->process, "thread", "loader-0", NULL);
+    int64_t wait = fx_kind(f, "input_wait"), decode = fx_kind(f, "decode"),
+            collate = fx_kind(f, "collate");
+    int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1),
+            loader = fx_track(f, f->process, "thread", "loader-0", NULL);
     for (int64_t i = 0; i < STEPS + 2; i++) {
         int64_t made = i * 20 * MS, at = made + 40 * MS;
         fx_slice(f, loader, made, made + 19 * MS, "decode", decode);
@@ -50,13 +53,14 @@ static void expects(const struct an_result *r, size_t i, double ms, double low, 
         fail_msg("%s: %s", w->edit, w->reason);
     if (fabs(w->step_ms.value - ms) > 0.03 * ms || fabs(w->step_low_ms.value - low) > 0.03 * low ||
         fabs(w->step_high_ms.value - high) > 0.03 * high)
-        fail_msg("%s: %.3f [%.3f, %.3f] ms, not %.3f [%.3f, %.3f]", w->edit, w->step_ms.value, w->step_low_ms.value,
-                 w->step_high_ms.value, ms, low, high);
+        fail_msg("%s: %.3f [%.3f, %.3f] ms, not %.3f [%.3f, %.3f]", w->edit, w->step_ms.value,
+                 w->step_low_ms.value, w->step_high_ms.value, ms, low, high);
 }
 
-/* Two threads on one core: each has been half as fast as alone. As recorded the replay is the run. With a core each the step
- * takes its 10 ms; without the loader's work, too, if the core is shared fairly, and 20 as recorded if it is not. Half the
- * products leave 5 ms beside the loader's 10, which the core does one after the other. */
+/* Two threads on one core: each has been half as fast as alone. As recorded the replay is the run.
+ * With a core each the step takes its 10 ms; without the loader's work, too, if the core is shared
+ * fairly, and 20 as recorded if it is not. Half the products leave 5 ms beside the loader's 10,
+ * which the core does one after the other. */
 static void test_one_core(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -64,11 +68,13 @@ static void test_one_core(void **state)
     two_threads(f, 1, -1, -1);
     const struct an_result *r = edited(f, "cores=2,loader=0,op:matmul=0.5x");
     assert_near(r->advice.base_error_pct.value, 0, 1e-6);
-    assert_near(r->advice.cores.wanted.value, 2, 0.05); /* a batch begins in the last step and ends behind it */
+    assert_near(r->advice.cores.wanted.value, 2,
+                0.05); /* a batch begins in the last step and ends behind it */
     assert_near(r->advice.cores.slowdown_pct.value, 100, 3);
     assert_near(r->advice.cores.short_pct.value, 100, 1);
     assert_false(r->advice.cores.used.valid);
-    assert_true(strstr(r->trust.replay_error_because, "more threads were ready than there are cores"));
+    assert_true(
+        strstr(r->trust.replay_error_because, "more threads were ready than there are cores"));
     assert_int_equal(r->advice.edit_count, 3);
     expects(r, 0, 10, 10, 10);
     expects(r, 1, 10, 10, 20);
@@ -77,8 +83,9 @@ static void test_one_core(void **state)
     fx_close(f);
 }
 
-/* Two cores, and other programs that leave each thread half of one: they want two more. Without the loader's work the step's
- * thread shares two cores with them: 2 / 3 of one. Cores enough for all: 10 ms. */
+/* Two cores, and other programs that leave each thread half of one: they want two more. Without the
+ * loader's work the step's thread shares two cores with them: 2 / 3 of one. Cores enough for all:
+ * 10 ms. */
 static void test_others(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -94,7 +101,8 @@ static void test_others(void **state)
     fx_close(f);
 }
 
-/* Threads that use one core and wait for none, on two: the loader sleeps in its ranges, so nobody is slowed down by it. */
+/* Threads that use one core and wait for none, on two: the loader sleeps in its ranges, so nobody
+ * is slowed down by it. */
 static void test_sleeps(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -109,8 +117,9 @@ static void test_sleeps(void **state)
     fx_close(f);
 }
 
-/* Four cores kept busy by two threads: three of them by compute, as far as CPU time tells. If all of it is work, two cores take
- * twice as long; if compute's other two threads only spin for the first, as long as four. */
+/* Four cores kept busy by two threads: three of them by compute, as far as CPU time tells. If all
+ * of it is work, two cores take twice as long; if compute's other two threads only spin for the
+ * first, as long as four. */
 static void test_team(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -123,9 +132,9 @@ static void test_team(void **state)
     fx_close(f);
 }
 
-/* The same team beside another program that takes a fifth of each core. It gets on while all three of its threads have one, for
- * 0.8^3 of the time, if all of what it does is work: 10.24 ms alone. If its other threads spin, a fifth of one thread's time is
- * lost: 16 ms. */
+/* The same team beside another program that takes a fifth of each core. It gets on while all three
+ * of its threads have one, for 0.8^3 of the time, if all of what it does is work: 10.24 ms alone.
+ * If its other threads spin, a fifth of one thread's time is lost: 16 ms. */
 static void test_team_beside_others(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -140,16 +149,17 @@ static void test_team_beside_others(void **state)
     fx_close(f);
 }
 
-/* Two ranks share a core. The first has 2 ms of work and waits for the other, which has 10: both work at half speed for 4 ms,
- * and go on doing so, because who waits spins, until 20. On a core each the second needs 10 ms, and half of what passing on
- * took. */
+/* Two ranks share a core. The first has 2 ms of work and waits for the other, which has 10: both
+ * work at half speed for 4 ms, and go on doing so, because who waits spins, until 20. On a core
+ * each the second needs 10 ms, and half of what passing on took. */
 static void test_spins(void **state)
 {
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
     int64_t work = fx_work(f, "matrix", "fp32", 1, 1, 1), other = fx_process(f, 1, "train");
-    int64_t threads[] = {f->thread, fx_track(f, other, "thread", "main", NULL)}, processes[] = {f->process, other};
+    int64_t threads[] = {f->thread, fx_track(f, other, "thread", "main", NULL)},
+            processes[] = {f->process, other};
     struct store_detail d = fx_empty();
     d.schema = "tacho.comm";
     d.collective = "all_reduce";
@@ -181,12 +191,13 @@ static void test_spins(void **state)
     const struct an_what_if *w = &r->advice.edits[0];
     assert_null(w->reason);
     if (fabs(w->step_low_ms.value - 10.5) > 0.2 || w->step_high_ms.value < 12)
-        fail_msg("%.3f [%.3f, %.3f] ms", w->step_ms.value, w->step_low_ms.value, w->step_high_ms.value);
+        fail_msg("%.3f [%.3f, %.3f] ms", w->step_ms.value, w->step_low_ms.value,
+                 w->step_high_ms.value);
     fx_close(f);
 }
 
-/* Ten of 40 steps in a row take 30 ms instead of 20: what made them slow may last for all of another run. With half the
- * products the usual step takes 10 ms, that of another run up to 15. */
+/* Ten of 40 steps in a row take 30 ms instead of 20: what made them slow may last for all of
+ * another run. With half the products the usual step takes 10 ms, that of another run up to 15. */
 static void test_stretches(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -223,22 +234,26 @@ static void test_unknown(void **state)
     fx_close(f);
 }
 
-/* Copies to the device on two streams at once share its link: 2 ms each, 1 alone. The step's kernel of 1.9 ms follows the
- * batch's copy; without the other copy it begins 1 ms earlier, or as it did, if the copies did not slow each other down. */
+/* Copies to the device on two streams at once share its link: 2 ms each, 1 alone. The step's kernel
+ * of 1.9 ms follows the batch's copy; without the other copy it begins 1 ms earlier, or as it did,
+ * if the copies did not slow each other down. */
 static void test_link(void **state)
 {
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t a = gpu_stream(f, f->process, "gpu:0", 7), b = gpu_stream(f, f->process, "gpu:0", 8), name = 0;
+    int64_t a = gpu_stream(f, f->process, "gpu:0", 7), b = gpu_stream(f, f->process, "gpu:0", 8),
+            name = 0;
     for (int64_t i = 0; i < 14; i++) {
         int64_t at = i * 4000;
         char step[32];
         snprintf(step, sizeof step, "ProfilerStep#%d", (int)i);
         gpu_row(f, f->thread, at, at + 4000, step, "user_annotation", FX_NONE);
-        gpu_host_ns(f, f->thread, (at + 10) * 1000, (at + 20) * 1000, "cudaMemcpyAsync", "runtime", ++name);
+        gpu_host_ns(f, f->thread, (at + 10) * 1000, (at + 20) * 1000, "cudaMemcpyAsync", "runtime",
+                    ++name);
         gpu_copy_ns(f, a, (at + 30) * 1000, (at + 2030) * 1000, "batch", "HtoD", name);
-        gpu_host_ns(f, f->thread, (at + 20) * 1000, (at + 30) * 1000, "cudaMemcpyAsync", "runtime", ++name);
+        gpu_host_ns(f, f->thread, (at + 20) * 1000, (at + 30) * 1000, "cudaMemcpyAsync", "runtime",
+                    ++name);
         gpu_copy_ns(f, b, (at + 30) * 1000, (at + 2030) * 1000, "weights", "HtoD", name);
         gpu_launch(f, a, at + 40, at + 50, at + 2040, at + 3940, "gemm", ++name);
         gpu_row(f, f->thread, at + 60, at + 3990, "cudaDeviceSynchronize", "runtime", FX_NONE);

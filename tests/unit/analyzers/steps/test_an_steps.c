@@ -14,7 +14,8 @@ static void test_marked_steps(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    for (int i = 0; i < 10; i++) { /* 1000, 1010, ... 1090 ns; names that other sources would take do not matter */
+    for (int i = 0; i < 10;
+         i++) { /* 1000, 1010, ... 1090 ns; names that other sources would take do not matter */
         fx_step(f, f->process, f->thread, i + 5, i * 2000, i * 2000 + 1000 + i * 10, 100, false);
         plain(f, "iteration", i * 2000 + 10, i * 2000 + 900);
     }
@@ -45,7 +46,8 @@ static void test_varying_sizes(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    const int64_t length[] = {500, 1000, 3000, 1000, 3000, 1000, 500}, tokens[] = {1, 100, 900, 100, 900, 100, 1};
+    const int64_t length[] = {500, 1000, 3000, 1000, 3000, 1000, 500},
+                  tokens[] = {1, 100, 900, 100, 900, 100, 1};
     int64_t at = 0;
     for (int i = 0; i < 7; i++) {
         fx_step(f, f->process, f->thread, i, at, at + length[i], tokens[i], false);
@@ -110,7 +112,8 @@ static void test_compiling_steps(void **state)
     for (int i = 0; i < 8; i++) {
         fx_step(f, f->process, f->thread, i, i * 1000, i * 1000 + 900, 10, false);
         if (i == 3)
-            fx_slice(f, f->thread, i * 1000 + 100, i * 1000 + 200, "compile", fx_kind(f, "compile"));
+            fx_slice(f, f->thread, i * 1000 + 100, i * 1000 + 200, "compile",
+                     fx_kind(f, "compile"));
     }
     const struct an_steps *s = &fx_analyze(f)->steps;
     assert_int_equal(s->counted, 5);
@@ -178,7 +181,8 @@ static void test_optimizer_step(void **state)
     fx_close(f);
 }
 
-static const char *source_of(const char *const *names, const int64_t (*when)[2], size_t n, int rounds)
+static const char *source_of(const char *const *names, const int64_t (*when)[2], size_t n,
+                             int rounds)
 {
     static char source[200];
     struct fixture fx, *f = &fx;
@@ -202,12 +206,18 @@ static void test_regular_range(void **state)
     (void)state;
     assert_string_equal(source_of((const char *const[]){"train_step", "step"}, two, 2, 5),
                         "nvtx:train_step"); /* the outermost */
-    assert_string_equal(source_of((const char *const[]){"epoch", "Iteration"}, two, 2, 5), "nvtx:Iteration");
-    assert_string_equal(source_of((const char *const[]){"step %d", "forward"}, two, 2, 5), "nvtx:step");
-    assert_string_equal(source_of((const char *const[]){"my iteration_%d", "x"}, two, 2, 5), "nvtx:my iteration");
-    assert_string_equal(source_of((const char *const[]){"optimizer step", "forward"}, small, 2, 5), ""); /* covers a tenth */
-    assert_string_equal(source_of((const char *const[]){"step", "forward"}, two, 2, 2), "");  /* twice is not regular */
-    assert_string_equal(source_of((const char *const[]){"steps", "stepper"}, two, 2, 5), ""); /* not a whole word */
+    assert_string_equal(source_of((const char *const[]){"epoch", "Iteration"}, two, 2, 5),
+                        "nvtx:Iteration");
+    assert_string_equal(source_of((const char *const[]){"step %d", "forward"}, two, 2, 5),
+                        "nvtx:step");
+    assert_string_equal(source_of((const char *const[]){"my iteration_%d", "x"}, two, 2, 5),
+                        "nvtx:my iteration");
+    assert_string_equal(source_of((const char *const[]){"optimizer step", "forward"}, small, 2, 5),
+                        ""); /* covers a tenth */
+    assert_string_equal(source_of((const char *const[]){"step", "forward"}, two, 2, 2),
+                        ""); /* twice is not regular */
+    assert_string_equal(source_of((const char *const[]){"steps", "stepper"}, two, 2, 5),
+                        ""); /* not a whole word */
     assert_string_equal(source_of((const char *const[]){"lockstep", "substep_a"}, two, 2, 5), "");
     assert_string_equal(source_of((const char *const[]){"optimizer_step", "x"}, two, 2, 5), "");
 }
@@ -269,17 +279,20 @@ static void test_empty_run(void **state)
     fx_close(f);
 }
 
-/* Limits (--steps, --max-size) leave out slices, never aggregates: such steps count, but the budget does not stand on them. */
+/* Limits (--steps, --max-size) leave out slices, never aggregates: such steps count, but the budget
+ * does not stand on them. */
 static void test_cut_steps(void **state)
 {
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t work = fx_work(f, "matrix", "fp32", 10, 10, 10), name = fx_string(f, "matmul"), category = fx_string(f, "test");
+    int64_t work = fx_work(f, "matrix", "fp32", 10, 10, 10), name = fx_string(f, "matmul"),
+            category = fx_string(f, "test");
     int64_t outer = fx_string(f, "outer");
     for (int i = 0; i < 10; i++) {
         fx_step(f, f->process, f->thread, i, i * 1000, i * 1000 + 900, 10, false);
-        fx_slice(f, f->thread, i * 1000, i * 1000 + 800, "outer", 0); /* kept, while what ran below it is cut */
+        fx_slice(f, f->thread, i * 1000, i * 1000 + 800, "outer",
+                 0); /* kept, while what ran below it is cut */
         for (int k = 0; k < 4 && i < 5; k++)
             fx_slice(f, f->thread, i * 1000 + k * 200, i * 1000 + k * 200 + 100, "matmul", work);
         struct store_step_aggregate g = {.process = f->process,
@@ -330,11 +343,13 @@ static void test_overhead(void **state)
     assert_true(t->overhead_pct.valid);
     assert_near(t->overhead_pct.value, 2, 0.1);
     assert_true(t->overhead_low_pct.value > 1.9 && t->overhead_high_pct.value < 2.1);
-    assert_true(t->overhead_low_pct.value <= t->overhead_pct.value && t->overhead_pct.value <= t->overhead_high_pct.value);
+    assert_true(t->overhead_low_pct.value <= t->overhead_pct.value &&
+                t->overhead_pct.value <= t->overhead_high_pct.value);
     fx_close(f);
 }
 
-/* Steps that vary by half of themselves cannot show a cost of per cents: the interval stays, the number is absent. */
+/* Steps that vary by half of themselves cannot show a cost of per cents: the interval stays, the
+ * number is absent. */
 static void test_overhead_in_noise(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -349,7 +364,8 @@ static void test_overhead_in_noise(void **state)
     const struct an_trust *t = &fx_analyze(f)->trust;
     assert_false(t->overhead_pct.valid);
     assert_non_null(strstr(t->overhead_pct.reason, "vary too much"));
-    assert_true(t->overhead_low_pct.valid && t->overhead_high_pct.value - t->overhead_low_pct.value > 10);
+    assert_true(t->overhead_low_pct.valid &&
+                t->overhead_high_pct.value - t->overhead_low_pct.value > 10);
     fx_close(f);
 }
 
@@ -358,18 +374,22 @@ static void test_losses(void **state)
     static const struct {
         const char *source, *reason;
         int64_t count;
-    } rows[] = {{"agent", "event dropped: pool at its cap", 7},
-                {"agent", "event not recorded: overhead measurement paused recording for the step", 100},
-                {"collector", "slice not stored: outside of --steps or --every", 1000},
-                {"agent", "name cut at 1024 bytes", 3},
-                {"system", "not sampled: /proc/PID/io: Permission denied", FX_NONE},
-                {"counter cycles", "not supported", FX_NONE}};
+    } rows[] = {
+        {"agent", "event dropped: pool at its cap", 7},
+        {"agent", "event not recorded: overhead measurement paused recording for the step", 100},
+        {"collector", "slice not stored: outside of --steps or --every", 1000},
+        {"agent", "name cut at 1024 bytes", 3},
+        {"system", "not sampled: /proc/PID/io: Permission denied", FX_NONE},
+        {"counter cycles", "not supported", FX_NONE}};
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct store_loss l = {
-            .source = rows[i].source, .reason = rows[i].reason, .count = rows[i].count, .t0 = FX_BASE, .t1 = FX_NONE};
+        struct store_loss l = {.source = rows[i].source,
+                               .reason = rows[i].reason,
+                               .count = rows[i].count,
+                               .t0 = FX_BASE,
+                               .t1 = FX_NONE};
         FX(store_loss_add(f->s, &l));
     }
     const struct an_trust *t = &fx_analyze(f)->trust;
@@ -380,10 +400,11 @@ static void test_losses(void **state)
     assert_non_null(strstr(t->problems[0], "LOST_EVENTS: 7 "));
     fx_close(f);
     fx_open(f);
-    FX(store_loss_add(
-        f->s,
-        &(struct store_loss){
-            .source = "collector", .reason = "segment of a thread missing", .count = FX_NONE, .t0 = FX_NONE, .t1 = FX_NONE}));
+    FX(store_loss_add(f->s, &(struct store_loss){.source = "collector",
+                                                 .reason = "segment of a thread missing",
+                                                 .count = FX_NONE,
+                                                 .t0 = FX_NONE,
+                                                 .t1 = FX_NONE}));
     t = &fx_analyze(f)->trust;
     assert_false(t->lost_events.valid); /* it is not known how many: no number */
     assert_non_null(strstr(t->lost_events.reason, "segment of a thread missing"));

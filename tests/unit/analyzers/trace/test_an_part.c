@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A part of a run: what an analysis of it says is what an analysis of the whole run says of the same steps, in recorded runs
- * (ids grow with time) and in merged ones (they do not), and what lies outside of it is not loaded.
+ * A part of a run: what an analysis of it says is what an analysis of the whole run says of the
+ * same steps, in recorded runs (ids grow with time) and in merged ones (they do not), and what lies
+ * outside of it is not loaded.
  */
 #include <inttypes.h>
 
@@ -15,13 +16,15 @@
 #define OPS   20
 #define MS    1000000ll
 
-/* Steps of 10 ms: OPS ranges of 300 us, then a wait for the loader that is longer in the later steps; a loader's thread beside
- * it that is written in batches, later than what it made. Two counters: one tells once. */
+/* Steps of 10 ms: OPS ranges of 300 us, then a wait for the loader that is longer in the later
+ * steps; a loader's thread beside it that is written in batches, later than what it made. Two
+ * counters: one tells once. */
 static void record(struct fixture *f, int64_t process, int64_t thread, int64_t loader, int64_t from)
 {
     int64_t loss = fx_track(f, process, "counter", "loss", ""),
             memory = fx_track(f, process, "counter", "memory.total", "bytes");
-    int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000), wait = fx_kind(f, "input_wait"), read = fx_kind(f, "read");
+    int64_t work = fx_work(f, "matrix", "fp32", 1000, 1000, 1000), wait = fx_kind(f, "input_wait"),
+            read = fx_kind(f, "read");
     int64_t name = fx_string(f, "op"), category = fx_string(f, "test");
     fx_counter(f, memory, from, 4096);
     for (int64_t i = 0; i < STEPS; i++) {
@@ -57,7 +60,8 @@ static void same_as_of_these_steps(struct fixture *f, const struct an_options *p
     assert_non_null(r->run.window);
     assert_true(r->steps.counted >= 3 && r->steps.counted < STEPS / 4);
     assert_int_equal(r->steps.detailed, r->steps.counted);
-    struct an_options these = {.some_steps = true, .step_from = r->steps.first_index, .step_to = r->steps.last_index};
+    struct an_options these = {
+        .some_steps = true, .step_from = r->steps.first_index, .step_to = r->steps.last_index};
     if (an_analyze(f->reader, &these, &whole, &err))
         fail_msg("%s", err.what);
     assert_int_equal(whole->steps.counted, r->steps.counted);
@@ -69,7 +73,8 @@ static void same_as_of_these_steps(struct fixture *f, const struct an_options *p
             assert_int_equal(r->budget.ns[c].value, whole->budget.ns[c].value);
     }
     assert_string_equal(r->verdict_class, whole->verdict_class);
-    assert_int_equal(r->memory.total_bytes.value, 4096 * r->run.ranks); /* told once, at the beginning */
+    assert_int_equal(r->memory.total_bytes.value,
+                     4096 * r->run.ranks); /* told once, at the beginning */
     an_result_free(whole);
 }
 
@@ -93,7 +98,8 @@ static void test_older(void **state)
     (void)state;
     fx_open(f);
     record(f, f->process, f->thread, fx_track(f, f->process, "thread", "loader-0", NULL), 0);
-    struct an_options o = {.part_slices = 40 * (OPS + 4), .part_until = FX_BASE + STEPS / 4 * 11 * MS};
+    struct an_options o = {.part_slices = 40 * (OPS + 4),
+                           .part_until = FX_BASE + STEPS / 4 * 11 * MS};
     same_as_of_these_steps(f, &o);
     assert_true(f->r->steps.last_index < STEPS / 4 && f->r->steps.last_index > STEPS / 4 - 4);
     assert_near(f->r->budget.pct[AN_CLASS_INPUT].value, 10, 1e-9);
@@ -143,7 +149,9 @@ static void test_huge_ids(void **state)
     f->s = NULL;
     assert_int_equal(sqlite3_open(f->path, &db), SQLITE_OK);
     assert_int_equal(
-        sqlite3_exec(db, "UPDATE slice SET id=9223372036854775807 WHERE id=(SELECT max(id) FROM slice)", NULL, NULL, NULL),
+        sqlite3_exec(db,
+                     "UPDATE slice SET id=9223372036854775807 WHERE id=(SELECT max(id) FROM slice)",
+                     NULL, NULL, NULL),
         SQLITE_OK);
     sqlite3_close(db);
     struct an_options o = {.part_slices = 40 * (OPS + 4)};

@@ -28,7 +28,8 @@ static const struct an_op *op(const struct an_result *r, const char *name)
     return NULL;
 }
 
-/* Ranges are written when they end, the inner before the outer; they come out by start, the outer first. */
+/* Ranges are written when they end, the inner before the outer; they come out by start, the outer
+ * first. */
 static void test_order_and_parents(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -135,7 +136,8 @@ static void test_loader(void **state)
         fx_slice(f, f->thread, b, b + 250, "input_wait", fx_kind(f, "input_wait"));
         fx_slice(f, f->thread, b + 250, b + 1000, "matmul", fx_work(f, "matrix", "fp32", 1, 1, 1));
         fx_slice(f, worker[i % 2], b, b + 600, "read", fx_kind(f, "read"));
-        fx_slice(f, worker[i % 2], b + 100, b + 300, "decode", fx_kind(f, "decode")); /* inside read: its own time */
+        fx_slice(f, worker[i % 2], b + 100, b + 300, "decode",
+                 fx_kind(f, "decode")); /* inside read: its own time */
         fx_slice(f, worker[i % 2], b + 600, b + 700, "collate", fx_kind(f, "collate"));
         fx_counter(f, depth, b, i % 2 ? 3 : 1);
     }
@@ -219,7 +221,8 @@ static void test_system(void **state)
     rss.value = 4999;                    /* less than the sampled sum over processes */
     FX(store_metric_set(f->s, &rss));
     const struct an_result *r = fx_analyze(f);
-    assert_near(r->system.cpu_cores.value, 1.0, 1e-12); /* 1.0 s of CPU in 1 s since the start of the processes */
+    assert_near(r->system.cpu_cores.value, 1.0,
+                1e-12); /* 1.0 s of CPU in 1 s since the start of the processes */
     assert_near(r->system.rss_peak_bytes.value, 5000, 0);
     assert_near(r->system.minor_faults.value, 77, 0);
     assert_near(r->system.read_bytes.value, 100, 0); /* of the target, not of the machine */
@@ -238,8 +241,9 @@ static void test_system(void **state)
 
 static int64_t odd_number(uint64_t *seed)
 {
-    static const int64_t odd[] = {STORE_ABSENT, INT64_MIN + 1, INT64_MAX,    INT64_MAX - 1, -1, 0, 1,
-                                  4294967295ll, 4294967296ll,  -4294967296ll};
+    static const int64_t odd[] = {
+        STORE_ABSENT, INT64_MIN + 1, INT64_MAX,    INT64_MAX - 1, -1, 0, 1,
+        4294967295ll, 4294967296ll,  -4294967296ll};
     uint64_t pick = an_random(seed);
     if (pick % 3 == 0)
         return odd[an_random(seed) % (sizeof odd / sizeof *odd)];
@@ -380,7 +384,8 @@ static void odd_row(struct fixture *f, uint64_t *seed)
         break;
     }
     case 6: {
-        struct store_counter c = {.track = some_id(s), .time = some_number(s), .value = odd_value(s)};
+        struct store_counter c = {
+            .track = some_id(s), .time = some_number(s), .value = odd_value(s)};
         store_counter_add(f->s, &c);
         break;
     }
@@ -395,8 +400,11 @@ static void odd_row(struct fixture *f, uint64_t *seed)
         break;
     }
     case 8: {
-        struct store_loss l = {
-            .source = text ? text : "x", .reason = "y", .count = odd_number(s), .t0 = odd_number(s), .t1 = odd_number(s)};
+        struct store_loss l = {.source = text ? text : "x",
+                               .reason = "y",
+                               .count = odd_number(s),
+                               .t0 = odd_number(s),
+                               .t1 = odd_number(s)};
         store_loss_set(f->s, &l);
         break;
     }
@@ -416,7 +424,8 @@ static void odd_row(struct fixture *f, uint64_t *seed)
 static void write_all(const struct an_result *r)
 {
     FILE *sink = fopen("/dev/null", "w");
-    struct rep_options o = {.width = 40, .utf8 = true, .color = true, .definitions = true, .ops = 100000};
+    struct rep_options o = {
+        .width = 40, .utf8 = true, .color = true, .definitions = true, .ops = 100000};
     assert_non_null(sink);
     for (const struct rep_format *format = rep_formats; format->name; format++)
         assert_int_equal(rep_write(format->name, r, &o, sink), 0);
@@ -450,7 +459,8 @@ static void test_nonsense(void **state)
     }
 }
 
-/* Steps whose indexes are so large that one more is the same number, and some that take no time: the axes of the pictures end.
+/* Steps whose indexes are so large that one more is the same number, and some that take no time:
+ * the axes of the pictures end.
  */
 static void test_largest_indexes(void **state)
 {
@@ -458,7 +468,8 @@ static void test_largest_indexes(void **state)
     (void)state;
     fx_open(f);
     for (int64_t i = 0; i < 6; i++)
-        fx_step(f, f->process, f->thread, INT64_MAX - 10 + i, i * 1000000, i * 1000000 + i / 2 * 900000, FX_NONE, FX_NONE);
+        fx_step(f, f->process, f->thread, INT64_MAX - 10 + i, i * 1000000,
+                i * 1000000 + i / 2 * 900000, FX_NONE, FX_NONE);
     write_all(fx_analyze(f));
     fx_close(f);
 }

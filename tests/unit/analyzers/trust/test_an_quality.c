@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Capture quality: what is missing is counted, named in trust, and what is whole is not complained about.
+ * Capture quality: what is missing is counted, named in trust, and what is whole is not complained
+ * about.
  */
 #include "tests/unit/an_gpu.h"
 
@@ -20,7 +21,8 @@ static bool has_sign(const struct an_result *r, const char *what)
     return false;
 }
 
-/* Steps ProfilerStep#0.. of 100 us each, every one with a launch and a kernel longer than its call. */
+/* Steps ProfilerStep#0.. of 100 us each, every one with a launch and a kernel longer than its call.
+ */
 static int64_t steps(struct fixture *f, int n)
 {
     int64_t s = gpu_stream(f, f->process, "gpu:0", 7);
@@ -28,7 +30,8 @@ static int64_t steps(struct fixture *f, int n)
         char name[32];
         snprintf(name, sizeof name, "ProfilerStep#%d", i);
         gpu_row(f, f->thread, i * 100, (i + 1) * 100, name, "annotation", FX_NONE);
-        gpu_launch(f, s, i * 100 + 10, i * 100 + 12, i * 100 + 20, i * 100 + 60, "volta_sgemm_128x64_nn", i + 1);
+        gpu_launch(f, s, i * 100 + 10, i * 100 + 12, i * 100 + 20, i * 100 + 60,
+                   "volta_sgemm_128x64_nn", i + 1);
     }
     return s;
 }
@@ -65,11 +68,14 @@ static void test_missing(void **state)
     struct fixture fixture, *f = &fixture;
     fx_open(f);
     int64_t s = steps(f, 6);
-    gpu_row(f, f->thread, 2, 3, "cudaLaunchKernel", "runtime", 100);     /* lost at the start, step 0 */
-    gpu_row(f, f->thread, 330, 331, "cudaLaunchKernel", "runtime", 101); /* lost in step 3, which counts */
-    gpu_row(f, f->thread, 340, 341, "cudaMemsetAsync", "runtime", 102);  /* 0 bytes: no kernel is missing */
+    gpu_row(f, f->thread, 2, 3, "cudaLaunchKernel", "runtime", 100); /* lost at the start, step 0 */
+    gpu_row(f, f->thread, 330, 331, "cudaLaunchKernel", "runtime",
+            101); /* lost in step 3, which counts */
+    gpu_row(f, f->thread, 340, 341, "cudaMemsetAsync", "runtime",
+            102); /* 0 bytes: no kernel is missing */
     gpu_row(f, s, 230, 240, "volta_sgemm_128x64_nn", "kernel", 999);
-    gpu_row_ns(f, s, -FX_BASE, 1 - FX_BASE, "volta_sgemm_128x64_nn", "kernel", FX_NONE, 998); /* time 0 */
+    gpu_row_ns(f, s, -FX_BASE, 1 - FX_BASE, "volta_sgemm_128x64_nn", "kernel", FX_NONE,
+               998);                              /* time 0 */
     gpu_row(f, s, 470, 530, "zzqq", "kernel", 5); /* a second op of a launch, of no class */
     const struct an_result *r = fx_analyze(f);
     const struct an_quality *q = &r->quality;
@@ -82,7 +88,8 @@ static void test_missing(void **state)
     assert_near(q->unknown_pct.value, 100.0 * 60 / 310, 1e-9);
     assert_int_equal(q->cut_steps.value, 2);
     assert_near(q->start_gap_ms.value, 0.018, 1e-12);
-    assert_true(complains(r, "CAPTURE: 2 launches of kernels or graphs have no device op in the file, 1 of them before"));
+    assert_true(complains(r, "CAPTURE: 2 launches of kernels or graphs have no device op in the "
+                             "file, 1 of them before"));
     assert_true(complains(r, "CAPTURE: 1 of 8 device ops have no launch call"));
     assert_true(complains(r, "CAPTURE: 1 device rows have no usable time"));
     assert_true(complains(r, "CAPTURE: 1 counted steps lack part"));
@@ -98,17 +105,19 @@ static void test_distortion(void **state)
     int64_t s = steps(f, 6);
     gpu_row(f, f->thread, 170, 180, "Buffer Flush", "overhead", FX_NONE);
     gpu_row(f, f->thread, 175, 190, "Buffer Flush", "overhead", FX_NONE);
-    gpu_row(f, f->thread, 560, 565, "Buffer Flush", "overhead", FX_NONE); /* in the last step, which does not count */
+    gpu_row(f, f->thread, 560, 565, "Buffer Flush", "overhead",
+            FX_NONE); /* in the last step, which does not count */
     gpu_row(f, f->thread, 0, 600, "train.py(1): <module>", "python", FX_NONE);
     for (int i = 0; i < 7; i++)
-        gpu_launch(f, s, 270 + 2 * i, 271 + 2 * i + 1, 270 + 2 * i + (i ? 0 : -3), 271 + 2 * i + (i ? 0 : -3),
-                   "volta_sgemm_128x64_nn", 50 + i);
+        gpu_launch(f, s, 270 + 2 * i, 271 + 2 * i + 1, 270 + 2 * i + (i ? 0 : -3),
+                   271 + 2 * i + (i ? 0 : -3), "volta_sgemm_128x64_nn", 50 + i);
     FX(store_run_set(f->s, "source", "kineto"));
     FX(store_run_set(f->s, "source.decimals", "0"));
     const struct an_result *r = fx_analyze(f);
     const struct an_quality *q = &r->quality;
     assert_near(q->profiler_overhead_ms.value, 0.030, 1e-12);
-    assert_near(q->step_overhead_pct.value, 100.0 * 20 / 400, 1e-9); /* 170..190 once; steps 1 to 4 count */
+    assert_near(q->step_overhead_pct.value, 100.0 * 20 / 400,
+                1e-9); /* 170..190 once; steps 1 to 4 count */
     assert_true(has_sign(r, "took 5.0 % of the counted steps"));
     assert_true(has_sign(r, "1 Python frames"));
     assert_true(has_sign(r, "54 % of the kernels are shorter"));
@@ -121,7 +130,8 @@ static void test_distortion(void **state)
     fx_close(f);
 }
 
-/* Short kernels behind a long queue do not make the host slow; a device that starts late was not idle. */
+/* Short kernels behind a long queue do not make the host slow; a device that starts late was not
+ * idle. */
 static void test_queue(void **state)
 {
     (void)state;
@@ -129,7 +139,8 @@ static void test_queue(void **state)
     fx_open(f);
     int64_t s = gpu_stream(f, f->process, "gpu:0", 7);
     for (int64_t i = 0; i < 20; i++)
-        gpu_launch(f, s, 10 * i, 10 * i + 8, 1500 + 2 * i, 1501 + 2 * i, "volta_sgemm_128x64_nn", i + 1);
+        gpu_launch(f, s, 10 * i, 10 * i + 8, 1500 + 2 * i, 1501 + 2 * i, "volta_sgemm_128x64_nn",
+                   i + 1);
     const struct an_result *r = fx_analyze(f);
     assert_near(r->launches.short_pct.value, 100, 0);
     assert_false(has_sign(r, "are shorter"));
@@ -154,7 +165,7 @@ static void test_graph(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_whole), cmocka_unit_test(test_missing),
-                                       cmocka_unit_test(test_distortion), cmocka_unit_test(test_queue),
-                                       cmocka_unit_test(test_graph)};
+                                       cmocka_unit_test(test_distortion),
+                                       cmocka_unit_test(test_queue), cmocka_unit_test(test_graph)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

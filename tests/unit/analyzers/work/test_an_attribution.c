@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who asked for the device time: by hand, and against a naive search over random traces. Sums are exact.
+ * Who asked for the device time: by hand, and against a naive search over random traces. Sums are
+ * exact.
  */
 #include "tests/unit/an_gpu.h"
 
@@ -14,14 +15,17 @@ static int64_t op_detail(struct fixture *f, const char *pass, const char *payloa
 }
 
 /* An operator with a sequence number. */
-static void op(struct fixture *f, int64_t thread, int64_t start, int64_t end, const char *name, const char *pass,
-               int64_t number)
+static void op(struct fixture *f, int64_t thread, int64_t start, int64_t end, const char *name,
+               const char *pass, int64_t number)
 {
-    gpu_row_ns(f, thread, start, end, name, "op", pass ? op_detail(f, pass, NULL) : FX_NONE, number);
+    gpu_row_ns(f, thread, start, end, name, "op", pass ? op_detail(f, pass, NULL) : FX_NONE,
+               number);
 }
 
-/* A call at `time` and its kernel of `ns` later, on a stream of its own place so that kernels do not matter to each other. */
-static void launch(struct fixture *f, int64_t thread, int64_t stream, int64_t time, int64_t ns, int64_t id)
+/* A call at `time` and its kernel of `ns` later, on a stream of its own place so that kernels do
+ * not matter to each other. */
+static void launch(struct fixture *f, int64_t thread, int64_t stream, int64_t time, int64_t ns,
+                   int64_t id)
 {
     gpu_host_ns(f, thread, time, time + 2, "cudaLaunchKernel", "runtime", id);
     gpu_kernel_ns(f, stream, 1000000 + id * 1000, 1000000 + id * 1000 + ns, "some_kernel", id);
@@ -100,13 +104,15 @@ static void test_innermost(void **state)
     fx_close(f);
 }
 
-/* Backward runs on its own thread: module and line of the forward operator of the same number, annotation of its thread. */
+/* Backward runs on its own thread: module and line of the forward operator of the same number,
+ * annotation of its thread. */
 static void test_backward(void **state)
 {
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t s = gpu_stream(f, f->process, "gpu:0", 7), engine = fx_track(f, f->process, "thread", "engine", NULL);
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7),
+            engine = fx_track(f, f->process, "thread", "engine", NULL);
     int64_t other = fx_process(f, 1, "train"), far = fx_track(f, other, "thread", "main", NULL);
     gpu_host_ns(f, f->thread, 0, 1000, "train.py(10): main", "python", FX_NONE);
     gpu_host_ns(f, f->thread, 10, 200, "forward", "annotation", FX_NONE);
@@ -118,7 +124,8 @@ static void test_backward(void **state)
     gpu_host_ns(f, f->thread, 300, 900, "backward", "annotation", FX_NONE);
     gpu_host_ns(f, far, 20, 100, "nn.Module: Elsewhere_0", "python", FX_NONE);
     op(f, far, 30, 90, "aten::addmm", NULL, 6);
-    op(f, f->thread, 950, 960, "aten::addmm", NULL, 6); /* later than the backward operator: not its forward */
+    op(f, f->thread, 950, 960, "aten::addmm", NULL,
+       6); /* later than the backward operator: not its forward */
     op(f, engine, 310, 400, "autograd::engine::evaluate_function: AddmmBackward0", "backward", 6);
     op(f, engine, 320, 390, "AddmmBackward0", "backward", 6);
     op(f, engine, 330, 380, "aten::mm", NULL, FX_NONE);
@@ -148,14 +155,17 @@ static void test_backward(void **state)
     fx_close(f);
 }
 
-/* Checkpointing: the part that runs again on the backward thread counts sequence numbers of its own. */
+/* Checkpointing: the part that runs again on the backward thread counts sequence numbers of its
+ * own. */
 static void test_checkpoint(void **state)
 {
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t s = gpu_stream(f, f->process, "gpu:0", 7), engine = fx_track(f, f->process, "thread", "engine", NULL);
-    static const char *const shapes = "{\"shapes\":[[8,4],[4,16]],\"types\":[\"c10::Half\",\"c10::Half\"]}";
+    int64_t s = gpu_stream(f, f->process, "gpu:0", 7),
+            engine = fx_track(f, f->process, "thread", "engine", NULL);
+    static const char *const shapes =
+        "{\"shapes\":[[8,4],[4,16]],\"types\":[\"c10::Half\",\"c10::Half\"]}";
     gpu_host_ns(f, f->thread, 10, 60, "nn.Module: First_0", "python", FX_NONE);
     op(f, f->thread, 20, 50, "aten::mm", NULL, 3);
     gpu_host_ns(f, f->thread, 70, 99, "nn.Module: Block_0", "python", FX_NONE);
@@ -163,13 +173,15 @@ static void test_checkpoint(void **state)
     op(f, engine, 110, 400, "CheckpointFunctionBackward", "backward", 4);
     gpu_host_ns(f, engine, 120, 390, "torch/utils/checkpoint.py(300): backward", "python", FX_NONE);
     gpu_host_ns(f, engine, 130, 200, "nn.Module: Inner_0", "python", FX_NONE);
-    gpu_row_ns(f, engine, 140, 190, "aten::mm", "op", op_detail(f, NULL, shapes), 3); /* the same number as First_0's */
+    gpu_row_ns(f, engine, 140, 190, "aten::mm", "op", op_detail(f, NULL, shapes),
+               3); /* the same number as First_0's */
     launch(f, engine, s, 150, 2, 1);
     op(f, engine, 210, 300, "autograd::engine::evaluate_function: MmBackward0", "backward", 3);
     op(f, engine, 215, 295, "MmBackward0", "backward", 3);
     gpu_row_ns(f, engine, 220, 290, "aten::mm", "op", op_detail(f, NULL, shapes), FX_NONE);
     launch(f, engine, s, 230, 3, 2);
-    op(f, engine, 410, 500, "MmBackward0", "backward", 3); /* of First_0, outside of the checkpoint */
+    op(f, engine, 410, 500, "MmBackward0", "backward",
+       3); /* of First_0, outside of the checkpoint */
     launch(f, engine, s, 450, 5, 3);
     const struct an_result *r = fx_analyze(f);
     check_sums(r, 10);
@@ -189,12 +201,14 @@ static void test_stacks(void **state)
     (void)state;
     fx_open(f);
     int64_t s = gpu_stream(f, f->process, "gpu:0", 7);
-    static const char *const stacks[] = {"{\"stack\":[\"/x/lib/python3.9/site-packages/torch/nn/modules/conv.py(4): "
-                                         "f\",\"torch/a.py(1): g\",\"net.py(7): forward\","
-                                         "\"train.py(1): <module>\"]}",
-                                         "{\"stack\":[\"train.py(1): <module>\"]}", "{\"stack\":[\"<built-in method add>\"]}"};
+    static const char *const stacks[] = {
+        "{\"stack\":[\"/x/lib/python3.9/site-packages/torch/nn/modules/conv.py(4): "
+        "f\",\"torch/a.py(1): g\",\"net.py(7): forward\","
+        "\"train.py(1): <module>\"]}",
+        "{\"stack\":[\"train.py(1): <module>\"]}", "{\"stack\":[\"<built-in method add>\"]}"};
     gpu_row_ns(f, f->thread, 10, 90, "aten::conv2d", "op", op_detail(f, NULL, stacks[1]), FX_NONE);
-    gpu_row_ns(f, f->thread, 20, 80, "aten::convolution", "op", op_detail(f, NULL, stacks[0]), FX_NONE);
+    gpu_row_ns(f, f->thread, 20, 80, "aten::convolution", "op", op_detail(f, NULL, stacks[0]),
+               FX_NONE);
     launch(f, f->thread, s, 30, 3, 1);
     launch(f, f->thread, s, 85, 5, 2);
     gpu_row_ns(f, f->thread, 100, 190, "aten::add", "op", op_detail(f, NULL, stacks[2]), FX_NONE);
@@ -237,7 +251,8 @@ static void test_costs(void **state)
     assert_int_equal(row(r, MODULE, "A_0")->flops.value, 2 * 8 * 4 * 16);
     assert_false(row(r, MODULE, "A_0")->bytes.valid);
     assert_false(row(r, MODULE, "B_0")->flops.valid);
-    assert_false(row(r, MODULE, "C_0")->flops.valid); /* a launch of no operator: nobody knows what it computed */
+    assert_false(row(r, MODULE, "C_0")
+                     ->flops.valid); /* a launch of no operator: nobody knows what it computed */
     fx_close(f);
 }
 
@@ -250,7 +265,8 @@ static void test_absent(void **state)
     launch(f, f->thread, s, 10, 3, 1);
     const struct an_result *r = fx_analyze(f);
     check_sums(r, 3);
-    static const char *const words[] = {"torch.profiler", "with_stack", "with_stack", "record_function"};
+    static const char *const words[] = {"torch.profiler", "with_stack", "with_stack",
+                                        "record_function"};
     for (int by = 0; by < 4; by++) {
         assert_non_null(strstr(r->attribution[by].reason, words[by]));
         assert_int_equal(r->attribution[by].row_count, 0);
@@ -280,8 +296,8 @@ static uint64_t random_below(uint64_t *state, uint64_t n)
     return (*state >> 33) % n;
 }
 
-/* Ranges may overlap in any way. The innermost one at a time: of those that are open the one that began last, of these the
- * shortest, of these the last in the file. */
+/* Ranges may overlap in any way. The innermost one at a time: of those that are open the one that
+ * began last, of these the shortest, of these the last in the file. */
 static void test_random(void **state)
 {
     static const char *const prefix[] = {"aten::op", "nn.Module: M_", "file.py(%d): f", "note"};
@@ -300,8 +316,9 @@ static void test_random(void **state)
         char name[64];
         for (int i = 0; i < RANGES; i++) {
             struct range *x = &range[i];
-            *x = (struct range){(int)random_below(&random, 3), (int)random_below(&random, 4), (int)random_below(&random, 8),
-                                (int64_t)random_below(&random, 200), 0};
+            *x = (struct range){(int)random_below(&random, 3), (int)random_below(&random, 4),
+                                (int)random_below(&random, 8), (int64_t)random_below(&random, 200),
+                                0};
             x->end = x->start + (int64_t)random_below(&random, seed % 2 ? 200 : 30);
             if (x->kind == 2)
                 snprintf(name, sizeof name, "file.py(%d): f", x->name);
@@ -311,7 +328,8 @@ static void test_random(void **state)
         }
         for (int i = 0; i < CALLS; i++) {
             int t = (int)random_below(&random, 3);
-            int64_t at = (int64_t)random_below(&random, 250), dur = (int64_t)random_below(&random, 500);
+            int64_t at = (int64_t)random_below(&random, 250),
+                    dur = (int64_t)random_below(&random, 500);
             launch(f, thread[t], s, at, dur, i);
             all += dur;
             for (int kind = 0; kind < 4; kind++) {
@@ -320,7 +338,8 @@ static void test_random(void **state)
                     const struct range *x = &range[k];
                     if (x->thread != t || x->kind != kind || x->start > at || x->end <= at)
                         continue;
-                    if (!best || x->start > best->start || (x->start == best->start && x->end <= best->end))
+                    if (!best || x->start > best->start ||
+                        (x->start == best->start && x->end <= best->end))
                         best = x;
                 }
                 *(best ? &expected[kind][best->name] : &rest[kind]) += dur;
@@ -353,9 +372,11 @@ static void test_own_recordings(void **state)
     struct store_detail d = fx_empty();
     d.schema = "tacho.work";
     d.pass = "forward";
-    gpu_row_ns(f, f->thread, 0, 100, "forward", "torch", fx_intern(f, &d), FX_NONE); /* says the pass only: an annotation */
+    gpu_row_ns(f, f->thread, 0, 100, "forward", "torch", fx_intern(f, &d),
+               FX_NONE); /* says the pass only: an annotation */
     gpu_host_ns(f, f->thread, 10, 90, "h.0.attn (Attention)", "torch", FX_NONE);
-    gpu_row_ns(f, f->thread, 20, 80, "matmul", "libtrain", fx_work(f, "matrix", "bf16", 100, 90, 95), FX_NONE);
+    gpu_row_ns(f, f->thread, 20, 80, "matmul", "libtrain",
+               fx_work(f, "matrix", "bf16", 100, 90, 95), FX_NONE);
     launch(f, f->thread, s, 30, 3, 1);
     const struct an_result *r = fx_analyze(f);
     check_sums(r, 3);
@@ -370,7 +391,8 @@ static void test_own_recordings(void **state)
 /* Rows that no profiler would write: the tables still sum to the device time. */
 static void test_hostile(void **state)
 {
-    static const char *const category[] = {"op", "op", "op", "python", "annotation", "runtime", "torch", "instant"};
+    static const char *const category[] = {"op",         "op",      "op",    "python",
+                                           "annotation", "runtime", "torch", "instant"};
     static const char *const name[] = {"aten::mm",
                                        "aten::convolution",
                                        "aten::cudnn_convolution_backward_weight",
@@ -389,7 +411,8 @@ static void test_hostile(void **state)
         "[]",
         "{\"shapes\":[[2,2],[2,2]],\"types\":[\"float\",\"float\"]}",
         "{\"shapes\":[[1,2,4,4],[2,2,3,3],[]],\"types\":[\"float\",\"float\",\"\"]}",
-        "{\"shapes\":[[9223372036854775807,9223372036854775807],[9223372036854775807,2]],\"types\":[\"float\",\"float\"]}",
+        "{\"shapes\":[[9223372036854775807,9223372036854775807],[9223372036854775807,2]],\"types\":"
+        "[\"float\",\"float\"]}",
         "{\"stack\":[\"b.py(2): g\",7]}",
         "{\"stack\":\";;;\"}"};
 #define ANY(of) of[random_below(&random, sizeof(of) / sizeof *(of))]
@@ -403,24 +426,31 @@ static void test_hostile(void **state)
         FX(store_run_set(f->s, "device.1.gpu:0.name", "Tesla V100-SXM2-32GB"));
         thread[0] = f->thread;
         thread[1] = fx_track(f, f->process, "thread", "b", NULL);
-        thread[2] = fx_track(f, fx_process(f, 1, "train"), seed % 3 ? "thread" : "range", "c", NULL);
+        thread[2] =
+            fx_track(f, fx_process(f, 1, "train"), seed % 3 ? "thread" : "range", "c", NULL);
         for (int i = 0; i < 300; i++) {
-            int64_t at = (int64_t)random_below(&random, 400), end = at + (int64_t)random_below(&random, 100);
-            gpu_row_ns(f, ANY(thread), at, random_below(&random, 20) ? end : FX_NONE, ANY(name), ANY(category),
-                       random_below(&random, 3) ? op_detail(f, random_below(&random, 2) ? "backward" : NULL, ANY(payload))
-                                                : FX_NONE,
-                       random_below(&random, 3) ? (int64_t)random_below(&random, 6) - 1 : FX_NONE);
+            int64_t at = (int64_t)random_below(&random, 400),
+                    end = at + (int64_t)random_below(&random, 100);
+            gpu_row_ns(
+                f, ANY(thread), at, random_below(&random, 20) ? end : FX_NONE, ANY(name),
+                ANY(category),
+                random_below(&random, 3)
+                    ? op_detail(f, random_below(&random, 2) ? "backward" : NULL, ANY(payload))
+                    : FX_NONE,
+                random_below(&random, 3) ? (int64_t)random_below(&random, 6) - 1 : FX_NONE);
         }
         for (int i = 0; i < 100; i++) {
             int64_t dur = (int64_t)random_below(&random, 500);
-            gpu_kernel_ns(f, s, 1000 + i, 1000 + i + dur, random_below(&random, 2) ? "volta_sgemm" : "k",
+            gpu_kernel_ns(f, s, 1000 + i, 1000 + i + dur,
+                          random_below(&random, 2) ? "volta_sgemm" : "k",
                           (int64_t)random_below(&random, 8) - 1);
             all += dur;
         }
         const struct an_result *r = fx_analyze(f);
         check_sums(r, all);
         for (size_t i = 0; i < r->point_count; i++)
-            assert_true(isfinite(r->points[i].intensity) && r->points[i].time_ns > 0 && r->points[i].flops > 0);
+            assert_true(isfinite(r->points[i].intensity) && r->points[i].time_ns > 0 &&
+                        r->points[i].flops > 0);
         fx_close(f);
     }
 }
@@ -428,8 +458,10 @@ static void test_hostile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_innermost), cmocka_unit_test(test_backward),       cmocka_unit_test(test_checkpoint),
-        cmocka_unit_test(test_stacks),    cmocka_unit_test(test_costs),          cmocka_unit_test(test_absent),
-        cmocka_unit_test(test_random),    cmocka_unit_test(test_own_recordings), cmocka_unit_test(test_hostile)};
+        cmocka_unit_test(test_innermost),  cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_checkpoint), cmocka_unit_test(test_stacks),
+        cmocka_unit_test(test_costs),      cmocka_unit_test(test_absent),
+        cmocka_unit_test(test_random),     cmocka_unit_test(test_own_recordings),
+        cmocka_unit_test(test_hostile)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

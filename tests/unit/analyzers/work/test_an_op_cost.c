@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * FLOPs and bytes of operators: the numbers of torch.utils.flop_counter, then by hand what it does not count or counts
- * otherwise.
+ * FLOPs and bytes of operators: the numbers of torch.utils.flop_counter, then by hand what it does
+ * not count or counts otherwise.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,8 @@
 #include "store/store.h"
 
 /* Payloads stand here with ' for ". */
-static struct an_op_cost cost_in(const char *name, const char *payload, const char *outer, const struct an_op_tensor *output)
+static struct an_op_cost cost_in(const char *name, const char *payload, const char *outer,
+                                 const struct an_op_tensor *output)
 {
     struct an_arena *a = an_arena_new();
     struct an_op_args args, around;
@@ -40,113 +41,163 @@ static struct an_op_cost cost(const char *name, const char *payload)
     return cost_in(name, payload, NULL, NULL);
 }
 
-/* Printed by torch.utils.flop_counter of PyTorch 2.15.0 (FlopCounterMode on meta tensors, or its formula called with the same
- * arguments). Attention without a mask: it takes no notice of masks. */
+/* Printed by torch.utils.flop_counter of PyTorch 2.15.0 (FlopCounterMode on meta tensors, or its
+ * formula called with the same arguments). Attention without a mask: it takes no notice of masks.
+ */
 static const struct {
     const char *name, *payload;
     int64_t flops;
 } counted[] = {
-    {"aten::mm", "{'shapes':[[37, 64], [64, 129]], 'types':['float', 'float'], 'concrete':['', '']}", 610944},
-    {"aten::mm", "{'shapes':[[4096, 768], [768, 3072]], 'types':['c10::BFloat16', 'c10::BFloat16'], 'concrete':['', '']}",
+    {"aten::mm",
+     "{'shapes':[[37, 64], [64, 129]], 'types':['float', 'float'], 'concrete':['', '']}", 610944},
+    {"aten::mm",
+     "{'shapes':[[4096, 768], [768, 3072]], 'types':['c10::BFloat16', 'c10::BFloat16'], "
+     "'concrete':['', '']}",
      19327352832},
     {"aten::addmm",
-     "{'shapes':[[129], [37, 64], [64, 129], [], []], 'types':['float', 'float', 'float', 'Scalar', 'Scalar'], 'concrete':['', "
+     "{'shapes':[[129], [37, 64], [64, 129], [], []], 'types':['float', 'float', 'float', "
+     "'Scalar', 'Scalar'], 'concrete':['', "
      "'', '', '1', '1']}",
      610944},
-    {"aten::bmm", "{'shapes':[[12, 64, 48], [12, 48, 80]], 'types':['c10::Half', 'c10::Half'], 'concrete':['', '']}", 5898240},
+    {"aten::bmm",
+     "{'shapes':[[12, 64, 48], [12, 48, 80]], 'types':['c10::Half', 'c10::Half'], 'concrete':['', "
+     "'']}",
+     5898240},
     {"aten::baddbmm",
-     "{'shapes':[[12, 64, 80], [12, 64, 48], [12, 48, 80], [], []], 'types':['float', 'float', 'float', 'Scalar', 'Scalar'], "
+     "{'shapes':[[12, 64, 80], [12, 64, 48], [12, 48, 80], [], []], 'types':['float', 'float', "
+     "'float', 'Scalar', 'Scalar'], "
      "'concrete':['', '', '', '1', '1']}",
      5898240},
     {"aten::_scaled_mm",
-     "{'shapes':[[128, 256], [256, 64], [], [], [], [], [], []], 'types':['c10::Float8_e4m3fn', 'c10::Float8_e4m3fn', 'float', "
-     "'float', '', '', 'Scalar', 'Scalar'], 'concrete':['', '', '', '', '', '', 'torch.bfloat16', 'False']}",
+     "{'shapes':[[128, 256], [256, 64], [], [], [], [], [], []], 'types':['c10::Float8_e4m3fn', "
+     "'c10::Float8_e4m3fn', 'float', "
+     "'float', '', '', 'Scalar', 'Scalar'], 'concrete':['', '', '', '', '', '', 'torch.bfloat16', "
+     "'False']}",
      4194304},
     {"aten::convolution",
-     "{'shapes':[[2, 3, 17, 19], [8, 3, 3, 3], [8], [], [], [], [], [], []], 'types':['float', 'float', 'float', 'ScalarList', "
-     "'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar'], 'concrete':['', '', '', '[2, 2]', '[1, 1]', '[1, 1]', "
+     "{'shapes':[[2, 3, 17, 19], [8, 3, 3, 3], [8], [], [], [], [], [], []], 'types':['float', "
+     "'float', 'float', 'ScalarList', "
+     "'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar'], 'concrete':['', '', '', '[2, "
+     "2]', '[1, 1]', '[1, 1]', "
      "'False', '[0, 0]', '1']}",
      77760},
     {"aten::convolution",
-     "{'shapes':[[4, 16, 28, 28], [32, 4, 5, 3], [], [], [], [], [], [], []], 'types':['c10::Half', 'c10::Half', '', "
-     "'ScalarList', 'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar'], 'concrete':['', '', '', '[1, 2]', '[2, 1]', "
+     "{'shapes':[[4, 16, 28, 28], [32, 4, 5, 3], [], [], [], [], [], [], []], "
+     "'types':['c10::Half', 'c10::Half', '', "
+     "'ScalarList', 'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar'], 'concrete':['', "
+     "'', '', '[1, 2]', '[2, 1]', "
      "'[2, 1]', 'False', '[0, 0]', '4']}",
      5160960},
     {"aten::convolution",
-     "{'shapes':[[2, 6, 50], [9, 6, 7], [], [], [], [], [], [], []], 'types':['float', 'float', '', 'ScalarList', "
-     "'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar'], 'concrete':['', '', '', '[3]', '[2]', '[1]', 'False', "
+     "{'shapes':[[2, 6, 50], [9, 6, 7], [], [], [], [], [], [], []], 'types':['float', 'float', "
+     "'', 'ScalarList', "
+     "'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar'], 'concrete':['', '', '', "
+     "'[3]', '[2]', '[1]', 'False', "
      "'[0]', '1']}",
      24192},
     {"aten::convolution",
-     "{'shapes':[[2, 6, 7, 8], [6, 5, 4, 4], [], [], [], [], [], [], []], 'types':['float', 'float', '', 'ScalarList', "
-     "'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar'], 'concrete':['', '', '', '[2, 2]', '[1, 1]', '[1, 1]', "
+     "{'shapes':[[2, 6, 7, 8], [6, 5, 4, 4], [], [], [], [], [], [], []], 'types':['float', "
+     "'float', '', 'ScalarList', "
+     "'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar'], 'concrete':['', '', '', '[2, "
+     "2]', '[1, 1]', '[1, 1]', "
      "'True', '[0, 0]', '1']}",
      107520},
     {"aten::convolution",
-     "{'shapes':[[1, 4, 5, 6, 7], [8, 4, 2, 2, 2], [], [], [], [], [], [], []], 'types':['float', 'float', '', 'ScalarList', "
-     "'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar'], 'concrete':['', '', '', '[1, 1, 1]', '[0, 0, 0]', '[1, 1, "
+     "{'shapes':[[1, 4, 5, 6, 7], [8, 4, 2, 2, 2], [], [], [], [], [], [], []], 'types':['float', "
+     "'float', '', 'ScalarList', "
+     "'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar'], 'concrete':['', '', '', '[1, "
+     "1, 1]', '[0, 0, 0]', '[1, 1, "
      "1]', 'False', '[0, 0, 0]', '1']}",
      61440},
     {"aten::cudnn_convolution",
-     "{'shapes':[[10, 256, 14, 14], [512, 256, 3, 3], [], [], [], [], [], [], []], 'types':['c10::BFloat16', 'c10::BFloat16', "
-     "'ScalarList', 'ScalarList', 'ScalarList', 'Scalar', 'Scalar', 'Scalar', 'Scalar'], 'concrete':['', '', '[1, 1]', '[2, "
+     "{'shapes':[[10, 256, 14, 14], [512, 256, 3, 3], [], [], [], [], [], [], []], "
+     "'types':['c10::BFloat16', 'c10::BFloat16', "
+     "'ScalarList', 'ScalarList', 'ScalarList', 'Scalar', 'Scalar', 'Scalar', 'Scalar'], "
+     "'concrete':['', '', '[1, 1]', '[2, "
      "2]', '[1, 1]', '1', 'False', 'False', 'True']}",
      1156055040},
     {"aten::convolution_backward",
-     "{'shapes':[[2, 8, 9, 10], [2, 3, 17, 19], [8, 3, 3, 3], [], [], [], [], [], [], [], []], 'types':['float', 'float', "
-     "'float', 'ScalarList', 'ScalarList', 'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar', 'ScalarList'], "
-     "'concrete':['', '', '', '[8]', '[2, 2]', '[1, 1]', '[1, 1]', 'False', '[0, 0]', '1', '[True, True, True]']}",
+     "{'shapes':[[2, 8, 9, 10], [2, 3, 17, 19], [8, 3, 3, 3], [], [], [], [], [], [], [], []], "
+     "'types':['float', 'float', "
+     "'float', 'ScalarList', 'ScalarList', 'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', "
+     "'Scalar', 'ScalarList'], "
+     "'concrete':['', '', '', '[8]', '[2, 2]', '[1, 1]', '[1, 1]', 'False', '[0, 0]', '1', '[True, "
+     "True, True]']}",
      155520},
     {"aten::convolution_backward",
-     "{'shapes':[[2, 8, 9, 10], [2, 3, 17, 19], [8, 3, 3, 3], [], [], [], [], [], [], [], []], 'types':['float', 'float', "
-     "'float', 'ScalarList', 'ScalarList', 'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar', 'ScalarList'], "
-     "'concrete':['', '', '', '[8]', '[2, 2]', '[1, 1]', '[1, 1]', 'False', '[0, 0]', '1', '[False, True, True]']}",
+     "{'shapes':[[2, 8, 9, 10], [2, 3, 17, 19], [8, 3, 3, 3], [], [], [], [], [], [], [], []], "
+     "'types':['float', 'float', "
+     "'float', 'ScalarList', 'ScalarList', 'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', "
+     "'Scalar', 'ScalarList'], "
+     "'concrete':['', '', '', '[8]', '[2, 2]', '[1, 1]', '[1, 1]', 'False', '[0, 0]', '1', "
+     "'[False, True, True]']}",
      77760},
     {"aten::convolution_backward",
-     "{'shapes':[[2, 8, 9, 10], [2, 3, 17, 19], [8, 3, 3, 3], [], [], [], [], [], [], [], []], 'types':['float', 'float', "
-     "'float', '', 'ScalarList', 'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar', 'ScalarList'], 'concrete':['', "
+     "{'shapes':[[2, 8, 9, 10], [2, 3, 17, 19], [8, 3, 3, 3], [], [], [], [], [], [], [], []], "
+     "'types':['float', 'float', "
+     "'float', '', 'ScalarList', 'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar', "
+     "'ScalarList'], 'concrete':['', "
      "'', '', '', '[2, 2]', '[1, 1]', '[1, 1]', 'False', '[0, 0]', '1', '[True, False, False]']}",
      77760},
     {"aten::convolution_backward",
-     "{'shapes':[[2, 5, 14, 16], [2, 6, 7, 8], [6, 5, 4, 4], [], [], [], [], [], [], [], []], 'types':['float', 'float', "
-     "'float', '', 'ScalarList', 'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar', 'ScalarList'], 'concrete':['', "
+     "{'shapes':[[2, 5, 14, 16], [2, 6, 7, 8], [6, 5, 4, 4], [], [], [], [], [], [], [], []], "
+     "'types':['float', 'float', "
+     "'float', '', 'ScalarList', 'ScalarList', 'ScalarList', 'Scalar', 'ScalarList', 'Scalar', "
+     "'ScalarList'], 'concrete':['', "
      "'', '', '', '[2, 2]', '[1, 1]', '[1, 1]', 'True', '[0, 0]', '1', '[True, True, False]']}",
      215040},
     {"aten::_scaled_dot_product_flash_attention",
-     "{'shapes':[[2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [], [], []], 'types':['c10::BFloat16', 'c10::BFloat16', "
-     "'c10::BFloat16', 'Scalar', 'Scalar', 'Scalar'], 'concrete':['', '', '', '0.0', 'False', 'False']}",
+     "{'shapes':[[2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [], [], []], "
+     "'types':['c10::BFloat16', 'c10::BFloat16', "
+     "'c10::BFloat16', 'Scalar', 'Scalar', 'Scalar'], 'concrete':['', '', '', '0.0', 'False', "
+     "'False']}",
      402653184},
     {"aten::_scaled_dot_product_efficient_attention",
-     "{'shapes':[[2, 12, 128, 64], [2, 12, 200, 64], [2, 12, 200, 32], [], [], [], []], 'types':['c10::BFloat16', "
-     "'c10::BFloat16', 'c10::BFloat16', '', 'Scalar', 'Scalar', 'Scalar'], 'concrete':['', '', '', '', 'True', '0.0', "
+     "{'shapes':[[2, 12, 128, 64], [2, 12, 200, 64], [2, 12, 200, 32], [], [], [], []], "
+     "'types':['c10::BFloat16', "
+     "'c10::BFloat16', 'c10::BFloat16', '', 'Scalar', 'Scalar', 'Scalar'], 'concrete':['', '', '', "
+     "'', 'True', '0.0', "
      "'False']}",
      117964800},
     {"aten::_scaled_dot_product_cudnn_attention",
-     "{'shapes':[[2, 8, 128, 64], [2, 8, 128, 64], [2, 8, 128, 64], [], [], [], [], []], 'types':['c10::BFloat16', "
-     "'c10::BFloat16', 'c10::BFloat16', '', 'Scalar', 'Scalar', 'Scalar', 'Scalar'], 'concrete':['', '', '', '', 'True', "
+     "{'shapes':[[2, 8, 128, 64], [2, 8, 128, 64], [2, 8, 128, 64], [], [], [], [], []], "
+     "'types':['c10::BFloat16', "
+     "'c10::BFloat16', 'c10::BFloat16', '', 'Scalar', 'Scalar', 'Scalar', 'Scalar'], "
+     "'concrete':['', '', '', '', 'True', "
      "'0.0', 'False', 'False']}",
      67108864},
     {"aten::_flash_attention_forward",
-     "{'shapes':[[2, 256, 12, 64], [2, 256, 12, 64], [2, 256, 12, 64], [], [], [], [], [], [], []], 'types':['c10::BFloat16', "
-     "'c10::BFloat16', 'c10::BFloat16', '', '', 'Scalar', 'Scalar', 'Scalar', 'Scalar', 'Scalar'], 'concrete':['', '', '', '', "
+     "{'shapes':[[2, 256, 12, 64], [2, 256, 12, 64], [2, 256, 12, 64], [], [], [], [], [], [], "
+     "[]], 'types':['c10::BFloat16', "
+     "'c10::BFloat16', 'c10::BFloat16', '', '', 'Scalar', 'Scalar', 'Scalar', 'Scalar', 'Scalar'], "
+     "'concrete':['', '', '', '', "
      "'', '256', '256', '0.0', 'False', 'False']}",
      402653184},
     {"aten::_scaled_dot_product_flash_attention_backward",
-     "{'shapes':[[2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256], [], "
-     "[], [], [], [], [], [2], []], 'types':['c10::BFloat16', 'c10::BFloat16', 'c10::BFloat16', 'c10::BFloat16', "
-     "'c10::BFloat16', 'float', '', '', 'Scalar', 'Scalar', 'Scalar', 'Scalar', 'long int', 'long int'], 'concrete':['', '', "
+     "{'shapes':[[2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [2, 12, "
+     "256, 64], [2, 12, 256], [], "
+     "[], [], [], [], [], [2], []], 'types':['c10::BFloat16', 'c10::BFloat16', 'c10::BFloat16', "
+     "'c10::BFloat16', "
+     "'c10::BFloat16', 'float', '', '', 'Scalar', 'Scalar', 'Scalar', 'Scalar', 'long int', 'long "
+     "int'], 'concrete':['', '', "
      "'', '', '', '', '', '', '256', '256', '0.0', 'False', '', '']}",
      1006632960},
     {"aten::_scaled_dot_product_efficient_attention_backward",
-     "{'shapes':[[2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [], [2, 12, 256, 64], [2, 12, 256], "
-     "[], [], [], [], []], 'types':['c10::BFloat16', 'c10::BFloat16', 'c10::BFloat16', 'c10::BFloat16', '', 'c10::BFloat16', "
-     "'float', 'long int', 'long int', 'Scalar', 'ScalarList', 'Scalar'], 'concrete':['', '', '', '', '', '', '', '', '', "
+     "{'shapes':[[2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [], [2, "
+     "12, 256, 64], [2, 12, 256], "
+     "[], [], [], [], []], 'types':['c10::BFloat16', 'c10::BFloat16', 'c10::BFloat16', "
+     "'c10::BFloat16', '', 'c10::BFloat16', "
+     "'float', 'long int', 'long int', 'Scalar', 'ScalarList', 'Scalar'], 'concrete':['', '', '', "
+     "'', '', '', '', '', '', "
      "'0.0', '[True, True, True, False]', 'False']}",
      1006632960},
     {"aten::_scaled_dot_product_cudnn_attention_backward",
-     "{'shapes':[[2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256], [], "
-     "[], [], [], [], [], [], [], []], 'types':['c10::BFloat16', 'c10::BFloat16', 'c10::BFloat16', 'c10::BFloat16', "
-     "'c10::BFloat16', 'float', 'long int', 'long int', '', '', '', 'Scalar', 'Scalar', 'Scalar', 'Scalar'], 'concrete':['', "
+     "{'shapes':[[2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [2, 12, 256, 64], [2, 12, "
+     "256, 64], [2, 12, 256], [], "
+     "[], [], [], [], [], [], [], []], 'types':['c10::BFloat16', 'c10::BFloat16', 'c10::BFloat16', "
+     "'c10::BFloat16', "
+     "'c10::BFloat16', 'float', 'long int', 'long int', '', '', '', 'Scalar', 'Scalar', 'Scalar', "
+     "'Scalar'], 'concrete':['', "
      "'', '', '', '', '', '', '', '', '', '', '256', '256', '0.0', 'False']}",
      1006632960},
 };
@@ -157,8 +208,8 @@ static void test_counted_by_torch(void **state)
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
         struct an_op_cost c = cost(counted[i].name, counted[i].payload);
         if (c.flops != counted[i].flops)
-            fail_msg("%s %s: %lld, not %lld (%s)", counted[i].name, counted[i].payload, (long long)c.flops,
-                     (long long)counted[i].flops, c.reason ? c.reason : "");
+            fail_msg("%s %s: %lld, not %lld (%s)", counted[i].name, counted[i].payload,
+                     (long long)c.flops, (long long)counted[i].flops, c.reason ? c.reason : "");
         assert_null(c.reason);
         assert_true(c.kind != AN_OP_OTHER);
     }
@@ -179,11 +230,13 @@ static void test_masks(void **state)
                             int ahead = j - (i + keys - queries);
                             pairs += (!causal || ahead <= 0) && (left < 0 || -ahead <= left);
                         }
-                    snprintf(payload, sizeof payload,
-                             "{'shapes':[[3,%d,4,16],[3,%d,2,16],[3,%d,2,16],[],[],[],[],[]],'types':['c10::Half',"
-                             "'c10::Half','c10::Half','Scalar','Scalar','Scalar','Scalar','Scalar'],"
-                             "'concrete':['','','','0.','1.','%s','%d','-1']}",
-                             queries, keys, keys, causal ? "True" : "False", left);
+                    snprintf(
+                        payload, sizeof payload,
+                        "{'shapes':[[3,%d,4,16],[3,%d,2,16],[3,%d,2,16],[],[],[],[],[]],'types':['"
+                        "c10::Half',"
+                        "'c10::Half','c10::Half','Scalar','Scalar','Scalar','Scalar','Scalar'],"
+                        "'concrete':['','','','0.','1.','%s','%d','-1']}",
+                        queries, keys, keys, causal ? "True" : "False", left);
                     struct an_op_cost c = cost("flash_attn::_flash_attn_forward", payload);
                     assert_int_equal(c.model_flops, 2 * 3 * 4 * pairs * 32);
                     assert_int_equal(c.flops, c.model_flops);
@@ -191,52 +244,67 @@ static void test_masks(void **state)
                 }
 }
 
-/* Scores computed again: five products of which two have the size of keys three times ... 3 * 64 + 2 * 32 a pair. */
+/* Scores computed again: five products of which two have the size of keys three times ... 3 * 64 +
+ * 2 * 32 a pair. */
 static void test_attention_backward(void **state)
 {
     (void)state;
-    struct an_op_cost c = cost("aten::_scaled_dot_product_flash_attention_backward",
-                               "{'shapes':[[2,12,256,32],[2,12,256,64],[2,12,256,64],[2,12,256,32],[2,12,256,32],[2,12,256],"
-                               "[],[],[],[],[],[],[2],[]],'types':['c10::BFloat16','c10::BFloat16','c10::BFloat16',"
-                               "'c10::BFloat16','c10::BFloat16','float','','','Scalar','Scalar','Scalar','Scalar','long int',"
-                               "'long int'],'concrete':['','','','','','','','','256','256','0.0','True','','']}");
+    struct an_op_cost c =
+        cost("aten::_scaled_dot_product_flash_attention_backward",
+             "{'shapes':[[2,12,256,32],[2,12,256,64],[2,12,256,64],[2,12,256,32],[2,12,256,32],[2,"
+             "12,256],"
+             "[],[],[],[],[],[],[2],[]],'types':['c10::BFloat16','c10::BFloat16','c10::BFloat16',"
+             "'c10::BFloat16','c10::BFloat16','float','','','Scalar','Scalar','Scalar','Scalar','"
+             "long int',"
+             "'long int'],'concrete':['','','','','','','','','256','256','0.0','True','','']}");
     int64_t pairs = 24ll * 256 * 257 / 2;
     assert_int_equal(c.model_flops, 2 * pairs * 2 * (64 + 32));
     assert_int_equal(c.flops, 2 * pairs * (3 * 64 + 2 * 32));
     assert_int_equal(c.palm_flops, 2 * 24ll * 256 * 256 * 2 * (64 + 32));
     assert_string_equal(c.dtype, "bf16");
-    assert_int_equal(c.bytes, 2 * 24 * 256 * 2 * (64 + 64 + 32 + 32)); /* q k v o and do of o's size; dq dk dv */
+    assert_int_equal(c.bytes, 2 * 24 * 256 * 2 *
+                                  (64 + 64 + 32 + 32)); /* q k v o and do of o's size; dq dk dv */
 }
 
-/* Layout [batch, length, heads, size], which flop_counter takes for [batch, heads, length, size]. */
+/* Layout [batch, length, heads, size], which flop_counter takes for [batch, heads, length, size].
+ */
 static void test_efficient_attention(void **state)
 {
     (void)state;
 #define EFFICIENT(type, lengths, kind) \
-    "{'shapes':[[2,256,12,64],[2,256,12,64],[2,256,12,64],[]," lengths "],'types':['float','float','float',''," type \
+    "{'shapes':[[2,256,12,64],[2,256,12,64],[2,256,12,64],[]," lengths \
+    "],'types':['float','float','float',''," type \
     "],'concrete':['','','','','','','256','256','0.0','" kind "','True']}"
-#define PLAIN(kind) EFFICIENT("'','','Scalar','Scalar','Scalar','Scalar','Scalar'", "[],[],[],[],[],[],[]", kind)
+#define PLAIN(kind) \
+    EFFICIENT("'','','Scalar','Scalar','Scalar','Scalar','Scalar'", "[],[],[],[],[],[],[]", kind)
     assert_int_equal(cost("aten::_efficient_attention_forward", PLAIN("0")).flops, 402653184);
-    assert_int_equal(cost("aten::_efficient_attention_forward", PLAIN("1")).flops, 402653184ll / 2 * 257 / 256);
-    struct an_op_cost c =
-        cost("aten::_efficient_attention_forward",
-             EFFICIENT("'int','int','Scalar','Scalar','Scalar','Scalar','Scalar'", "[5],[5],[],[],[],[],[]", "1"));
+    assert_int_equal(cost("aten::_efficient_attention_forward", PLAIN("1")).flops,
+                     402653184ll / 2 * 257 / 256);
+    struct an_op_cost c = cost("aten::_efficient_attention_forward",
+                               EFFICIENT("'int','int','Scalar','Scalar','Scalar','Scalar','Scalar'",
+                                         "[5],[5],[],[],[],[],[]", "1"));
     assert_true(c.flops == STORE_ABSENT);
     assert_non_null(strstr(c.reason, "packed"));
 }
 
-/* Two gradients of a convolution in groups cost the same; flop_counter counts the weights' as if there were no groups. */
+/* Two gradients of a convolution in groups cost the same; flop_counter counts the weights' as if
+ * there were no groups. */
 static void test_grouped_convolution(void **state)
 {
     (void)state;
 #define BACKWARD(mask) \
-    "{'shapes':[[4,32,26,28],[4,16,28,28],[32,4,5,3],[],[],[],[],[],[],[],[]],'types':['c10::Half','c10::Half'," \
-    "'c10::Half','','ScalarList','ScalarList','ScalarList','Scalar','ScalarList','Scalar','ScalarList']," \
+    "{'shapes':[[4,32,26,28],[4,16,28,28],[32,4,5,3],[],[],[],[],[],[],[],[]],'types':['c10::" \
+    "Half','c10::Half'," \
+    "'c10::Half','','ScalarList','ScalarList','ScalarList','Scalar','ScalarList','Scalar','" \
+    "ScalarList']," \
     "'concrete':['','','','','[1, 1]','[1, 1]','[1, 1]','False','[0, 0]','4','" mask "']}"
     int64_t once = 2ll * 4 * 32 * 26 * 28 * 4 * 15;
-    assert_int_equal(cost("aten::convolution_backward", BACKWARD("[True, False, False]")).flops, once);
-    assert_int_equal(cost("aten::convolution_backward", BACKWARD("[False, True, False]")).flops, once);
-    assert_int_equal(cost("aten::convolution_backward", BACKWARD("[True, True, True]")).flops, 2 * once);
+    assert_int_equal(cost("aten::convolution_backward", BACKWARD("[True, False, False]")).flops,
+                     once);
+    assert_int_equal(cost("aten::convolution_backward", BACKWARD("[False, True, False]")).flops,
+                     once);
+    assert_int_equal(cost("aten::convolution_backward", BACKWARD("[True, True, True]")).flops,
+                     2 * once);
 }
 
 /* PyTorch 1.8: no values of scalars, and the two gradients are operators of their own. */
@@ -246,10 +314,11 @@ static void test_old_convolutions(void **state)
     static const char *const forward =
         "{'shapes':[[32,64,56,56],[128,64,3,3],[],[],[],[],[],[]],"
         "'types':['float','float','GenericList','GenericList','GenericList','Int','Bool','Bool']}";
-    static const char *const both = "{'shapes':[[32,64,56,56],[32,128,28,28],[128,64,3,3],[],[],[]],"
-                                    "'types':['float','float','float','GenericList','GenericList','GenericList']}";
-    static const char *const half =
-        "{'shapes':[[],[32,128,28,28],[32,64,56,56],[],[]],'types':['GenericList','float','float']}";
+    static const char *const both =
+        "{'shapes':[[32,64,56,56],[32,128,28,28],[128,64,3,3],[],[],[]],"
+        "'types':['float','float','float','GenericList','GenericList','GenericList']}";
+    static const char *const half = "{'shapes':[[],[32,128,28,28],[32,64,56,56],[],[]],'types':['"
+                                    "GenericList','float','float']}";
     static const char *const input =
         "{'shapes':[[],[32,128,28,28],[128,64,3,3],[],[]],'types':['GenericList','float','float']}";
     int64_t once = 2ll * 32 * 128 * 28 * 28 * 64 * 9;
@@ -262,18 +331,22 @@ static void test_old_convolutions(void **state)
     assert_int_equal(cost_in("aten::cudnn_convolution_backward_input", input, both, NULL).bytes,
                      4 * (32 * 64 * 56 * 56 + 32 * 128 * 28 * 28 + 128 * 64 * 9));
     assert_true(cost("aten::cudnn_convolution_backward_weight", half).flops == STORE_ABSENT);
-    assert_int_equal(cost_in("aten::cudnn_convolution_backward_weight", half, both, NULL).flops, once);
+    assert_int_equal(cost_in("aten::cudnn_convolution_backward_weight", half, both, NULL).flops,
+                     once);
 }
 
 static void test_other_work(void **state)
 {
     (void)state;
-    struct an_op_cost c = cost("aten::add", "{'shapes':[[8,1,16],[4,1],[]],'types':['c10::BFloat16','float','Scalar']}");
+    struct an_op_cost c = cost(
+        "aten::add", "{'shapes':[[8,1,16],[4,1],[]],'types':['c10::BFloat16','float','Scalar']}");
     assert_int_equal(c.flops, 8 * 4 * 16);
     assert_int_equal(c.bytes, 8 * 16 * 2 + 4 * 4 + 8 * 4 * 16 * 4);
     assert_int_equal(c.model_flops, 0);
     assert_true(c.kind == AN_OP_OTHER);
-    c = cost("aten::mul_", "{'shapes':[[27,3],[]],'types':['float','double']}"); /* a number as a tensor decides no type */
+    c = cost("aten::mul_",
+             "{'shapes':[[27,3],[]],'types':['float','double']}"); /* a number as a tensor decides
+                                                                      no type */
     assert_int_equal(c.flops, 81);
     assert_int_equal(c.bytes, 81 * 4 * 2 + 8);
     assert_string_equal(c.dtype, "fp32");
@@ -282,28 +355,35 @@ static void test_other_work(void **state)
     assert_int_equal(c.flops, 0); /* of integers */
     c = cost("aten::lt", "{'shapes':[[10],[]],'types':['float','Scalar']}");
     assert_int_equal(c.flops, 10);
-    c = cost("aten::clamp_min", "{'shapes':[[10],[],[10]],'types':['float','Scalar','float']}"); /* written to the last one */
+    c = cost("aten::clamp_min",
+             "{'shapes':[[10],[],[10]],'types':['float','Scalar','float']}"); /* written to the last
+                                                                                 one */
     assert_int_equal(c.flops, 10);
     assert_int_equal(c.bytes, 80);
     c = cost("aten::fill_", "{'shapes':[[10,10],[]],'types':['float','Scalar']}");
     assert_int_equal(c.flops, 0);
     assert_int_equal(c.bytes, 400);
-    c = cost("aten::copy_", "{'shapes':[[10,10],[10,10],[]],'types':['float','c10::Half','Scalar']}");
+    c = cost("aten::copy_",
+             "{'shapes':[[10,10],[10,10],[]],'types':['float','c10::Half','Scalar']}");
     assert_int_equal(c.flops, 0);
     assert_int_equal(c.bytes, 600);
     c = cost("aten::sum", "{'shapes':[[4,5,6],[],[],[]],'types':['float','ScalarList','Scalar',''],"
                           "'concrete':['','[0, -1]','False','']}");
     assert_int_equal(c.flops, 120);
     assert_int_equal(c.bytes, 4 * (120 + 5));
-    c = cost("aten::embedding", "{'shapes':[[1000,64],[2,16],[],[],[]],'types':['float','long int','Scalar']}");
+    c = cost("aten::embedding",
+             "{'shapes':[[1000,64],[2,16],[],[],[]],'types':['float','long int','Scalar']}");
     assert_int_equal(c.flops, 0);
     assert_int_equal(c.bytes, 32 * (64 * 4 * 2 + 8));
-    c = cost("aten::native_layer_norm",
-             "{'shapes':[[2,16,64],[],[64],[64],[]],'types':['float','ScalarList','float','float']}");
+    c = cost(
+        "aten::native_layer_norm",
+        "{'shapes':[[2,16,64],[],[64],[64],[]],'types':['float','ScalarList','float','float']}");
     assert_int_equal(c.flops, 8 * 2048);
     assert_int_equal(c.bytes, 4 * (2 * 2048 + 128));
-    c = cost("aten::_fused_adamw_", "{'shapes':[[[10],[4,4]],[[10],[4,4]],[[10],[4,4]],[[10],[4,4]],[],[[],[]]],"
-                                    "'types':['TensorList','TensorList','TensorList','TensorList','TensorList','TensorList']}");
+    c = cost(
+        "aten::_fused_adamw_",
+        "{'shapes':[[[10],[4,4]],[[10],[4,4]],[[10],[4,4]],[[10],[4,4]],[],[[],[]]],"
+        "'types':['TensorList','TensorList','TensorList','TensorList','TensorList','TensorList']}");
     assert_int_equal(c.flops, 14 * 26);
     assert_true(c.bytes == STORE_ABSENT); /* lists do not say their type */
 }
@@ -312,20 +392,21 @@ static void test_other_work(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",
-                                      "{}",
-                                      "[1]",
-                                      "{'shapes':3}",
-                                      "{'shapes':[]}",
-                                      "{'shapes':[[2,3]],'types':['float']}",
-                                      "{'shapes':[[2,3],[4,5]],'types':['float','float']}",
-                                      "{'shapes':[[2,-3],[-3,5]],'types':['float','float']}",
-                                      "{'shapes':[[2,'3'],[3,5]],'types':['float','float']}",
-                                      "{'shapes':[[2,3.0],[3,5]],'types':['float','float']}",
-                                      "{'shapes':[[1,1,1,1,1,1,1,1,2],[2,3]],'types':['float','float']}",
-                                      "{'shapes':[[4000000000,4000000000],[4000000000,4000000000]],'types':['float','float']}",
-                                      "{'shapes':[[[2,3],[3,5]],[[2,3],[3,5]]],'types':['TensorList','TensorList']}",
-                                      "{'shapes':[null,{}],'types':{}}"};
+    static const char *const bad[] = {
+        "",
+        "{}",
+        "[1]",
+        "{'shapes':3}",
+        "{'shapes':[]}",
+        "{'shapes':[[2,3]],'types':['float']}",
+        "{'shapes':[[2,3],[4,5]],'types':['float','float']}",
+        "{'shapes':[[2,-3],[-3,5]],'types':['float','float']}",
+        "{'shapes':[[2,'3'],[3,5]],'types':['float','float']}",
+        "{'shapes':[[2,3.0],[3,5]],'types':['float','float']}",
+        "{'shapes':[[1,1,1,1,1,1,1,1,2],[2,3]],'types':['float','float']}",
+        "{'shapes':[[4000000000,4000000000],[4000000000,4000000000]],'types':['float','float']}",
+        "{'shapes':[[[2,3],[3,5]],[[2,3],[3,5]]],'types':['TensorList','TensorList']}",
+        "{'shapes':[null,{}],'types':{}}"};
     for (int op = 0; an_op_products[op].name; op++)
         for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
             struct an_op_cost c = cost(an_op_products[op].name, bad[i]);
@@ -341,12 +422,16 @@ static void test_refusals(void **state)
     assert_non_null(strstr(cost("aten::mm", "{}").reason, "record_shapes"));
     assert_true(cost("aten::mm", "{}").kind == AN_OP_MATRIX);
     /* a result of stride 0, or a filter larger than what it slides over */
-    assert_true(cost("aten::convolution", "{'shapes':[[2,3,4,4],[8,3,3,3],[],[],[],[],[],[],[]],'types':['float','float'],"
-                                          "'concrete':['','','','[0, 0]','[0]','[1]','False','[0]','1']}")
-                    .flops == STORE_ABSENT);
-    assert_true(cost("aten::convolution", "{'shapes':[[2,3,2,2],[8,3,3,3],[],[],[],[],[],[],[]],'types':['float','float'],"
-                                          "'concrete':['','','','[1]','[0]','[1]','False','[0]','1']}")
-                    .flops == STORE_ABSENT);
+    assert_true(
+        cost("aten::convolution",
+             "{'shapes':[[2,3,4,4],[8,3,3,3],[],[],[],[],[],[],[]],'types':['float','float'],"
+             "'concrete':['','','','[0, 0]','[0]','[1]','False','[0]','1']}")
+            .flops == STORE_ABSENT);
+    assert_true(
+        cost("aten::convolution",
+             "{'shapes':[[2,3,2,2],[8,3,3,3],[],[],[],[],[],[],[]],'types':['float','float'],"
+             "'concrete':['','','','[1]','[0]','[1]','False','[0]','1']}")
+            .flops == STORE_ABSENT);
 }
 
 /* Every row of a table is found under its own name, once. */

@@ -70,7 +70,8 @@ static void test_refusals(void **state)
                                           "NVIDIA H100 80GB HBM3\tx",
                                           "cpu"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
-        same(peak(unknown[i], "bf16") + peak(unknown[i], "fp32") + peak(unknown[i], "bandwidth"), 0);
+        same(peak(unknown[i], "bf16") + peak(unknown[i], "fp32") + peak(unknown[i], "bandwidth"),
+             0);
     same(peak("Tesla V100-SXM2-32GB", "bf16"), 0); /* it has none */
     same(peak("Tesla V100-SXM2-32GB", "tf32"), 0);
     same(peak("NVIDIA H100 80GB HBM3", "int8"), 0);
@@ -83,6 +84,7 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices),
+                                       cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

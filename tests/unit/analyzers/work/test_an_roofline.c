@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The roofline: FLOPs and bytes of known calls, the union of exactly their kernels, ceilings of data sheets, and the refusals.
+ * The roofline: FLOPs and bytes of known calls, the union of exactly their kernels, ceilings of
+ * data sheets, and the refusals.
  */
 #include "tests/unit/an_gpu.h"
 
@@ -26,24 +27,27 @@ static void named(struct fixture *f, int ordinal, const char *name)
 
 static int64_t mm_detail(struct fixture *f)
 {
-    return op_detail(f, "{\"shapes\":[[64,32],[32,16]],\"types\":[\"c10::BFloat16\",\"c10::BFloat16\"]}");
+    return op_detail(
+        f, "{\"shapes\":[[64,32],[32,16]],\"types\":[\"c10::BFloat16\",\"c10::BFloat16\"]}");
 }
 
 static int64_t add_detail(struct fixture *f)
 {
-    return op_detail(f, "{\"shapes\":[[64,16],[64,16],[]],\"types\":[\"c10::BFloat16\",\"c10::BFloat16\",\"Scalar\"]}");
+    return op_detail(f, "{\"shapes\":[[64,16],[64,16],[]],\"types\":[\"c10::BFloat16\",\"c10::"
+                        "BFloat16\",\"Scalar\"]}");
 }
 
 /* An operator at `time` whose one kernel runs in [start, end). */
-static void call(struct fixture *f, int64_t stream, int64_t time, const char *name, int64_t detail, const char *kernel,
-                 int64_t start, int64_t end)
+static void call(struct fixture *f, int64_t stream, int64_t time, const char *name, int64_t detail,
+                 const char *kernel, int64_t start, int64_t end)
 {
     gpu_row_ns(f, f->thread, time, time + 8, name, "op", detail, FX_NONE);
     gpu_host_ns(f, f->thread, time + 2, time + 4, "cudaLaunchKernel", "runtime", time);
     gpu_kernel_ns(f, stream, start, end, kernel, time);
 }
 
-static const struct an_roofline_point *point(const struct an_result *r, const char *name, const char *dtype)
+static const struct an_roofline_point *point(const struct an_result *r, const char *name,
+                                             const char *dtype)
 {
     for (size_t i = 0; i < r->point_count; i++)
         if (!strcmp(r->points[i].name, name) && !strcmp(r->points[i].dtype, dtype))
@@ -51,7 +55,8 @@ static const struct an_roofline_point *point(const struct an_result *r, const ch
     return NULL;
 }
 
-static const struct an_ceiling *ceiling(const struct an_result *r, const char *resource, const char *dtype)
+static const struct an_ceiling *ceiling(const struct an_result *r, const char *resource,
+                                        const char *dtype)
 {
     for (size_t i = 0; i < r->ceiling_count; i++)
         if (!strcmp(r->ceilings[i].resource, resource) && !strcmp(r->ceilings[i].dtype, dtype))
@@ -66,17 +71,23 @@ static void test_points(void **state)
     fx_open(f);
     named(f, 0, H100);
     int64_t a = gpu_stream(f, f->process, "gpu:0", 7), b = gpu_stream(f, f->process, "gpu:0", 8);
-    int64_t bad = op_detail(f, "{\"shapes\":[[64,32],[33,16]],\"types\":[\"c10::BFloat16\",\"c10::BFloat16\"]}");
+    int64_t bad = op_detail(
+        f, "{\"shapes\":[[64,32],[33,16]],\"types\":[\"c10::BFloat16\",\"c10::BFloat16\"]}");
     call(f, a, 0, "aten::mm", mm_detail(f), "sm90_xmma_gemm_bf16bf16_bf16f32", 1000, 1100);
-    call(f, b, 10, "aten::mm", mm_detail(f), "sm90_xmma_gemm_bf16bf16_bf16f32", 1050, 1150); /* beside the first one */
+    call(f, b, 10, "aten::mm", mm_detail(f), "sm90_xmma_gemm_bf16bf16_bf16f32", 1050,
+         1150); /* beside the first one */
     call(f, a, 20, "aten::mm", mm_detail(f), "sm90_xmma_gemm_bf16bf16_bf16f32", 1150, 1160);
-    call(f, a, 30, "aten::mm", bad, "sm90_xmma_gemm_bf16bf16_bf16f32", 1200, 1900); /* its FLOPs are not known: no part of it */
+    call(f, a, 30, "aten::mm", bad, "sm90_xmma_gemm_bf16bf16_bf16f32", 1200,
+         1900); /* its FLOPs are not known: no part of it */
     call(f, a, 40, "aten::add", add_detail(f), "vectorized_elementwise_kernel", 2000, 2001);
-    call(f, a, 50, "aten::copy_", op_detail(f, "{\"shapes\":[[8],[8]],\"types\":[\"float\",\"float\"]}"), "copy", 2100, 2200);
+    call(f, a, 50, "aten::copy_",
+         op_detail(f, "{\"shapes\":[[8],[8]],\"types\":[\"float\",\"float\"]}"), "copy", 2100,
+         2200);
     const struct an_result *r = fx_analyze(f);
     assert_null(r->roofline.reason);
     assert_int_equal(r->point_count, 2);
-    const struct an_roofline_point *mm = point(r, "aten::mm", "bf16"), *add = point(r, "aten::add", "bf16");
+    const struct an_roofline_point *mm = point(r, "aten::mm", "bf16"),
+                                   *add = point(r, "aten::add", "bf16");
     assert_int_equal(mm->count, 3);
     assert_int_equal(mm->flops, 3 * MM_FLOPS);
     assert_int_equal(mm->bytes, 3 * MM_BYTES);
@@ -91,7 +102,8 @@ static void test_points(void **state)
     assert_string_equal(add->bound, "cached"); /* 6 KiB in 1 ns is more than the memory can do */
     assert_true(add->achieved_flops > add->attainable_flops);
     assert_near(ceiling(r, "flops", "bf16")->value, 989.4e12, 1e6);
-    assert_near(ceiling(r, "flops", "fp32")->value, 67e12, 1e6); /* of the sum, which no matrix unit computes */
+    assert_near(ceiling(r, "flops", "fp32")->value, 67e12,
+                1e6); /* of the sum, which no matrix unit computes */
     assert_near(ceiling(r, "bandwidth", "")->value, 3350e9, 1);
     assert_int_equal(strncmp(ceiling(r, "bandwidth", "")->source, "datasheet", 9), 0);
     assert_string_equal(r->points[0].name, "aten::mm"); /* the longest first */
@@ -105,7 +117,9 @@ static void test_compute_bound(void **state)
     fx_open(f);
     named(f, 0, H100);
     int64_t a = gpu_stream(f, f->process, "gpu:0", 7);
-    int64_t big = op_detail(f, "{\"shapes\":[[4096,4096],[4096,4096]],\"types\":[\"c10::BFloat16\",\"c10::BFloat16\"]}");
+    int64_t big = op_detail(
+        f,
+        "{\"shapes\":[[4096,4096],[4096,4096]],\"types\":[\"c10::BFloat16\",\"c10::BFloat16\"]}");
     call(f, a, 0, "aten::mm", big, "sm90_xmma_gemm_bf16bf16_bf16f32", 1000, 1000000);
     struct an_options o = {.file = "run.tacho", .peak_flops = 500e12};
     const struct an_result *r = fx_analyze(f);
@@ -156,7 +170,8 @@ static void test_absent(void **state)
     named(f, 0, H100);
     named(f, 1, "NVIDIA A100-SXM4-80GB");
     call(f, gpu_stream(f, f->process, "gpu:0", 7), 0, "aten::mm", mm_detail(f), "gemm", 1000, 1100);
-    call(f, gpu_stream(f, f->process, "gpu:1", 7), 20, "aten::mm", mm_detail(f), "gemm", 1000, 1100);
+    call(f, gpu_stream(f, f->process, "gpu:1", 7), 20, "aten::mm", mm_detail(f), "gemm", 1000,
+         1100);
     assert_non_null(strstr(fx_analyze(f)->roofline.reason, "several kinds"));
     fx_close(f);
 }
@@ -203,7 +218,8 @@ static void roof(struct fixture *f, const char *resource, const char *dtype, dou
     FX(store_ceiling_add(f->s, &c));
 }
 
-static int64_t work(struct fixture *f, const char *kind, const char *dtype, const char *pass, int64_t flops, int64_t bytes)
+static int64_t work(struct fixture *f, const char *kind, const char *dtype, const char *pass,
+                    int64_t flops, int64_t bytes)
 {
     struct store_detail d = fx_empty();
     d.schema = "tacho.work";
@@ -220,7 +236,8 @@ static int64_t work(struct fixture *f, const char *kind, const char *dtype, cons
 #define STEP 5000000 /* ns */
 
 /* Six steps; the call lies in each of them, `at` ns after its start. */
-static void in_steps(struct fixture *f, int64_t thread, int64_t at, int64_t ns, const char *name, int64_t detail)
+static void in_steps(struct fixture *f, int64_t thread, int64_t at, int64_t ns, const char *name,
+                     int64_t detail)
 {
     for (int i = 0; i < 6; i++)
         fx_slice(f, thread, i * STEP + at, i * STEP + at + ns, name, detail);
@@ -229,7 +246,8 @@ static void in_steps(struct fixture *f, int64_t thread, int64_t at, int64_t ns, 
 static void steps(struct fixture *f, int64_t process, int64_t thread)
 {
     for (int i = 0; i < 6; i++)
-        fx_step(f, process, thread, i, (int64_t)i * STEP, (int64_t)i * STEP + STEP - 1000, 64, false);
+        fx_step(f, process, thread, i, (int64_t)i * STEP, (int64_t)i * STEP + STEP - 1000, 64,
+                false);
 }
 
 /* No point above its ceiling without a word that says so. */
@@ -239,14 +257,15 @@ static void check_points(const struct an_result *r)
         const struct an_roofline_point *p = &r->points[i];
         assert_near(p->intensity, (double)p->flops / (double)p->bytes, 0);
         if (p->achieved_flops > p->attainable_flops)
-            assert_true(!strcmp(p->bound, "cached") || !strcmp(p->bound, "reduced") || !strcmp(p->bound, "impossible"));
+            assert_true(!strcmp(p->bound, "cached") || !strcmp(p->bound, "reduced") ||
+                        !strcmp(p->bound, "impossible"));
         assert_true(p->level || p->level_reason);
     }
 }
 
-/* One op, products of M x 128 x 128 in fp32, of intensity 2 M N K / 4 (M K + N K + M N): each reaches 80 % of what the ceilings
- * allow, so it is the ceilings that decide which roof it stands under. The ridge of 20 FLOP/byte lies between M = 64 (16) and
- * M = 128 (21.3). */
+/* One op, products of M x 128 x 128 in fp32, of intensity 2 M N K / 4 (M K + N K + M N): each
+ * reaches 80 % of what the ceilings allow, so it is the ceilings that decide which roof it stands
+ * under. The ridge of 20 FLOP/byte lies between M = 64 (16) and M = 128 (21.3). */
 static void test_ridge(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -262,7 +281,8 @@ static void test_ridge(void **state)
         int64_t flops = 2 * m * n * n, bytes = 4 * (2 * m * n + n * n);
         double reach = (double)flops / (double)bytes * dram;
         int64_t ns = (int64_t)((double)flops / (0.8 * (reach < peak ? reach : peak)) * 1e9);
-        in_steps(f, f->thread, at, ns, "matmul.forward", work(f, "matrix", "fp32", "forward", flops, bytes));
+        in_steps(f, f->thread, at, ns, "matmul.forward",
+                 work(f, "matrix", "fp32", "forward", flops, bytes));
         at += ns + 1000;
     }
     const struct an_result *r = fx_analyze(f);
@@ -284,7 +304,8 @@ static void test_ridge(void **state)
     fx_close(f);
 }
 
-/* A faster DRAM row raises the roof; a point above it is called cached, and the slowest level that is enough is named. */
+/* A faster DRAM row raises the roof; a point above it is called cached, and the slowest level that
+ * is enough is named. */
 static void test_levels(void **state)
 {
     static const struct {
@@ -330,8 +351,8 @@ static void test_levels(void **state)
     }
 }
 
-/* Above the instruction peak nothing runs: it stays in the table and trust tells it. bf16 has a peak of its own; what is no
- * product is held against that of fp32. */
+/* Above the instruction peak nothing runs: it stays in the table and trust tells it. bf16 has a
+ * peak of its own; what is no product is held against that of fp32. */
 static void test_impossible(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -341,16 +362,21 @@ static void test_impossible(void **state)
     fx_peak(f, "bf16", 1000e9, "measured: instruction peak");
     roof(f, "bandwidth", "", 1e12);
     steps(f, f->process, f->thread);
-    in_steps(f, f->thread, 1000, 1000, "fast", work(f, "matrix", "fp32", "forward", 200000, 1000)); /* 200 GFLOP/s */
+    in_steps(f, f->thread, 1000, 1000, "fast",
+             work(f, "matrix", "fp32", "forward", 200000, 1000)); /* 200 GFLOP/s */
     in_steps(f, f->thread, 3000, 1000, "half", work(f, "matrix", "bf16", "forward", 200000, 1000));
     in_steps(f, f->thread, 5000, 1000, "gelu", work(f, "other", "bf16", "forward", 50000, 1000));
-    in_steps(f, f->thread, 9000, 1000, "winograd", work(f, "convolution", "fp32", "forward", 225000, 1000));
-    in_steps(f, f->thread, 11000, 1000, "twice", work(f, "convolution", "fp32", "forward", 450000, 1000));
-    in_steps(f, f->thread, 7000, 1000, "whole", work(f, "matrix", "int8", "forward", 50000, 1000)); /* of no known peak */
+    in_steps(f, f->thread, 9000, 1000, "winograd",
+             work(f, "convolution", "fp32", "forward", 225000, 1000));
+    in_steps(f, f->thread, 11000, 1000, "twice",
+             work(f, "convolution", "fp32", "forward", 450000, 1000));
+    in_steps(f, f->thread, 7000, 1000, "whole",
+             work(f, "matrix", "int8", "forward", 50000, 1000)); /* of no known peak */
     const struct an_result *r = fx_analyze(f);
     check_points(r);
     assert_string_equal(point(r, "fast", "fp32")->bound, "impossible");
-    assert_string_equal(point(r, "winograd", "fp32")->bound, "reduced"); /* fewer multiplications than are counted */
+    assert_string_equal(point(r, "winograd", "fp32")->bound,
+                        "reduced"); /* fewer multiplications than are counted */
     assert_string_equal(point(r, "twice", "fp32")->bound, "impossible");
     assert_string_equal(point(r, "half", "bf16")->bound, "compute");
     assert_near(point(r, "half", "bf16")->attainable_flops, 1000e9, 1);
@@ -359,13 +385,15 @@ static void test_impossible(void **state)
     assert_null(point(r, "whole", "int8")->bound);
     bool told = false;
     for (size_t i = 0; i < r->trust.problem_count; i++)
-        told = told || (strstr(r->trust.problems[i], "counting error: fast (fp32) would reach 200.0 %") &&
-                        strstr(r->trust.problems[i], "tacho calibrate"));
+        told = told ||
+               (strstr(r->trust.problems[i], "counting error: fast (fp32) would reach 200.0 %") &&
+                strstr(r->trust.problems[i], "tacho calibrate"));
     assert_true(told);
     fx_close(f);
 }
 
-/* Shapes of nearly one intensity share a point, others do not; passes never do; too many shapes are merged further. */
+/* Shapes of nearly one intensity share a point, others do not; passes never do; too many shapes are
+ * merged further. */
 static void test_shape_classes(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -375,11 +403,14 @@ static void test_shape_classes(void **state)
     roof(f, "bandwidth", "", 1e9);
     steps(f, f->process, f->thread);
     in_steps(f, f->thread, 1000, 1000, "mm", work(f, "matrix", "fp32", "forward", 10000, 1000));
-    in_steps(f, f->thread, 3000, 1000, "mm", work(f, "matrix", "fp32", "forward", 20000, 1980)); /* 1 % more */
-    in_steps(f, f->thread, 5000, 1000, "mm", work(f, "matrix", "fp32", "forward", 11000, 1000)); /* 10 % more */
+    in_steps(f, f->thread, 3000, 1000, "mm",
+             work(f, "matrix", "fp32", "forward", 20000, 1980)); /* 1 % more */
+    in_steps(f, f->thread, 5000, 1000, "mm",
+             work(f, "matrix", "fp32", "forward", 11000, 1000)); /* 10 % more */
     in_steps(f, f->thread, 7000, 1000, "mm", work(f, "matrix", "fp32", "recompute", 10000, 1000));
     for (int i = 0; i < 200; i++)
-        in_steps(f, f->thread, 20000 + i * 2000, 1000, "many", work(f, "matrix", "fp32", "forward", 1000 + 100 * i, 1000));
+        in_steps(f, f->thread, 20000 + i * 2000, 1000, "many",
+                 work(f, "matrix", "fp32", "forward", 1000 + 100 * i, 1000));
     const struct an_result *r = fx_analyze(f);
     check_points(r);
     size_t mm = 0, many = 0, again = 0;
@@ -406,7 +437,8 @@ static void test_shape_classes(void **state)
     assert_int_equal(again, 1);
     assert_true(many > 1 && many <= 16);
     assert_int_equal(shapes, 200);
-    assert_int_equal(flops, r->steps.detailed * (200 * 1000 + 100 * 199 * 200 / 2)); /* none is left out */
+    assert_int_equal(flops,
+                     r->steps.detailed * (200 * 1000 + 100 * 199 * 200 / 2)); /* none is left out */
     fx_close(f);
 }
 
@@ -429,7 +461,8 @@ static void test_ranks(void **state)
                                       .program = "train",
                                       .ended = "exit"};
         FX(store_process_add(f->s, &other));
-        int64_t second = fx_track(f, other.id, "thread", "main", NULL), mm = work(f, "matrix", "fp32", "forward", 10000, 1000);
+        int64_t second = fx_track(f, other.id, "thread", "main", NULL),
+                mm = work(f, "matrix", "fp32", "forward", 10000, 1000);
         steps(f, f->process, f->thread);
         steps(f, other.id, second);
         in_steps(f, f->thread, 1000, 1000, "mm", mm);
@@ -473,7 +506,8 @@ static void test_not_calibrated(void **state)
         in_steps(f, f->thread, 1000, 1000, "mm", work(f, "matrix", "fp32", "forward", 10000, 1000));
         const struct an_result *r = fx_analyze(f);
         assert_int_equal(r->point_count, 0);
-        assert_non_null(strstr(r->roofline.reason, bandwidth ? "no peak of cpu" : "bandwidth of cpu"));
+        assert_non_null(
+            strstr(r->roofline.reason, bandwidth ? "no peak of cpu" : "bandwidth of cpu"));
         assert_non_null(strstr(r->roofline.reason, "tacho calibrate"));
         assert_non_null(strstr(r->utilization.mfu_measured.reason, "tacho calibrate"));
         fx_close(f);
@@ -482,10 +516,17 @@ static void test_not_calibrated(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_points), cmocka_unit_test(test_compute_bound), cmocka_unit_test(test_type_of_the_kernel),
-        cmocka_unit_test(test_absent), cmocka_unit_test(test_cpu),           cmocka_unit_test(test_ridge),
-        cmocka_unit_test(test_levels), cmocka_unit_test(test_impossible),    cmocka_unit_test(test_shape_classes),
-        cmocka_unit_test(test_ranks),  cmocka_unit_test(test_no_steps),      cmocka_unit_test(test_not_calibrated)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_points),
+                                       cmocka_unit_test(test_compute_bound),
+                                       cmocka_unit_test(test_type_of_the_kernel),
+                                       cmocka_unit_test(test_absent),
+                                       cmocka_unit_test(test_cpu),
+                                       cmocka_unit_test(test_ridge),
+                                       cmocka_unit_test(test_levels),
+                                       cmocka_unit_test(test_impossible),
+                                       cmocka_unit_test(test_shape_classes),
+                                       cmocka_unit_test(test_ranks),
+                                       cmocka_unit_test(test_no_steps),
+                                       cmocka_unit_test(test_not_calibrated)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,8 @@
 #define BIG 1000000000000000003ll /* more digits than a double has */
 
 /* n steps of 1 ms with one matrix work of 0.5 ms and an element-wise one. */
-static void steps(struct fixture *f, int64_t process, int64_t track, int n, int64_t matrix, int64_t other)
+static void steps(struct fixture *f, int64_t process, int64_t track, int n, int64_t matrix,
+                  int64_t other)
 {
     for (int i = 0; i < n; i++) {
         int64_t b = i * 1000000ll;
@@ -29,7 +30,8 @@ static void test_three_conventions(void **state)
     const struct an_utilization *u = &fx_analyze(f)->utilization;
     assert_int_equal(u->model_flops_per_step.value, 1000000);
     assert_int_equal(u->palm_flops_per_step.value, 2000000);
-    assert_int_equal(u->hardware_flops_per_step.value, 3000000); /* element-wise work is not in it */
+    assert_int_equal(u->hardware_flops_per_step.value,
+                     3000000); /* element-wise work is not in it */
     assert_int_equal(u->model_flops.value, 4000000);
     assert_false(u->flops_vary);
     assert_near(u->mfu.value, 1000000 / (4e9 * 1e-3), 1e-12);
@@ -67,14 +69,16 @@ static void test_nothing_counts_twice(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t outer = fx_work(f, "matrix", "fp32", 100, 100, 100), inner = fx_work(f, "matrix", "fp32", 60, 60, 60);
+    int64_t outer = fx_work(f, "matrix", "fp32", 100, 100, 100),
+            inner = fx_work(f, "matrix", "fp32", 60, 60, 60);
     int64_t helper = fx_track(f, f->process, "thread", "backward", NULL);
     for (int i = 0; i < 5; i++) {
         int64_t b = i * 1000;
         fx_step(f, f->process, f->thread, i, b, b + 900, 64, false);
         fx_slice(f, f->thread, b + 100, b + 300, "layer", outer);
         fx_slice(f, f->thread, b + 120, b + 200, "matmul", inner);
-        fx_slice(f, helper, b + 400, b + 500, "matmul", inner); /* another thread of the process works for the step too */
+        fx_slice(f, helper, b + 400, b + 500, "matmul",
+                 inner); /* another thread of the process works for the step too */
         fx_slice(f, f->thread, b + 950, b + 990, "matmul", inner);
     }
     const struct an_utilization *u = &fx_analyze(f)->utilization;
@@ -82,7 +86,8 @@ static void test_nothing_counts_twice(void **state)
     fx_close(f);
 }
 
-/* Only flops, bytes, type and pass: the smallest tacho.work. What it does not say is not taken for 0. */
+/* Only flops, bytes, type and pass: the smallest tacho.work. What it does not say is not taken for
+ * 0. */
 static void test_work_without_kind(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -141,8 +146,9 @@ static void gemm_roof(struct fixture *f, const char *dtype, double value)
     FX(store_ceiling_add(f->s, &c));
 }
 
-/* Model FLOPs against the measured roof of their type, types mixed by FLOPs; a run that is faster raises it; a rate above the
- * instruction peak raises nothing. Steps of 1 ms: fp32 1 MFLOP in 0.5 ms, bf16 1 MFLOP in 0.4 ms. */
+/* Model FLOPs against the measured roof of their type, types mixed by FLOPs; a run that is faster
+ * raises it; a rate above the instruction peak raises nothing. Steps of 1 ms: fp32 1 MFLOP in 0.5
+ * ms, bf16 1 MFLOP in 0.4 ms. */
 static void test_measured_roof(void **state)
 {
     static const struct {
@@ -173,14 +179,16 @@ static void test_measured_roof(void **state)
     struct fixture fx, *f = &fx;
     fx_open(f);
     gemm_roof(f, "bf16", 1e9);
-    steps(f, f->process, f->thread, 6, fx_work(f, "matrix", "fp32", 3000, 3000, 3000), fx_work(f, "other", "fp32", 7, 0, 0));
+    steps(f, f->process, f->thread, 6, fx_work(f, "matrix", "fp32", 3000, 3000, 3000),
+          fx_work(f, "other", "fp32", 7, 0, 0));
     const struct an_utilization *u = &fx_analyze(f)->utilization;
     assert_non_null(strstr(u->mfu_measured.reason, "the roof of cpu for fp32 was not measured"));
     assert_non_null(strstr(u->mfu_measured.reason, "tacho calibrate"));
     fx_close(f);
 }
 
-/* Recomputation: HFU / MFU is 1 + the FLOPs that run again / the model's, in integers and to the last digit. */
+/* Recomputation: HFU / MFU is 1 + the FLOPs that run again / the model's, in integers and to the
+ * last digit. */
 static void test_recomputed_share(void **state)
 {
     struct fixture fx, *f = &fx;
@@ -194,11 +202,13 @@ static void test_recomputed_share(void **state)
     d.pass = "recompute";
     d.flops = 3000001;
     d.model_flops = d.palm_flops = 0;
-    steps(f, f->process, f->thread, 6, fx_work(f, "matrix", "fp32", 9000003, 9000003, 9000003), fx_intern(f, &d));
+    steps(f, f->process, f->thread, 6, fx_work(f, "matrix", "fp32", 9000003, 9000003, 9000003),
+          fx_intern(f, &d));
     const struct an_utilization *u = &fx_analyze(f)->utilization;
     assert_int_equal(u->recomputed_flops_per_step.value, 3000001);
     assert_int_equal(u->recomputed_flops.value, 4 * 3000001);
-    assert_int_equal(u->hardware_flops_per_step.value, u->model_flops_per_step.value + u->recomputed_flops_per_step.value);
+    assert_int_equal(u->hardware_flops_per_step.value,
+                     u->model_flops_per_step.value + u->recomputed_flops_per_step.value);
     assert_near(u->hfu.value / u->mfu.value, 1 + 3000001.0 / 9000003.0, 1e-15);
     fx_close(f);
 }
@@ -209,7 +219,8 @@ static void test_peak_of_a_missing_type(void **state)
     (void)state;
     fx_open(f);
     fx_peak(f, "fp32", 1e9, "datasheet");
-    steps(f, f->process, f->thread, 6, fx_work(f, "matrix", "bf16", 800, 800, 800), fx_work(f, "matrix", "fp32", 3, 3, 3));
+    steps(f, f->process, f->thread, 6, fx_work(f, "matrix", "bf16", 800, 800, 800),
+          fx_work(f, "matrix", "fp32", 3, 3, 3));
     const struct an_result *r = fx_analyze(f);
     assert_false(r->utilization.mfu.valid);
     assert_non_null(strstr(r->utilization.mfu.reason, "bf16"));
@@ -277,7 +288,8 @@ static void ranks(bool apart, double want)
     struct fixture fx, *f = &fx;
     fx_open(f);
     fx_peak(f, "fp32", 4e9, "datasheet");
-    int64_t matrix = fx_work(f, "matrix", "fp32", 1000000, 1000000, 1000000), other = fx_work(f, "other", "fp32", 1, 0, 0);
+    int64_t matrix = fx_work(f, "matrix", "fp32", 1000000, 1000000, 1000000),
+            other = fx_work(f, "other", "fp32", 1, 0, 0);
     for (int rank = 0; rank < 2; rank++) {
         struct store_process p = {.rank = rank,
                                   .pid = 7 + rank,
@@ -310,7 +322,8 @@ static void test_varying_steps(void **state)
     struct fixture fx, *f = &fx;
     (void)state;
     fx_open(f);
-    int64_t small = fx_work(f, "matrix", "fp32", 100, 100, 100), large = fx_work(f, "matrix", "fp32", 301, 301, 301);
+    int64_t small = fx_work(f, "matrix", "fp32", 100, 100, 100),
+            large = fx_work(f, "matrix", "fp32", 301, 301, 301);
     for (int i = 0; i < 6; i++) {
         fx_step(f, f->process, f->thread, i, i * 1000, i * 1000 + 900, 64, false);
         fx_slice(f, f->thread, i * 1000, i * 1000 + 500, "matmul", i % 2 ? small : large);
@@ -339,13 +352,15 @@ static int64_t op_detail(struct fixture *f, const char *pass, const char *payloa
 static int64_t mm_of(struct fixture *f, const char *type)
 {
     char payload[128];
-    snprintf(payload, sizeof payload, "{\"shapes\":[[1024,1024],[1024,1024]],\"types\":[\"%s\",\"%s\"]}", type, type);
+    snprintf(payload, sizeof payload,
+             "{\"shapes\":[[1024,1024],[1024,1024]],\"types\":[\"%s\",\"%s\"]}", type, type);
     return op_detail(f, NULL, payload);
 }
 
-/* An operator of `ns` on the host at `time` of a thread; its kernel begins 500 us later and lasts `ns`. */
-static void call(struct fixture *f, int64_t thread, int64_t stream, int64_t time, int64_t ns, const char *name, int64_t detail,
-                 int64_t number, const char *kernel)
+/* An operator of `ns` on the host at `time` of a thread; its kernel begins 500 us later and lasts
+ * `ns`. */
+static void call(struct fixture *f, int64_t thread, int64_t stream, int64_t time, int64_t ns,
+                 const char *name, int64_t detail, int64_t number, const char *kernel)
 {
     gpu_row_ns(f, thread, time, time + ns, name, "op", detail, number);
     gpu_host_ns(f, thread, time + 1, time + 2, "cudaLaunchKernel", "runtime", time);
@@ -353,7 +368,8 @@ static void call(struct fixture *f, int64_t thread, int64_t stream, int64_t time
 }
 
 /* n steps of 1 ms on the host and the device, each one with a product of 100 us. */
-static int64_t gpu_steps(struct fixture *f, const char *device, int n, int64_t detail, const char *kernel)
+static int64_t gpu_steps(struct fixture *f, const char *device, int n, int64_t detail,
+                         const char *kernel)
 {
     char key[64], name[32];
     int64_t stream = gpu_stream(f, f->process, "gpu:0", 7);
@@ -361,8 +377,10 @@ static int64_t gpu_steps(struct fixture *f, const char *device, int n, int64_t d
     FX(store_run_set(f->s, key, device));
     for (int i = 0; i < n; i++) {
         snprintf(name, sizeof name, "ProfilerStep#%d", i);
-        gpu_host_ns(f, f->thread, i * 1000000ll, i * 1000000ll + 999000, name, "annotation", FX_NONE);
-        call(f, f->thread, stream, i * 1000000ll + 1000, 100000, "aten::mm", detail, FX_NONE, kernel);
+        gpu_host_ns(f, f->thread, i * 1000000ll, i * 1000000ll + 999000, name, "annotation",
+                    FX_NONE);
+        call(f, f->thread, stream, i * 1000000ll + 1000, 100000, "aten::mm", detail, FX_NONE,
+             kernel);
     }
     return stream;
 }
@@ -375,8 +393,8 @@ static void test_device(void **state)
     int64_t stream = gpu_steps(f, "NVIDIA H100 80GB HBM3", 8, mm_of(f, "c10::BFloat16"), GEMM);
     for (int i = 0; i < 8; i++) /* element-wise work has FLOPs, but not of a model */
         call(f, f->thread, stream, i * 1000000ll + 200000, 1000, "aten::add",
-             op_detail(f, NULL, "{\"shapes\":[[100],[100]],\"types\":[\"float\",\"float\"]}"), FX_NONE,
-             "vectorized_elementwise_kernel");
+             op_detail(f, NULL, "{\"shapes\":[[100],[100]],\"types\":[\"float\",\"float\"]}"),
+             FX_NONE, "vectorized_elementwise_kernel");
     const struct an_result *r = fx_analyze(f);
     const struct an_utilization *u = &r->utilization;
     assert_int_equal(u->model_flops_per_step.value, MM_FLOPS);
@@ -402,14 +420,17 @@ static void test_run_again(void **state)
     for (int marked = 0; marked < 2; marked++) {
         struct fixture fx, *f = &fx;
         fx_open(f);
-        int64_t mm = mm_of(f, "c10::BFloat16"), engine = fx_track(f, f->process, "thread", "engine", NULL);
+        int64_t mm = mm_of(f, "c10::BFloat16"),
+                engine = fx_track(f, f->process, "thread", "engine", NULL);
         int64_t stream = gpu_steps(f, "NVIDIA H100 80GB HBM3", 8, mm, GEMM);
         for (int i = 0; i < 8; i++) {
             int64_t t = i * 1000000ll + 300000;
-            gpu_row_ns(f, engine, t, t + 300000, "autograd::engine::evaluate_function: MulBackward0", "op",
+            gpu_row_ns(f, engine, t, t + 300000,
+                       "autograd::engine::evaluate_function: MulBackward0", "op",
                        op_detail(f, "backward", NULL), 4 + i);
             if (marked)
-                gpu_host_ns(f, engine, t + 10, t + 150000, "torch/utils/checkpoint.py(1100): unpack_hook", "python", FX_NONE);
+                gpu_host_ns(f, engine, t + 10, t + 150000,
+                            "torch/utils/checkpoint.py(1100): unpack_hook", "python", FX_NONE);
             call(f, engine, stream, t + 20, 100000, "aten::mm", mm, 7, GEMM);
             call(f, engine, stream, t + 160000, 100000, "aten::mm", mm, FX_NONE, GEMM);
         }
@@ -461,7 +482,8 @@ static void test_device_coverage(void **state)
     fx_open(f);
     int64_t stream = gpu_steps(f, "NVIDIA H100 80GB HBM3", 8, mm_of(f, "c10::BFloat16"), GEMM);
     for (int i = 0; i < 8; i++)
-        call(f, f->thread, stream, i * 1000000ll + 200000, 25000, "my::fused_mlp", FX_NONE, FX_NONE, GEMM);
+        call(f, f->thread, stream, i * 1000000ll + 200000, 25000, "my::fused_mlp", FX_NONE, FX_NONE,
+             GEMM);
     const struct an_result *r = fx_analyze(f);
     assert_near(r->utilization.flop_coverage_pct.value, 80, 1e-9);
     assert_false(r->utilization.mfu.valid);
@@ -518,7 +540,8 @@ static void test_work_without_flops(void **state)
         fx_slice(f, f->thread, i * 1000 + 100, i * 1000 + 300, "backward", backward);
     }
     const struct an_utilization *u = &fx_analyze(f)->utilization;
-    assert_false(u->model_flops_per_step.valid || u->hardware_flops_per_step.valid || u->achieved_flops.valid || u->mfu.valid);
+    assert_false(u->model_flops_per_step.valid || u->hardware_flops_per_step.valid ||
+                 u->achieved_flops.valid || u->mfu.valid);
     assert_non_null(strstr(u->mfu.reason, "carry no FLOPs"));
     fx_close(f);
 }
